@@ -81,6 +81,18 @@ export function fromGoModule(folder: string, name: string): Promise<Software> {
   });
 }
 
+/** A program of a Rust crate in this repository, by its lock file. Cargo builds only what has changed. */
+export function fromCargo(folder: string, name: string): Promise<Software> {
+  return orMissing(async () => {
+    const target = join(cacheFolder, "cargo", name);
+    await mkdir(target, { recursive: true });
+    const options = { folder, timeoutSeconds: buildSeconds };
+    const values = ["build", "--quiet", "--locked", "--target-dir", target];
+    await alone(() => runWell("cargo", values, options));
+    return join(target, "debug", name);
+  });
+}
+
 /** A program of a Debian package, which is unpacked and not installed. @param path From the root of the file system. */
 export function fromDebian(debianPackage: string, path: string): Promise<Software> {
   return orMissing(async () => {

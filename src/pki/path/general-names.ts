@@ -1,5 +1,5 @@
 import { DerError, type DerReader, Tag } from "../encoding/der-reader.ts";
-import { requireDistinguishedName } from "../x509/distinguished-name.ts";
+import { relativeNamesOf, requireDistinguishedName } from "../x509/distinguished-name.ts";
 
 /** The kinds of name that a verifier of a mesh compares, and all others. */
 export type NameKind = "email" | "dns" | "uri" | "ip" | "directory" | "other";
@@ -11,6 +11,8 @@ export interface GeneralName {
   readonly text: string;
   /** The number of content octets. */
   readonly octets: number;
+  /** The parts of a directory name, as {@link relativeNamesOf} gives them; empty for every other kind. */
+  readonly relativeNames: readonly string[];
 }
 
 const textKinds: ReadonlyMap<number, NameKind> = new Map([
@@ -31,15 +33,17 @@ export function readGeneralName(names: DerReader): GeneralName {
     if (!names.nextIs(tag)) continue;
     const content = names.enter(tag);
     const octets = content.length;
-    return { kind, text: readIa5(content), octets };
+    return { kind, text: readIa5(content), octets, relativeNames: [] };
   }
   if (names.nextIs(ipAddress)) {
-    return { kind: "ip", text: "", octets: names.content(ipAddress).length };
+    const octets = names.content(ipAddress).length;
+    return { kind: "ip", text: "", octets, relativeNames: [] };
   }
   if (names.nextIs(directoryName)) {
     const name = names.content(directoryName);
     requireDistinguishedName(name);
-    return { kind: "directory", text: "", octets: name.length };
+    const relativeNames = relativeNamesOf(name);
+    return { kind: "directory", text: "", octets: name.length, relativeNames };
   }
   return readOther(names);
 }
@@ -50,7 +54,7 @@ function readOther(names: DerReader): GeneralName {
   const content = names.enter(tag);
   const octets = content.length;
   if (tag !== registeredId) content.skipAll();
-  return { kind: "other", text: "", octets };
+  return { kind: "other", text: "", octets, relativeNames: [] };
 }
 
 /** The octets of an IA5String that is printable: no name of a mesh has control characters. */

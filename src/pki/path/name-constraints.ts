@@ -1,4 +1,6 @@
+import type { Bytes } from "../encoding/bytes.ts";
 import { DerError, type DerReader, Tag } from "../encoding/der-reader.ts";
+import { relativeNamesOf } from "../x509/distinguished-name.ts";
 import { type GeneralName, readGeneralName } from "./general-names.ts";
 
 /** The constraints of one certificate (RFC 5280 §4.2.1.10); an absent list is an empty one. */
@@ -47,6 +49,18 @@ export function admitsHost(constraints: NameConstraints, host: string): boolean 
   const excluded = hostsOf(constraints.excluded);
   const isPermitted = permitted.length === 0 || permitted.some((base) => isExactly(base, host));
   return isPermitted && !excluded.some((base) => isExactly(base, host) || isBelow(base, host));
+}
+
+/** Whether name constraints allow this subject, DER. Every base that it begins with, part by part, contains it. */
+export function admitsSubject({ permitted, excluded }: NameConstraints, subject: Bytes): boolean {
+  const own = relativeNamesOf(subject);
+  const contains = ({ relativeNames }: GeneralName): boolean =>
+    relativeNames.every((part, i) => part === own[i]);
+  const isDirectory = ({ kind }: GeneralName): boolean => kind === "directory";
+  const bases = permitted.filter(isDirectory);
+  return (
+    (bases.length === 0 || bases.some(contains)) && !excluded.filter(isDirectory).some(contains)
+  );
 }
 
 const hostsOf = (bases: readonly GeneralName[]): string[] =>

@@ -1,10 +1,8 @@
-import { bytesEqual } from "../encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { type CaCertificate, isSelfIssued } from "./ca-certificate.ts";
 import { CaExtension } from "./ca-claims.ts";
 import type { CertificationPath } from "./certification-path.ts";
-import type { NameKind } from "./general-names.ts";
-import { admitsHost, type NameConstraints } from "./name-constraints.ts";
+import { admitsHost, admitsSubject, type NameConstraints } from "./name-constraints.ts";
 
 /** The position of a certificate in a path, and the circumstances of the check. */
 interface Place {
@@ -102,6 +100,25 @@ function constraintFault(
   );
 }
 
+/**
+ * OpenSSL and BoringSSL compare constraints on directory names with the subjects of the CAs below, but not with
+ * those of self-issued ones. A workload's certificate has no subject.
+ */
+function subjectFaults(
+  { claims: { nameConstraints }, title }: CaCertificate,
+  below: readonly CaCertificate[],
+): string[] {
+  if (!nameConstraints) return [];
+  return below
+    .filter(
+      (each) => !isSelfIssued(each) && !admitsSubject(nameConstraints, each.toBeSigned.subject),
+    )
+    .map(
+      (each) =>
+        `${title}: its name constraints exclude the subject of ${each.title}, so that OpenSSL and Envoy refuse every leaf`,
+    );
+}
+
 /** ztunnel's verifier (rustls-webpki) builds no path with more. */
 const maximumIntermediates = 6;
 
@@ -114,6 +131,9 @@ export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now:
       .filter((fault) => fault !== false)
       .map((fault) => `${certificate.title}: ${fault}`);
   });
+  faults.push(
+    ...path.flatMap((certificate, depth) => subjectFaults(certificate, path.slice(0, depth))),
+  );
   const [authority] = path;
   const intermediates = path.length - 1;
   if (intermediates > maximumIntermediates) {
@@ -124,84 +144,15 @@ export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now:
   return faults;
 }
 
-/** Warnings about properties of a path that are legal and surprising. */
-export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): string[] {
-  return path.flatMap((certificate, depth) => {
-    const { names, nameConstraints } = certificate.claims;
-    const isAnchor = depth === path.length - 1;
-    const spiffeIds = spiffeIdsOf(names);
-    const warnings = nameConstraints ? constraintWarnings(nameConstraints) : [];
-    // Trust domains may share a root, whose own SPIFFE ID does not bind the authorities below it.
-    if (depth > 0 && spiffeIds.some((id) => !isOf(trustDomain, id))) {
-      warnings.push("carries a SPIFFE ID of another trust domain");
-    }
-    if (spiffeIds.some((id) => id.startsWith(`${trustDomainSpiffeId(trustDomain)}/`))) {
-      warnings.push("carries the SPIFFE ID of a workload (X509-SVID §2 asks for none with a path)");
-    }
-    const lacking = lackingIn(certificate, isAnchor);
-    if (lacking.length > 0) {
-      const list = lacking.join(" and ");
-      warnings.push(`has ${list}; \`openssl -x509_strict\` and Python 3.13 refuse it`);
-    }
-    if (isAnchor && !namesItselfAsIssuer(certificate)) {
-      warnings.push(
-        "is an anchor that is not self-signed, or names another key as its issuer's; OpenSSL refuses it without -partial_chain",
-      );
-    }
-    return warnings.map((warning) => `${certificate.title}: ${warning}`);
-  });
-}
-
-/** OpenSSL compares key identifiers, too, where a certificate has both. */
-function namesItselfAsIssuer(certificate: CaCertificate): boolean {
-  const { subjectKeyIdentifier: own, issuersKeyIdentifier: issuers } = certificate.claims;
-  return isSelfIssued(certificate) && (!own || !issuers || bytesEqual(own, issuers));
-}
-
-/** Parts that RFC 5280 §4.2.1 asks of a CA, and that most verifiers of a mesh do without. */
-function lackingIn({ claims, toBeSigned }: CaCertificate, isAnchor: boolean): string[] {
-  if (toBeSigned.version !== 3) return [];
-  const { criticalExtensions, maySignCertificates, subjectKeyIdentifier, issuersKeyIdentifier } =
-    claims;
-  return [
-    maySignCertificates === undefined && "no key usage",
-    !criticalExtensions.includes(CaExtension.basicConstraints) &&
-      "basic constraints that are not critical",
-    subjectKeyIdentifier === undefined && "no subject key identifier",
-    !isAnchor && issuersKeyIdentifier === undefined && "no authority key identifier",
-  ].filter((each) => each !== false);
-}
-
-const rareKinds: readonly NameKind[] = ["ip", "email", "directory", "other"];
-
-function constraintWarnings({ permitted, excluded }: NameConstraints): string[] {
-  const kinds = new Set([...permitted, ...excluded].map(({ kind }) => kind));
-  const warnings: string[] = [];
-  if (kinds.has("uri")) {
-    const verifiers = excluded.some(({ kind }) => kind === "uri")
-      ? "ztunnel and GnuTLS refuse"
-      : "ztunnel refuses";
-    warnings.push(`has name constraints on URIs; ${verifiers} every certificate below it`);
-  }
-  if (excluded.some(({ kind }) => kind === "directory")) {
-    warnings.push("excludes directory names; GnuTLS refuses every certificate below it");
-  }
-  if (kinds.has("dns")) {
-    warnings.push("has name constraints on DNS names, which bind the certificates of servers");
-  }
-  if (rareKinds.some((kind) => kinds.has(kind))) {
-    warnings.push("has name constraints on names that no certificate of Rampart carries");
-  }
-  return warnings;
-}
-
-function spiffeIdsOf(names: CaCertificate["claims"]["names"]): string[] {
+/** The SPIFFE IDs among names. */
+export function spiffeIdsOf(names: CaCertificate["claims"]["names"]): string[] {
   return names
     .filter(({ kind, text }) => kind === "uri" && text.startsWith("spiffe://"))
     .map(({ text }) => text);
 }
 
-function isOf(trustDomain: TrustDomain, spiffeId: string): boolean {
+/** Whether a SPIFFE ID is the trust domain's own, or one within it. */
+export function isOf(trustDomain: TrustDomain, spiffeId: string): boolean {
   const own = trustDomainSpiffeId(trustDomain);
   return spiffeId === own || spiffeId.startsWith(`${own}/`);
 }

@@ -5,8 +5,9 @@ import type { TrustDomain } from "../spiffe-id.ts";
 import { type CaCertificate, isAmong, isIssuedBy, isSelfIssued } from "./ca-certificate.ts";
 import { type CertificationPath, findPath } from "./certification-path.ts";
 import { chainWarnings, lifetimeWarnings, splitExpired } from "./chain-warnings.ts";
-import { faultsOf, warningsOf } from "./path-rules.ts";
+import { faultsOf } from "./path-rules.ts";
 import { refusedAlgorithmOf } from "./path-signature.ts";
+import { warningsOf } from "./path-warnings.ts";
 
 /** The most certificates of a chain, and the most roots: the limit of a sealed record. */
 export const maximumCertificates = 8;

@@ -1,4 +1,4 @@
-import type { Bytes } from "../encoding/bytes.ts";
+import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 
 /** NumericString, TeletexString, IA5String and BMPString, beside the two that RFC 5280 wants. */
@@ -45,18 +45,58 @@ const longestText = 200;
  * @throws DerError
  */
 export function displayedName(der: Bytes): string {
+  const parts = attributesOf(der)
+    .flat()
+    .map(({ type, value }) => {
+      const isShort = type.length === 3 && type[0] === 0x55 && type[1] === 0x04;
+      const shortName = isShort ? shortNames[type[2] ?? 0] : undefined;
+      return shortName && `${shortName}=${decoded(value)}`;
+    });
+  return parts
+    .filter((part) => part !== undefined)
+    .join(", ")
+    .slice(0, longestText);
+}
+
+/**
+ * The parts of a Name, comparable as OpenSSL compares them (RFC 5280 §7.1): without regard to case and to
+ * spaces more than one. A name that is within another begins with its parts.
+ *
+ * @throws DerError
+ */
+export function relativeNamesOf(der: Bytes): readonly string[] {
+  return attributesOf(der).map((attributes) =>
+    attributes
+      .map(({ type, value }) => `${toHex(type)}=${comparable(value)}`)
+      .toSorted()
+      .join("+"),
+  );
+}
+
+const comparable = (value: Bytes): string =>
+  decoded(value).trim().replaceAll(/ +/g, " ").toLowerCase();
+
+const decoded = (value: Bytes): string => new TextDecoder().decode(value);
+
+interface Attribute {
+  /** The content of its object identifier. */
+  readonly type: Bytes;
+  readonly value: Bytes;
+}
+
+function attributesOf(der: Bytes): readonly (readonly Attribute[])[] {
   const name = new DerReader(der).enter(Tag.sequence);
-  const parts: string[] = [];
+  const parts: Attribute[][] = [];
   while (!name.isDone) {
     const relativeName = name.enter(Tag.set);
+    const attributes: Attribute[] = [];
     while (!relativeName.isDone) {
       const attribute = relativeName.enter(Tag.sequence);
       const type = attribute.content(Tag.objectIdentifier);
       const [, value] = attribute.any();
-      const isShort = type.length === 3 && type[0] === 0x55 && type[1] === 0x04;
-      const shortName = isShort ? shortNames[type[2] ?? 0] : undefined;
-      if (shortName) parts.push(`${shortName}=${new TextDecoder().decode(value.rest())}`);
+      attributes.push({ type, value: value.rest() });
     }
+    parts.push(attributes);
   }
-  return parts.join(", ").slice(0, longestText);
+  return parts;
 }

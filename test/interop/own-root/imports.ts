@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Outcome } from "../agent/outcome-table.ts";
 import { istioCa } from "../istio-ca/software.ts";
-import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
+import { fromCargo, fromGoModule, ofTheMachine, type Software } from "../software.ts";
 import {
   type Accepted,
   acceptedMutants,
@@ -43,6 +43,10 @@ async function askAll(folder: string, accepted: readonly Accepted[]): Promise<vo
       accepted,
       await askInLines(istio, ["-bundles"], accepted.map(istiodsQuestion)),
     ),
+  );
+  const webpki = await fromCargo(join(import.meta.dirname, "webpki"), "webpki-judge");
+  await judge("ztunnel's verifier, rustls-webpki 0.103.13", webpki, async (program) =>
+    requireFoundGood(accepted, await askInLines(program, [], leaves), isWarned("ztunnel")),
   );
   const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
   await judge("openssl verify", openssl, async () =>

@@ -59,12 +59,19 @@ test.for([
   ]);
 });
 
+const organization = (name: string) => {
+  const value = `060355040a0c${octet(name.length)}${Buffer.from(name).toString("hex")}`;
+  return tagged("a4", tagged("30", tagged("31", tagged("30", value))));
+};
+const directories = (tag: "a0" | "a1", name: string, isCritical = false) => {
+  const value = tagged("30", tagged(tag, tagged("30", organization(name))));
+  return new x509.Extension("2.5.29.30", isCritical, Buffer.from(value, "hex"));
+};
+
 test("refuses a critical constraint on directory names alone, and takes it where Go does", async () => {
-  const directory = tagged("a4", tagged("30", tagged("31", tagged("30", "0603550403" + "0c0178"))));
-  const value = Buffer.from(tagged("30", tagged("a0", tagged("30", directory))), "hex");
   const caWith = (isCritical: boolean) =>
     createCa("O=constrained", {
-      extensions: [isCa(), maySign, new x509.Extension("2.5.29.30", isCritical, value)],
+      extensions: [isCa(), maySign, directories("a0", "x", isCritical)],
     });
   expect(await linesFor(materialOf(await caWith(true)))).toEqual([
     expect.stringContaining("about directory names or names of rare kinds, which Go refuses"),
@@ -72,14 +79,55 @@ test("refuses a critical constraint on directory names alone, and takes it where
   await verifyPluggedIn(materialOf(await caWith(false)), clusterLocal, now);
 });
 
-test("warns that GnuTLS refuses every certificate below a CA that excludes directory names", async () => {
-  const directory = tagged("a4", tagged("30", tagged("31", tagged("30", "0603550403" + "0c0178"))));
-  const value = Buffer.from(tagged("30", tagged("a1", tagged("30", directory))), "hex");
-  const extension = new x509.Extension("2.5.29.30", false, value);
-  const ca = await createCa("O=constrained", { extensions: [isCa(), maySign, extension] });
-  const { warnings } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
-  expect(warnings).toContainEqual(expect.stringContaining("GnuTLS refuses every certificate"));
-});
+test.for([
+  ["permits", directories("a0", "mesh"), "ztunnel refuses every certificate below it"],
+  ["excludes", directories("a1", "other"), "ztunnel and GnuTLS refuse every certificate below it"],
+] as const)(
+  "says who refuses every certificate below a CA that %s directory names",
+  async ([, extension, sentence]) => {
+    const ca = await createCa("O=mesh", { extensions: [isCa(), maySign, extension] });
+    const { warnings } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
+    expect(warnings).toEqual([
+      expect.stringContaining(`has name constraints on directory names; ${sentence}`),
+    ]);
+  },
+);
+
+/** A CA with this subject below one with these constraints. */
+async function below(extension: x509.Extension, subject: string) {
+  const root = await createCa("O=mesh,CN=root", { extensions: [isCa(), maySign, extension] });
+  const ca = await createCa(subject, { issuer: root });
+  return materialOf(ca, { roots: root.pem });
+}
+
+test.for([
+  ["another organization than is permitted", directories("a0", "mesh"), "O=other,CN=mesh"],
+  ["an organization in another place", directories("a0", "mesh"), "CN=mesh,O=mesh"],
+  ["less than the permitted name", directories("a0", "mesh"), "CN=mesh"],
+  ["an excluded organization", directories("a1", "mesh"), "O=mesh,CN=below"],
+  ["an excluded organization in upper case", directories("a1", "mesh"), "O=MESH,CN=below"],
+] as const)(
+  "refuses a CA below a constraint on directory names, with %s",
+  async ([, extension, subject]) => {
+    expect(await linesFor(await below(extension, subject))).toEqual([
+      expect.stringMatching(
+        /CN=root\): its name constraints exclude the subject of ca-cert.pem.*, so that OpenSSL and Envoy refuse/,
+      ),
+    ]);
+  },
+);
+
+test.for([
+  ["a permitted organization", directories("a0", "mesh"), "O=mesh,CN=below"],
+  ["one that is spelled otherwise", directories("a0", "the  Mesh"), "O=THE mesh,CN=below"],
+  ["one that is not excluded", directories("a1", "other"), "O=mesh,CN=below"],
+] as const)(
+  "takes a CA below a constraint on directory names, with %s",
+  async ([, extension, subject]) => {
+    const { warnings } = await verifyPluggedIn(await below(extension, subject), clusterLocal, now);
+    expect(warnings).toEqual([expect.stringContaining("constraints on directory names; ztunnel")]);
+  },
+);
 
 test.for([
   ["the host", permitted("other.test", "cluster.local"), "ztunnel refuses every"],
