@@ -12,8 +12,9 @@ import type { ConfirmationOptions } from "../../terminal/confirmation.ts";
 import { type NextStep, noticeNext } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
+import { knownAuthority, requireNothingNew } from "../import/known-authority.ts";
 import { loadPluggedIn } from "../import/load.ts";
-import { bundleRoots, isInStore, otherRootsOf } from "../import/offered-intermediate.ts";
+import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
 import { verifyPluggedIn } from "../import/verify.ts";
 import { installChecked } from "./authority-install.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
@@ -45,7 +46,9 @@ export async function importAuthority(
   const store = await openStore(session);
   requireAllOpen(store);
   const material = await loadPluggedIn(source, options.roots);
-  if (isInStore(material, store)) {
+  const known = knownAuthority(material, store);
+  if (known) {
+    await requireNothingNew(material, { known, store, trustDomain: mint.trustDomain }, now);
     console.log("The store has this authority already.");
     return;
   }

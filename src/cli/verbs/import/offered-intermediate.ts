@@ -3,26 +3,8 @@ import { applyTaints } from "../../../pki/authority/taint.ts";
 import { type Bytes, bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
 import { isSelfIssued } from "../../../pki/path/ca-certificate.ts";
 import type { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
-import {
-  type ImportedCertificate,
-  readCertificate,
-  readCertificates,
-} from "./imported-certificate.ts";
-import type { PluggedInMaterial } from "./plugged-in-material.ts";
+import { type ImportedCertificate, readCertificate } from "./imported-certificate.ts";
 import type { ImportedCertificates } from "./verify.ts";
-
-/**
- * Whether the certificate is an authority's of the store: a job may import a directory again and again.
- *
- * @throws OperatorError for a file with anything but certificates.
- */
-export function isInStore(
-  { certificate }: PluggedInMaterial,
-  { authorities }: OpenedStore,
-): boolean {
-  const [own] = readCertificates(certificate);
-  return authorities.some((each) => own && bytesEqual(each.certificate.der, own.der));
-}
 
 /** The roots that the bundle has or will have, DER, with what the taints leave of them. */
 export function bundleRoots(
@@ -70,5 +52,6 @@ export function otherRootsOf(
   return additionalRoots.filter((root) => !isIn(bundle, root));
 }
 
-const isIn = (bundle: readonly Bytes[], root: Bytes): boolean =>
+/** Whether a root is among these. */
+export const isIn = (bundle: readonly Bytes[], root: Bytes): boolean =>
   bundle.some((each) => bytesEqual(each, root));

@@ -343,6 +343,37 @@ describe("an import into a store with authorities", () => {
     );
   });
 
+  test.for<[string, () => Promise<Record<string, string>>, string]>([
+    [
+      "another root beside",
+      async () => ({ "root-cert.pem": root.pem + nextRoot.pem }),
+      "root-cert.pem has a root that the trust bundle has not",
+    ],
+    [
+      "a chain over a cross certificate",
+      async () => {
+        const cross = await createCa(root.name, { issuer: nextRoot, keys: root.keys });
+        return { "cert-chain.pem": cross.pem, "root-cert.pem": nextRoot.pem };
+      },
+      "cert-chain.pem has other intermediates than the store",
+    ],
+    [
+      "another key",
+      async () => ({ "ca-key.pem": nextRoot.keyPem }),
+      "the cert does not match the key",
+    ],
+  ])(
+    "says why it does not take on %s, of a CA certificate that the store has",
+    async ([, change, sentence]) => {
+      const ca = await intermediate(root);
+      const directory = await plug(ca, root);
+      await authority("import", directory);
+      await writeFolder(directory, await change());
+      expect(await refusal("import", directory)).toContain(sentence);
+      expect(await list()).toHaveLength(1);
+    },
+  );
+
   test("is refused for a key that the store has", async () => {
     const ca = await intermediate(root);
     await authority("import", await plug(ca, root));
