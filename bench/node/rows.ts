@@ -11,7 +11,7 @@ import { median } from "../measurement/median.ts";
 import type { Row } from "../measurement/report.ts";
 import type { Cluster, Workload } from "../workload.ts";
 import { ghzRows } from "./ghz.ts";
-import { nativeLoad } from "./native-client.ts";
+import { http2Load, istioCall } from "./http2-load.ts";
 import { type ProcessUnderTest, startProcess } from "./process-under-test.ts";
 import { serveValues } from "./serve-values.ts";
 
@@ -42,10 +42,8 @@ export async function nodeRows(
     const echo = await ca.tell({ act: "echo", certificate });
     const relay = await gateway.tell({ act: "relay", certificate, caPort: plaintextPort });
     const front = await startGateway(gateway, plaintextPort, workload.token, folder);
-    const headers = { authorization: `Bearer ${workload.token}`, clusterid: "Kubernetes" };
-    const loads = [port, echo.port, relay.port, front.port].map((p) =>
-      nativeLoad(p, headers, workload.message),
-    );
+    const call = istioCall(workload);
+    const loads = [port, echo.port, relay.port, front.port].map((p) => http2Load(p, () => call));
     const [serve, echoing, relaying, through] = loads.map(({ load }) => load) as Quartet;
     const floor =
       (of: "web" | "node"): Load =>

@@ -4,11 +4,12 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { startKeyServer } from "../key-server.ts";
 import { createCluster, createWorkload } from "../workload.ts";
-import { findIstiod, startIstiod } from "./istiod.ts";
+import { startIstiods } from "./istiod.ts";
 import type { MissingPeer, Peer } from "./peer.ts";
 import { startServe, startWorker } from "./rampart.ts";
 import { chartOf, circumstancesOf, costOf, type Run, tableOf } from "./report.ts";
 import type { Stage } from "./stage.ts";
+import { startVault } from "./vault.ts";
 
 const { values } = parseArgs({
   options: {
@@ -19,26 +20,20 @@ const { values } = parseArgs({
 });
 const timesPerRound = 40;
 
-/** CAs that are not part of the run yet, and why. */
-const absent: readonly MissingPeer[] = [
-  { name: "SPIRE server", why: "not built" },
-  { name: "step-ca", why: "not built" },
-  { name: "OpenBao PKI", why: "its Go module is not served by the module proxy" },
-];
+type Started = readonly (Peer | MissingPeer)[];
 
-async function startAll(stage: Stage): Promise<{ peers: Peer[]; missing: MissingPeer[] }> {
-  const peers = [
+/** One after the other, so that no start disturbs another. */
+async function startAll(stage: Stage): Promise<Started> {
+  return [
     ...(await startWorker(stage)),
     await startServe(stage, "EC-P256", 1),
     await startServe(stage, "EC-P256", 2),
     await startServe(stage, "RSA-2048", 1),
+    ...(await startIstiods(stage)),
+    await startVault(stage),
+    { name: "SPIRE server", why: "not built" },
+    { name: "step-ca", why: "not built" },
   ];
-  const program = findIstiod(stage);
-  if (typeof program !== "string") return { peers, missing: [program, ...absent] };
-  for (const rootKey of ["EC-P256", "RSA-2048"] as const) {
-    peers.push(await startIstiod(program, stage, rootKey));
-  }
-  return { peers, missing: [...absent] };
 }
 
 /** CPU of one certificate for each peer and round. In a round the peers take turns, first one way, then back. */
@@ -64,7 +59,9 @@ async function run(): Promise<Run> {
   const keyServer = await startKeyServer([cluster]);
   const workload = await createWorkload(cluster);
   const stage = { cluster, keysUrl: keyServer.urlOf(cluster), workload, folder };
-  const { peers, missing } = await startAll(stage);
+  const started = await startAll(stage);
+  const peers = started.filter((one) => "load" in one);
+  const missing = started.filter((one) => "why" in one);
   try {
     const rounds = await measure(peers);
     return {

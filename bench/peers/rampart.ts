@@ -1,16 +1,17 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { nodeFlags } from "../../dev/package/node-flags.ts";
+import { freePorts } from "../../test/interop/free-ports.ts";
 import { deployedEnvironment } from "../deployed.ts";
 import { startEdge } from "../edge/edge.ts";
 import { loadsOf } from "../loads.ts";
+import { istioCall } from "../node/http2-load.ts";
 import { serveValues } from "../node/serve-values.ts";
-import { nativeCalls } from "./native-calls.ts";
-import { cpuOfAll, type Peer } from "./peer.ts";
-import { freePort, type Stage } from "./stage.ts";
+import { openConnections } from "./connections.ts";
+import type { Peer, RootKey } from "./peer.ts";
+import { startPeerProcess } from "./peer-process.ts";
+import type { Stage } from "./stage.ts";
 
 const version = "this checkout";
 
@@ -43,29 +44,33 @@ export async function startWorker({ cluster, keysUrl, workload }: Stage): Promis
   ];
 }
 
+const program = join(import.meta.dirname, "../../src/cli/main.ts");
+
 /** `rampart serve` as its unit starts it. */
 export async function startServe(
-  { cluster, keysUrl, workload, folder }: Stage,
-  rootKey: Peer["rootKey"],
+  { cluster, keysUrl, workload, folder: parent }: Stage,
+  rootKey: RootKey,
   processes: number,
 ): Promise<Peer> {
-  const port = await freePort();
-  const place = join(folder, `serve-${rootKey}-${processes}`);
-  const config = join(place, "rampart.toml");
-  await mkdir(place);
-  const { PLAINTEXT_LISTEN: _, KEK, ...values } = serveValues(place);
+  const [port = 0] = await freePorts(1);
+  const folder = join(parent, `serve-${rootKey}-${processes}`);
+  const config = join(folder, "rampart.toml");
+  await mkdir(folder);
+  const { PLAINTEXT_LISTEN: _, KEK, ...values } = serveValues(folder);
   const issuers = [{ issuer: cluster.issuer, jwks_uri: keysUrl }];
   const own = { LISTEN: `127.0.0.1:${port}`, AUTHORITY_KEY: rootKey, PROPAGATION_INTERVAL: "4s" };
   const dnsNames = { SERVING_NAMES: ["localhost"] };
   await writeFile(config, stringify({ ...values, ...own, ...dnsNames, ISSUERS: issuers }));
-  const program = ["src/cli/main.ts", "serve", "--config", config, "--processes", `${processes}`];
-  const child = spawn(process.execPath, [...nodeFlags, ...program], {
-    env: { ...process.env, ...deployedEnvironment, KEK: String(KEK) },
-    stdio: ["ignore", "ignore", "inherit"],
+  const serve = [program, "serve", "--config", config, "--processes", `${processes}`];
+  const server = startPeerProcess({
+    program: process.execPath,
+    values: [...nodeFlags, ...serve],
+    folder,
+    env: { ...deployedEnvironment, KEK: String(KEK) },
   });
-  process.once("exit", () => child.kill("SIGKILL"));
-  const pid = child.pid ?? 0;
-  const { load, close } = await nativeCalls(port, workload);
+  const call = istioCall(workload);
+  const { load, close } = openConnections(port, () => call);
+  await server.until(() => load(1));
   return {
     name: `Rampart, \`serve\`${processes > 1 ? `, ${processes} processes` : ""}`,
     version,
@@ -73,12 +78,10 @@ export async function startServe(
     rootKey,
     less: "",
     load,
-    cpu: () => cpuOfAll(pid),
+    cpu: server.cpu,
     end: async () => {
       close();
-      const ended = once(child, "exit");
-      child.kill("SIGTERM");
-      await ended;
+      await server.end();
     },
   };
 }

@@ -17,6 +17,12 @@ export interface PrebuiltProgram {
   readonly sha256: string;
 }
 
+/** istiod of 2026-08-22 (istio/istio 86c9f01f). */
+export const prebuiltIstiod: PrebuiltProgram = {
+  name: "istiod",
+  sha256: "3e730a9eed5517e2609aca576254777ea961d1a0077a1ed5d7fc6fa2b1340dc9",
+};
+
 /** RAMPART_SOFTWARE names the folder of prebuilt programs. By default it is `shared/bin` beside the checkout. */
 const { RAMPART_SOFTWARE = join(root, "../shared/bin") } = process.env;
 

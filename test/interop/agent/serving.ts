@@ -2,14 +2,13 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { freePorts } from "../free-ports.ts";
-import { prebuilt } from "../prebuilt.ts";
+import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
 import { istiodName } from "./edge-ca.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { startChild } from "./processes/child-process.ts";
 import { statusOf } from "./processes/steady-load.ts";
 import { until } from "./until.ts";
-import { prebuiltIstiod } from "./xds/istiod-mesh.ts";
 
 /** The parts of the scene. */
 export interface ServingOptions {

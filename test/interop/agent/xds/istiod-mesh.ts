@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../free-ports.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
-import { prebuilt } from "../../prebuilt.ts";
+import { prebuilt, prebuiltIstiod } from "../../prebuilt.ts";
 import type { Outcome } from "../outcome-table.ts";
 import type { AgentProcess } from "../processes/agent-process.ts";
 import { SteadyLoad, statusOf } from "../processes/steady-load.ts";
@@ -13,11 +13,6 @@ import { configuredNames, prebuiltPilotAgent, startPilotAgent } from "./pilot-ag
 import { startSidecar } from "./sidecar.ts";
 import { startWorkload } from "./workload.ts";
 import type { MeshParts } from "./xds-scenes.ts";
-
-export const prebuiltIstiod = {
-  name: "istiod",
-  sha256: "3e730a9eed5517e2609aca576254777ea961d1a0077a1ed5d7fc6fa2b1340dc9",
-};
 
 const client = "Envoy 1.40.0, twice, under `rampart agent run`";
 

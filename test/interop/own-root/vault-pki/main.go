@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -38,6 +37,7 @@ func run() error {
 	token := flag.String("token", "", "of an administrator")
 	certificate := flag.String("certificate", "", "file of the server's certificate")
 	key := flag.String("key", "", "file of its key")
+	port := flag.Int("port", 0, "of this machine, 0 for a free one")
 	flag.Parse()
 
 	storage := &logical.InmemStorage{}
@@ -57,18 +57,13 @@ func run() error {
 	if err := backend.Initialize(ctx, &logical.InitializationRequest{Storage: storage}); err != nil {
 		return err
 	}
-	pair, err := tls.LoadX509KeyPair(*certificate, *key)
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", *port))
 	if err != nil {
 		return err
 	}
 	line, _ := json.Marshal(map[string]int{"port": listener.Addr().(*net.TCPAddr).Port})
 	fmt.Println(string(line))
-	secured := tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}})
-	return http.Serve(secured, &engine{backend, storage, *token})
+	return http.ServeTLS(listener, &engine{backend, storage, *token}, *certificate, *key)
 }
 
 // ServeHTTP does with a request what Vault's core does with one for a mounted engine.
