@@ -1,4 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
+import { makeOwnedFile } from "./store-owner.ts";
 
 /**
  * An SQLite database that one process alone has open; the operating system ends its lock with the process.
@@ -8,7 +9,7 @@ import { DatabaseSync } from "node:sqlite";
  * @throws Error with `code` when the file is locked, is no database, or cannot be written.
  */
 export function openDatabase(path: string, tables: string): DatabaseSync {
-  const database = new DatabaseSync(path);
+  const database = openFile(path);
   database.exec(`
     PRAGMA locking_mode = EXCLUSIVE;
     PRAGMA journal_mode = WAL;
@@ -16,4 +17,10 @@ export function openDatabase(path: string, tables: string): DatabaseSync {
     ${tables}
   `);
   return database;
+}
+
+/** SQLite gives the files beside a database to the owner of the database. */
+export function openFile(path: string): DatabaseSync {
+  makeOwnedFile(path);
+  return new DatabaseSync(path);
 }

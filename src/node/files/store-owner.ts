@@ -1,3 +1,4 @@
+import { closeSync, fchownSync, openSync, statSync } from "node:fs";
 import { type FileHandle, lchown, mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { OperatorError } from "../../foundation/operator-error.ts";
@@ -20,8 +21,8 @@ export async function ownerOf(path: string): Promise<Owner> {
 }
 
 /** Makes a folder and those above it that are missing. Root gives them to the owner. */
-export async function makeFolder(path: string, owner: Owner): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode: 0o700 });
+export async function makeFolder(path: string, owner: Owner, mode = 0o700): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode });
   if (first === undefined || !isRoot()) return;
   for (let made = path; ; made = dirname(made)) {
     await lchown(made, owner.uid, owner.gid);
@@ -40,6 +41,34 @@ export async function giveToOwner(file: FileHandle, folder: string): Promise<voi
   if (uid === owner.uid) return;
   if (!isRoot()) throw foreign(folder, owner);
   await file.chown(owner.uid, owner.gid);
+}
+
+/** Leaves a new file to the owner of its folder, if root makes it. What other users make stays theirs. */
+export async function leaveToOwner(file: FileHandle, folder: string): Promise<void> {
+  if (!isRoot()) return;
+  const { uid, gid } = await stat(folder);
+  await file.chown(uid, gid);
+}
+
+/**
+ * Makes an empty file for a library that opens it by its name, and leaves it to the owner of its folder. A file
+ * that is there stays as it is: its name may be a link that the owner has put there.
+ */
+export function makeOwnedFile(path: string): void {
+  let file: number;
+  try {
+    file = openSync(path, "wx", 0o600);
+  } catch (error) {
+    if (systemCode(error) === "EEXIST") return;
+    throw error;
+  }
+  try {
+    if (!isRoot()) return;
+    const { uid, gid } = statSync(dirname(path));
+    fchownSync(file, uid, gid);
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** Does work in a folder. @throws OperatorError with the command to type, if the folder is another user's. */

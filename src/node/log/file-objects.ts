@@ -1,13 +1,21 @@
-import { randomUUID } from "node:crypto";
-import { link, mkdir, open, readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { flushFolder, replaceFile } from "../../host/files/atomic-file.ts";
+import {
+  createFile,
+  type FileOwnership,
+  flushFolder,
+  replaceFile,
+} from "../../host/files/atomic-file.ts";
 import { systemCode } from "../../host/files/system-code.ts";
 import type { LogObjects } from "../../tlog/sequencer/storage.ts";
+import { leaveToOwner, makeFolder, ownerOf } from "../files/store-owner.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
 
-const mode = 0o600;
+const ownershipIn = (folder: string): FileOwnership => ({
+  mode: 0o600,
+  give: (file) => leaveToOwner(file, folder),
+});
 
 /**
  * The published objects of a log as files. An object is flushed, then gets its name if the name is free. So a
@@ -21,7 +29,7 @@ export function fileObjects(parent: string): LogObjects {
   async function makeFolders(folder: string): Promise<void> {
     if (flushed.has(folder)) return;
     await makeFolders(dirname(folder));
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder, await ownerOf(parent));
     await flushFolder(dirname(folder));
     flushed.add(folder);
   }
@@ -31,12 +39,12 @@ export function fileObjects(parent: string): LogObjects {
     create: async (path, octets) => {
       const file = join(parent, path);
       await makeFolders(dirname(file));
-      await createFile(file, octets);
+      await createIfFree(file, octets);
       return readObject(file);
     },
     replace: async (path, octets) => {
       const file = join(parent, path);
-      await replaceFile(file, octets, { mode });
+      await replaceFile(file, octets, ownershipIn(dirname(file)));
       await flushFolder(dirname(file));
     },
   };
@@ -53,17 +61,11 @@ export async function readObject(file: string): Promise<Octets | undefined> {
   }
 }
 
-async function createFile(file: string, octets: Octets): Promise<void> {
-  const temporary = join(dirname(file), `.${randomUUID()}`);
+async function createIfFree(file: string, octets: Octets): Promise<void> {
   try {
-    await using handle = await open(temporary, "wx", mode);
-    await handle.writeFile(octets);
-    await handle.sync();
-    await link(temporary, file);
+    await createFile(file, octets, ownershipIn(dirname(file)));
   } catch (error) {
     if (systemCode(error) !== "EEXIST") throw error;
-  } finally {
-    await rm(temporary, { force: true });
   }
   await flushFolder(dirname(file));
 }

@@ -1,11 +1,16 @@
-import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { Command } from "commander";
 import { OperatorError } from "../../../foundation/operator-error.ts";
+import { createFile } from "../../../host/files/atomic-file.ts";
+import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { version } from "../../version.ts";
 import { projectFiles } from "./project.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
+
+/** Less the umask: a project is for whoever may read its user's files. */
+const folderMode = 0o777;
 
 interface InitOptions {
   readonly package?: string;
@@ -28,8 +33,9 @@ async function writeProject(folder: string, options: InitOptions, today: Date): 
   const files = projectFiles({ name: workerName(folder), today, rampart, wranglerToml });
   for (const [path, text] of files) {
     const file = join(folder, path);
-    await mkdir(dirname(file), { recursive: true });
-    await writeFile(file, text, { flag: "wx" });
+    const inFolder = dirname(file);
+    await makeFolder(inFolder, await ownerOf(folder), folderMode);
+    await createFile(file, text, { mode: 0o666, give: (made) => leaveToOwner(made, inFolder) });
     console.log(`  wrote ${path}`);
   }
   const place = relative(process.cwd(), folder);
@@ -46,7 +52,7 @@ async function dependency({ package: archive }: InitOptions): Promise<string> {
 }
 
 async function requireEmpty(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder, await ownerOf(folder), folderMode);
   const [first] = await readdir(folder);
   if (first === undefined) return;
   throw new OperatorError(

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { openFile } from "../../../node/files/database.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import type { LoggedCertificate } from "./logged-certificate.ts";
@@ -61,16 +61,14 @@ export function searchQuery(fields: SearchFields, limit: number): Query {
 /**
  * A verified copy of a log with an index, in an SQLite file: entries, tiles, and the last checkpoint.
  *
- * @param folder Made if it is not there; without one, everything is in memory.
+ * @param folder Is there; without one, everything is in memory.
  */
 export class FollowerIndex implements Disposable {
   readonly #database: DatabaseSync;
 
   constructor(folder?: string) {
-    if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.#database = new DatabaseSync(
-      folder === undefined ? ":memory:" : join(folder, "log.sqlite"),
-    );
+    this.#database =
+      folder === undefined ? new DatabaseSync(":memory:") : openFile(join(folder, "log.sqlite"));
     // Serial numbers are random: each new entry changes pages all over a large index.
     this.#database.exec(`
       PRAGMA journal_mode = WAL;

@@ -1,5 +1,6 @@
 import { parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
+import { makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { extendVerified, type ObjectReader } from "../../../tlog/extend.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import { LogError } from "../../../tlog/log-error.ts";
@@ -44,7 +45,7 @@ export async function openFollower(options: FollowerOptions): Promise<Follower> 
   }
   noticePlace(placeOf(options), options);
   const source = await openSource(options);
-  const index = await orOperatorError(async () => new FollowerIndex(options.dir));
+  const index = await orOperatorError(() => openIndex(options));
   try {
     const policy = (await chosenPolicy(options)) ?? (await pinnedPolicy(index, source));
     const audience = { json: options.json };
@@ -53,6 +54,11 @@ export async function openFollower(options: FollowerOptions): Promise<Follower> 
     index[Symbol.dispose]();
     throw error;
   }
+}
+
+async function openIndex({ dir }: FollowerOptions): Promise<FollowerIndex> {
+  if (dir !== undefined) await makeFolder(dir, await ownerOf(dir));
+  return new FollowerIndex(dir);
 }
 
 const placeOf = ({ url, dir }: FollowerOptions): string =>

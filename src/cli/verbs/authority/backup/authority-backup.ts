@@ -1,9 +1,12 @@
 import { existsSync } from "node:fs";
+import type { FileHandle } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { Command } from "commander";
 import { sealBackup } from "../../../../custody/backup-statement.ts";
 import { OperatorError } from "../../../../foundation/operator-error.ts";
 import { createFile } from "../../../../host/files/atomic-file.ts";
 import { readSmallFile } from "../../../../host/files/small-file.ts";
+import { leaveToOwner } from "../../../../node/files/store-owner.ts";
 import {
   openStore,
   type Session,
@@ -72,7 +75,8 @@ export async function exportBackup(
     : { passphrase: await readPassphrase({ isNew: true }) };
   const { authorities, taints, requests } = await openStore(session);
   const backup = await withProgress("encrypting the backup", () => writeBackup(session, lock));
-  await createFile(out, backup, { mode: 0o600 }).catch((error: Error) => {
+  const give = (file: FileHandle) => leaveToOwner(file, dirname(out));
+  await createFile(out, backup, { mode: 0o600, give }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
   // A record beside no authority would keep an empty store from its inception.

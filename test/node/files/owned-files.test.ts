@@ -1,0 +1,133 @@
+import { chown, glob, readdir, readFile, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { initCommand } from "../../../src/cli/verbs/init/init.ts";
+import { openFollower } from "../../../src/cli/verbs/log/follower.ts";
+import { startWitness } from "../../../src/node/witness/witness-server.ts";
+import { now, storeChanges } from "../../cli/verbs/stores/store-changes.ts";
+import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
+import { createMemorySession } from "../../testkit/ca/memory-session.ts";
+import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+import { serveCa } from "../../testkit/ca/served-ca.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { memoryKeys, memoryOrigin } from "../../testkit/tlog/memory-log.ts";
+
+const owner = 65532;
+
+/** Each thing below a folder, with its owner. */
+async function ownersIn(folder: string): Promise<Record<string, number>> {
+  const paths = await readdir(folder, { recursive: true });
+  const stats = await Promise.all(paths.map((path) => stat(join(folder, path))));
+  return Object.fromEntries(paths.map((path, i) => [path, stats[i]?.uid ?? -1]));
+}
+
+/** Writes into a folder below another user's, and names a file that it leaves there. */
+const writers: readonly (readonly [string, (folder: string) => Promise<string>])[] = [
+  [
+    "serve, with an issuance log",
+    async (folder) => {
+      const { end } = await serveCa({
+        STORE_DIRECTORY: folder,
+        LOG_ORIGIN: "log.example.com/2026",
+        ISSUERS: [{ issuer: "https://a.test" }],
+      });
+      onTestFinished(end);
+      return "stage.sqlite-wal";
+    },
+  ],
+  [
+    "log witness",
+    async (directory) => {
+      const { signer } = await memoryKeys(memoryOrigin).create();
+      const { close } = await startWitness({
+        directory,
+        name: "w1.example.com",
+        logs: [signer.key],
+        listen: { host: "127.0.0.1", port: 0 },
+        log: createEventRecorder(),
+        clock: () => now,
+      });
+      onTestFinished(close);
+      return "witness.sqlite";
+    },
+  ],
+  [
+    "log follow",
+    async (dir) => {
+      // There is no log: what remains is the empty copy.
+      await expect(openFollower({ dir, url: "http://127.0.0.1:1/log/0" })).rejects.toThrow();
+      return "log.sqlite";
+    },
+  ],
+  [
+    "authority export",
+    async (folder) => {
+      const { prepare, run } = storeChanges.find(({ verb }) => verb === "authority export") ?? {};
+      const session = createMemorySession(createMemoryMint(await createKekRing()), now);
+      await prepare?.(session, folder);
+      await run?.(session, join(folder, ".."));
+      return "";
+    },
+  ],
+  [
+    "init",
+    async (folder) => {
+      await initCommand(() => now).parseAsync([folder], { from: "user" });
+      return "wrangler.toml";
+    },
+  ],
+];
+
+beforeEach(() => {
+  vi.spyOn(console, "log").mockImplementation(() => {});
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  return () => void vi.restoreAllMocks();
+});
+
+describe.skipIf(process.geteuid?.() !== 0)(
+  "root leaves to a folder's owner (needs root, to give files away)",
+  () => {
+    test.each(writers)("all that %s writes", async (_, write) => {
+      const parent = await temporaryFolder();
+      await chown(parent, owner, owner);
+      const name = await write(join(parent, "made"));
+      const owners = await ownersIn(parent);
+      expect(Object.keys(owners).some((path) => path.endsWith(name))).toBe(true);
+      expect(Object.entries(owners).filter(([, uid]) => uid !== owner)).toEqual([]);
+    });
+  },
+);
+
+test.each(writers)("%s writes in its own user's folder", async (_, write) => {
+  const parent = await temporaryFolder();
+  const name = await write(join(parent, "made"));
+  const owners = await ownersIn(parent);
+  expect(Object.keys(owners).some((path) => path.endsWith(name))).toBe(true);
+  expect(new Set(Object.values(owners))).toEqual(new Set([process.geteuid?.()]));
+});
+
+/** These write below the machine's temporary folder, for a program that they start and wait for. */
+const forOneProgram = new Set(["cli/session/remote-namespace.ts", "cli/session/local-worker.ts"]);
+
+/** The one file that makes folders, and files for libraries. */
+const owners = "node/files/store-owner.ts";
+
+test("nothing that a server or a verb writes is left to whoever runs it", async () => {
+  const careless: string[] = [];
+  for await (const path of glob("{node,cli}/**/*.ts", {
+    cwd: resolve("src"),
+    exclude: ["**/.tsc"],
+  })) {
+    if (forOneProgram.has(path) || path === owners) continue;
+    const text = await readFile(resolve("src", path), "utf8");
+    const writes =
+      /\b(?:mkdir(?:Sync)?|writeFile(?:Sync)?|appendFile|createWriteStream|copyFile|cp)\(/;
+    const replaces = /\b(?:replaceFile|createFile)\(/.test(text);
+    const opens =
+      /new DatabaseSync\((?!":memory:")/.test(text) && path !== "node/files/database.ts";
+    const gives = /\b(?:leave|give)ToOwner\(/.test(text);
+    if (writes.test(text) || opens || (replaces && !gives)) careless.push(path);
+  }
+  expect(careless).toEqual([]);
+});
