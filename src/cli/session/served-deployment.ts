@@ -6,8 +6,9 @@ import {
   viewSignerStore,
 } from "../../node/files/file-store.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
+import type { BucketPlace } from "../../node/stores/s3/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
-import { openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
+import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
 import { defaultKubeconfig, readKubeconfig } from "../verbs/cluster/kubeconfig.ts";
 import type { Deployment } from "./opened-deployment.ts";
@@ -19,9 +20,14 @@ export async function openServed(
 ): Promise<Deployment> {
   return orOperatorError(async () => {
     const { ca, store } = parseServeConfiguration(values, process.env);
-    return store.kind === "directory"
-      ? openDirectory(ca, store.directory, isDry)
-      : openNamespace(ca, store);
+    switch (store.kind) {
+      case "directory":
+        return openDirectory(ca, store.directory, isDry);
+      case "kubernetes":
+        return openNamespace(ca, store);
+      case "s3":
+        return openBucketStores(ca, store);
+    }
   });
 }
 
@@ -37,6 +43,18 @@ async function openDirectory(
     signerStore: isDry ? viewSignerStore(directory) : await openSignerStores(files),
     place: `files in ${directory}`,
     directory,
+    close: async () => {},
+  };
+}
+
+async function openBucketStores(
+  configuration: Configuration,
+  place: BucketPlace,
+): Promise<Deployment> {
+  return {
+    configuration,
+    ...(await bucketStores(place, () => new Date())),
+    place: `objects of ${place.url}/${place.prefix}`.replace(/\/$/, ""),
     close: async () => {},
   };
 }

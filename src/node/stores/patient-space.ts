@@ -16,33 +16,43 @@ const backoff: Backoff = {
 /** Busy, broken for a moment, or restarting. */
 const passing: readonly (number | undefined)[] = [undefined, 408, 429, 500, 502, 503, 504];
 
+/** Repeats an act that a service fails for a moment. @throws FetchError, which names the service. */
+export type Patience = <T>(act: () => Promise<T>) => Promise<T>;
+
 /**
- * A space that repeats what its service fails for a moment. Every act may be repeated: a write that has
- * happened already is not confirmed, and its writer reads what is there.
- *
  * @param service The service's name in sentences, such as `the API server https://10.0.0.1`.
+ * @param alsoPassing Another status that passes.
  */
-export function patiently(
-  space: ObjectSpace,
+export function createPatience(
   service: string,
   pause: Pause = systemPause,
-): ObjectSpace {
-  async function attempt<T>(act: () => Promise<T>): Promise<T> {
+  alsoPassing?: number,
+): Patience {
+  const mayPass = ({ status }: FetchError): boolean =>
+    passing.includes(status) || status === alsoPassing;
+  return async (act) => {
     const late = AbortSignal.timeout(lastAttemptMilliseconds);
     for (let failures = 1; ; failures++) {
       try {
         return await act();
       } catch (error) {
         if (!(error instanceof FetchError)) throw error;
-        const isFinal = !passing.includes(error.status) || failures === maximumAttempts;
+        const isFinal = !mayPass(error) || failures === maximumAttempts;
         if (isFinal || late.aborted) throw named(service, error);
         const asked = 1000 * (error.retryAfterSeconds ?? 0);
         if (asked > lastAttemptMilliseconds) throw named(service, error);
         await pause(Math.max(asked, backoffMilliseconds(backoff, failures, Math.random())));
       }
     }
-  }
+  };
+}
 
+/**
+ * A space that repeats what its service fails for a moment. Every act may be repeated: a write that has
+ * happened already is not confirmed, and its writer reads what is there.
+ */
+export function patiently(space: ObjectSpace, service: string, pause?: Pause): ObjectSpace {
+  const attempt = createPatience(service, pause);
   return {
     list: (freshness) => attempt(() => space.list(freshness)),
     read: (key) => attempt(() => space.read(key)),

@@ -8,9 +8,10 @@ import {
   apiServerPlaceOf,
   type Environment,
 } from "../files/api-server-place.ts";
+import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./s3/bucket-place.ts";
 
 /** Where the records of `rampart serve` rest. */
-export type StorePlace = DirectoryPlace | NamespacePlace;
+export type StorePlace = DirectoryPlace | NamespacePlace | BucketPlace;
 
 /** A directory of this machine. */
 export interface DirectoryPlace {
@@ -38,7 +39,7 @@ const namespace = z
 type Kind = StorePlace["kind"];
 
 /** The keys about the store. docs/reference/configuration.md describes them. */
-export const storeKeys: {
+export const storeKeys: typeof bucketKeys & {
   readonly STORE: z.ZodMiniType<Kind, Kind | undefined>;
   readonly STORE_DIRECTORY: z.ZodMiniOptional<z.ZodMiniString>;
   readonly STORE_NAMESPACE: z.ZodMiniOptional<z.ZodMiniString>;
@@ -46,10 +47,11 @@ export const storeKeys: {
   readonly KUBERNETES_CA_FILE: (typeof apiServerKeys)["KUBERNETES_CA_FILE"];
   readonly KUBERNETES_TOKEN_FILE: (typeof apiServerKeys)["KUBERNETES_TOKEN_FILE"];
 } = {
-  STORE: z._default(z.enum(["directory", "kubernetes"]), "directory"),
+  STORE: z._default(z.enum(["directory", "kubernetes", "s3"]), "directory"),
   STORE_DIRECTORY: z.optional(filePath),
   STORE_NAMESPACE: z.optional(namespace),
   ...apiServerKeys,
+  ...bucketKeys,
 };
 
 type StoreValues = z.infer<z.ZodMiniObject<typeof storeKeys>>;
@@ -63,24 +65,34 @@ const keysOf: Readonly<Record<Kind, readonly [keyof StoreValues, ...(keyof Store
     "KUBERNETES_CA_FILE",
     "KUBERNETES_TOKEN_FILE",
   ],
+  s3: [
+    "STORE_BUCKET",
+    "STORE_PREFIX",
+    "S3_ENDPOINT",
+    "S3_REGION",
+    "S3_ADDRESSING",
+    "S3_CA_FILE",
+    "S3_CREDENTIALS_FILE",
+  ],
 };
 
 /** A process sees a file as soon as it is written. Of a service, it may notice late that it is silent. */
 export const propagationOf: Readonly<Record<Kind, Propagation>> = {
   directory: { shortestSeconds: 1, usual: "5s" },
   kubernetes: { shortestSeconds: 10, usual: "2m" },
+  s3: { shortestSeconds: 10, usual: "2m" },
 };
 
 /** The kind of store that the values choose, as far as it is one. */
 export function storeKindOf({ STORE }: Readonly<Record<string, unknown>>): Kind {
-  return STORE === "kubernetes" ? STORE : "directory";
+  return STORE === "kubernetes" || STORE === "s3" ? STORE : "directory";
 }
 
 /**
  * The place of the store.
  *
  * @param given The keys that the operator wrote.
- * @param environment The variables by which a pod finds its API server.
+ * @param environment The variables by which a pod finds its API server, and those of AWS's tools.
  * @throws ConfigurationError
  */
 export function storePlaceOf(
@@ -98,6 +110,7 @@ export function storePlaceOf(
   if (values[required] === undefined) faults.push(`${required}: is required`);
   if (faults.length > 0) throw new ConfigurationError(faults);
   if (kind === "directory") return { kind, directory: values.STORE_DIRECTORY ?? "" };
+  if (kind === "s3") return bucketPlaceOf(values, environment);
   const { KUBERNETES_SERVICE_HOST: host } = environment;
   const isReachable = values.KUBERNETES_SERVER !== undefined || Boolean(host);
   const apiServer = isReachable ? apiServerPlaceOf(values, environment) : undefined;

@@ -7,10 +7,14 @@ import { createTurns, type Turns } from "../../custody/shared/turns.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import { openApiServer } from "../files/api-server-place.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { patiently } from "./patient-space.ts";
+import type { BucketPlace } from "./s3/bucket-place.ts";
+import { openBucket } from "./s3/open-bucket.ts";
+import { listSeldom } from "./s3/recent-list.ts";
 import { createSecretSpace } from "./secret-space.ts";
 import type { NamespacePlace, StorePlace } from "./store-place.ts";
 import { silencePart, watchSecrets } from "./watched-secrets.ts";
@@ -60,11 +64,38 @@ export async function openReplicaStores(
       lagSeconds: 0,
     };
   }
+  if (place.kind === "s3") {
+    const lagSeconds = pollSecondsOf(context.propagationSeconds);
+    return { ...shareTurns(await polledSpace(place, lagSeconds, context), context), lagSeconds };
+  }
   const client = await openNamespaceServer(place);
   return {
     ...shareTurns(watchedSpace(client, place, context), context),
     lagSeconds: silencePart * watchSecondsOf(context.propagationSeconds),
   };
+}
+
+/** A process that waits for its service starts, and is not ready. @throws OperatorError */
+async function polledSpace(
+  place: BucketPlace,
+  pollSeconds: number,
+  { clock }: StoreContext,
+): Promise<ObjectSpace> {
+  const { space, prove } = await openBucket(place, clock);
+  await prove().catch((error: unknown) => {
+    if (!(error instanceof FetchError)) throw error;
+  });
+  return listSeldom(space, pollSeconds, clock);
+}
+
+/** Each list costs money, and every replica has to be behind for less than the propagation interval. */
+const pollSecondsOf = (propagationSeconds: number): number =>
+  Math.max(1, Math.min(15, Math.floor(propagationSeconds / 8)));
+
+/** The stores in a bucket, each read whenever it is asked. @throws OperatorError */
+export async function bucketStores(place: BucketPlace, clock: () => Date): Promise<Stores> {
+  const { space } = await openBucket(place, clock);
+  return { store: createSharedStore(space), signerStore: signerStoreIn(space) };
 }
 
 /** Two thirds of the trust in a silent watch, which is a part of the propagation interval. */

@@ -1,0 +1,166 @@
+import { createHash } from "node:crypto";
+import { AwsV4Signer } from "aws4fetch";
+import { messageOf } from "../../../foundation/errors.ts";
+import {
+  AnswerTooLong,
+  type Fetch,
+  FetchError,
+  readOctets,
+  readText,
+  toFetchError,
+  usualFetchTimeoutMilliseconds,
+} from "../../../foundation/http/json-fetch.ts";
+import type { BucketPlace } from "./bucket-place.ts";
+import { parseXml, textOf } from "./xml.ts";
+
+/** One request for an object of a bucket, or for the bucket itself. */
+export interface BucketRequest {
+  readonly method: "GET" | "PUT" | "DELETE";
+  /** The name of the object, of which no character needs an escape; empty for the bucket. */
+  readonly name: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** What a PUT replaces: the object of this version, or nothing. */
+  readonly replaces?: { readonly version: string | undefined };
+  readonly body?: string;
+  /** Ends the request before its time is up. */
+  readonly signal?: AbortSignal;
+}
+
+/** The answer to a request: done, or no object has the name, or the condition does not hold. */
+export type BucketAnswer =
+  | { readonly outcome: "done"; readonly version: string; readonly octets: Uint8Array | undefined }
+  | { readonly outcome: "missing" | "conflict" };
+
+/**
+ * Sends one signed request to a service that may be slow, away, broken or hostile. Time and size of the
+ * answer are bounded, and no redirect is followed.
+ *
+ * @param maximumOctets The longest answer that is read; the octets of a longer one are `undefined`.
+ * @throws FetchError
+ */
+export type SendToBucket = (
+  request: BucketRequest,
+  maximumOctets?: number,
+) => Promise<BucketAnswer>;
+
+/** More than an error has, or the answer to a PUT. */
+const usualMaximumOctets = 65_536;
+
+export function createBucketClient(
+  place: Pick<BucketPlace, "url" | "region" | "bucket" | "credentials">,
+  fetch: Fetch,
+  clock: () => Date,
+): SendToBucket {
+  async function answerTo(request: BucketRequest): Promise<Response> {
+    const signed = await sign(place, request, clock());
+    const timeout = AbortSignal.timeout(usualFetchTimeoutMilliseconds);
+    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
+    try {
+      return await fetch(signed.url, { ...signed, redirect: "manual", signal });
+    } catch (error) {
+      throw toFetchError(error, "did not answer");
+    }
+  }
+
+  return async (request, maximumOctets = usualMaximumOctets) => {
+    const response = await answerTo(request);
+    const { status, headers } = response;
+    if (status === 200 || status === 204) {
+      const version = versionOf(headers.get("etag") ?? "");
+      return { outcome: "done", version, octets: await octetsOf(response, maximumOctets) };
+    }
+    const code = await codeOf(response);
+    if (status === 404 && code === "NoSuchKey") return { outcome: "missing" };
+    if (status === 412) return { outcome: "conflict" };
+    throw faultOf(place.bucket, request, response, code);
+  };
+}
+
+async function octetsOf(response: Response, maximum: number): Promise<Uint8Array | undefined> {
+  try {
+    return await readOctets(response, maximum);
+  } catch (error) {
+    if (error instanceof AnswerTooLong) return undefined;
+    throw error;
+  }
+}
+
+interface SignedRequest {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Headers;
+  readonly body?: string;
+}
+
+/** Signs with Signature Version 4: the time, the condition, and the octets of the body. */
+async function sign(
+  { url, region, credentials }: Pick<BucketPlace, "url" | "region" | "credentials">,
+  { method, name, query = {}, replaces, body }: BucketRequest,
+  now: Date,
+): Promise<SignedRequest> {
+  const credential = await credentials().catch((error: unknown) => {
+    throw new FetchError(`cannot be asked: ${messageOf(error)}`, { cause: error });
+  });
+  const { accessKeyId, secretAccessKey, sessionToken } = credential;
+  const target = new URL(name === "" ? url : `${url}/${name}`);
+  for (const [key, value] of Object.entries(query)) target.searchParams.set(key, value);
+  const digest = createHash("sha256")
+    .update(body ?? "")
+    .digest("hex");
+  const signer = new AwsV4Signer({
+    ...{ method, url: target.href, accessKeyId, secretAccessKey, region, service: "s3" },
+    headers: { ...(replaces && conditionOf(replaces)), "x-amz-content-sha256": digest },
+    datetime: now.toISOString().replace(/[:-]|\.\d{3}/g, ""),
+    ...(sessionToken !== undefined && { sessionToken }),
+  });
+  const { headers } = await signer.sign();
+  return { url: target.href, method, headers, ...(body !== undefined && { body }) };
+}
+
+const conditionOf = ({
+  version,
+}: NonNullable<BucketRequest["replaces"]>): Readonly<Record<string, string>> =>
+  version === undefined ? { "if-none-match": "*" } : { "if-match": `"${version}"` };
+
+/** The version in an entity tag, which some services write without its quotes; empty for no tag. */
+export function versionOf(entityTag: string): string {
+  const [, , version = ""] = /^(?:W\/)?("?)([!#-~]{1,128})\1$/.exec(entityTag) ?? [];
+  return version;
+}
+
+/** The code of an error, such as `SlowDown`. The rest of it may quote the request, and is dropped. */
+async function codeOf(response: Response): Promise<string> {
+  try {
+    const error = parseXml(await readText(response, usualMaximumOctets));
+    const code = error.name === "Error" ? textOf(error, "Code") : "";
+    return /^[A-Za-z0-9.]{1,64}$/.test(code) ? code : "";
+  } catch (error) {
+    if (error instanceof FetchError) return "";
+    throw error;
+  }
+}
+
+const otherPlace = [301, 302, 303, 307, 308];
+const credentialRefused = ["ExpiredToken", "InvalidToken", "TokenRefreshRequired"];
+
+function faultOf(
+  bucket: string,
+  { method }: BucketRequest,
+  { status, headers }: Response,
+  code: string,
+): FetchError {
+  const reason = code === "" ? `status ${status}` : `status ${status}, ${code}`;
+  const sentence = (): string => {
+    if (code === "NoSuchBucket") return `has no bucket ${bucket}`;
+    if (code === "RequestTimeTooSkewed")
+      return "refuses the time of the request: set the clock of this machine";
+    if (otherPlace.includes(status) || code === "AuthorizationHeaderMalformed")
+      return `has bucket ${bucket} elsewhere (${reason}): correct S3_REGION or S3_ENDPOINT`;
+    if (status === 401 || status === 403 || credentialRefused.includes(code))
+      return `refuses the credential for ${method} (${reason})`;
+    return `answered ${method} with ${reason}`;
+  };
+  const wait = headers.get("retry-after") ?? "";
+  const retryAfterSeconds = /^\d{1,5}$/.test(wait) ? Number(wait) : undefined;
+  return new FetchError(sentence(), { status, retryAfterSeconds });
+}

@@ -1,0 +1,187 @@
+import { createHash, createHmac, randomUUID } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { BucketPlace } from "../../../src/node/stores/s3/bucket-place.ts";
+import type { S3Credential } from "../../../src/node/stores/s3/credentials.ts";
+import { listenOnLoopback } from "../network/loopback.ts";
+
+interface S3Object {
+  readonly body: string;
+  readonly entityTag: string;
+}
+
+/** An answer in place of the service's own; `undefined` lets it answer. */
+type Instead = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/**
+ * A stand-in for an S3-compatible service with one bucket, over real HTTP: signatures, entity tags of the
+ * content, conditional writes, pages. It follows the documented API; `test/interop/s3` runs the same contract
+ * against a real service.
+ */
+export interface S3Api {
+  readonly origin: string;
+  readonly place: BucketPlace;
+  /** Bodies by the names of objects. */
+  readonly objects: Map<string, S3Object>;
+  /** Method and path of each request. */
+  readonly asked: string[];
+  readonly put: (name: string, body: string) => void;
+  /** The credential that it takes. */
+  credential: S3Credential;
+  /** A condition that it ignores, as some services do. */
+  ignores: "if-match" | "if-none-match" | undefined;
+  instead: Instead | undefined;
+  /** Whether the answer to a request is lost after it has been carried out. */
+  loses: ((request: IncomingMessage) => boolean) | undefined;
+  readonly close: () => Promise<void>;
+}
+
+export const s3Credential: S3Credential = {
+  accessKeyId: "AKIDOFTHETEST",
+  secretAccessKey: "secret/of+the/test",
+  sessionToken: undefined,
+};
+
+const bucket = "rampart-store";
+const region = "eu-test-1";
+/** Pages are small, so that there are several. */
+const pageSize = 7;
+
+export async function startS3Api(): Promise<S3Api> {
+  const objects = new Map<string, S3Object>();
+  const asked: string[] = [];
+
+  function put(name: string, body: string): S3Object {
+    const object = { body, entityTag: `"${createHash("md5").update(body).digest("hex")}"` };
+    objects.set(name, object);
+    return object;
+  }
+
+  function write({ headers }: IncomingMessage, name: string, body: string): Answer {
+    const known = objects.get(name);
+    const { "if-match": match, "if-none-match": noneMatch } = headers;
+    if (match !== undefined && api.ignores !== "if-match") {
+      if (!known) return failure(404, "NoSuchKey");
+      if (known.entityTag !== match) return failure(412, "PreconditionFailed");
+    }
+    if (noneMatch === "*" && known && api.ignores !== "if-none-match")
+      return failure(412, "PreconditionFailed");
+    return { status: 200, headers: { etag: put(name, body).entityTag } };
+  }
+
+  function list({ searchParams }: URL): Answer {
+    const prefix = searchParams.get("prefix") ?? "";
+    const from = searchParams.get("continuation-token") ?? "";
+    const names = [...objects.keys()].filter((name) => name.startsWith(prefix)).toSorted();
+    const rest = names.filter((name) => name > from);
+    const page = rest.slice(0, pageSize);
+    const isTruncated = rest.length > page.length;
+    return { status: 200, body: listDocument(page, isTruncated ? (page.at(-1) ?? "") : undefined) };
+  }
+
+  function listDocument(names: readonly string[], next: string | undefined): string {
+    const contents = names.map((name) => {
+      const tag = objects.get(name)?.entityTag.replaceAll('"', "&quot;");
+      const key = encodeURIComponent(name);
+      return `<Contents><Key>${key}</Key><ETag>${tag}</ETag><Owner><ID>1</ID></Owner></Contents>`;
+    });
+    const token =
+      next === undefined ? "" : `<NextContinuationToken>${next}</NextContinuationToken>`;
+    return `<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>${bucket}</Name><EncodingType>url</EncodingType><IsTruncated>${next !== undefined}</IsTruncated>${token}${contents.join("")}</ListBucketResult>`;
+  }
+
+  function answerOf(request: IncomingMessage, url: URL, body: string): Answer {
+    if (url.pathname !== `/${bucket}` && !url.pathname.startsWith(`/${bucket}/`))
+      return failure(404, "NoSuchBucket");
+    const name = url.pathname.slice(bucket.length + 2);
+    if (request.method === "PUT") return write(request, name, body);
+    if (request.method === "DELETE") {
+      objects.delete(name);
+      return { status: 204 };
+    }
+    if (name === "") return list(url);
+    const object = objects.get(name);
+    if (!object) return failure(404, "NoSuchKey");
+    return { status: 200, headers: { etag: object.entityTag }, body: object.body };
+  }
+
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks).toString();
+    const url = new URL(request.url ?? "/", "http://a");
+    asked.push(`${request.method} ${url.pathname}`);
+    if (api.instead?.(request, response)) return;
+    const refusal = signatureFault(request, url, body, api.credential);
+    const answer = refusal === undefined ? answerOf(request, url, body) : failure(403, refusal);
+    if (api.loses?.(request)) response.destroy();
+    else response.writeHead(answer.status, answer.headers).end(answer.body);
+  });
+  const { host, close } = await listenOnLoopback(server);
+  const api: S3Api = {
+    origin: `http://${host}`,
+    place: {
+      ...{ kind: "s3", bucket, prefix: "mesh-1/", region, rootsFile: undefined },
+      url: `http://${host}/${bucket}`,
+      credentials: async () => s3Credential,
+    },
+    objects,
+    asked,
+    put: (name, body) => void put(name, `rampart object 1 ${randomUUID()}\n${body}`),
+    credential: s3Credential,
+    ignores: undefined,
+    instead: undefined,
+    loses: undefined,
+    close,
+  };
+  return api;
+}
+
+/** An error as S3 writes it. It quotes the request, as the real one does. */
+export function failure(status: number, code: string): Answer {
+  const quoted = "<StringToSign>secret/of+the/test</StringToSign>";
+  return { status, body: `<Error><Code>${code}</Code><Message>no</Message>${quoted}</Error>` };
+}
+
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+const hmac = (key: string | Buffer, text: string): Buffer =>
+  createHmac("sha256", key).update(text).digest();
+
+/** Signature Version 4, by its specification and without the library that signs. */
+function signatureFault(
+  { method, headers }: IncomingMessage,
+  url: URL,
+  body: string,
+  credential: S3Credential,
+): string | undefined {
+  const [, accessKeyId, day = "", names = "", signature] =
+    /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/eu-test-1\/s3\/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
+      headers.authorization ?? "",
+    ) ?? [];
+  if (accessKeyId !== credential.accessKeyId) return "InvalidAccessKeyId";
+  if (headers["x-amz-security-token"] !== credential.sessionToken) return "InvalidToken";
+  if (headers["x-amz-content-sha256"] !== sha256(body)) return "XAmzContentSHA256Mismatch";
+  const query = [...url.searchParams]
+    .map((pair) => pair.map(encodeURIComponent).join("="))
+    .toSorted()
+    .join("&");
+  const signed = names.split(";");
+  const mustSign = ["host", "if-match", "if-none-match", "x-amz-content-sha256", "x-amz-date"];
+  if (mustSign.some((name) => headers[name] !== undefined && !signed.includes(name)))
+    return "AccessDenied";
+  const lines = signed.map((name) => `${name}:${headers[name]}\n`).join("");
+  const request = [method, url.pathname, query, lines, names, sha256(body)].join("\n");
+  const scope = `${day}/${region}/s3/aws4_request`;
+  const text = ["AWS4-HMAC-SHA256", headers["x-amz-date"], scope, sha256(request)].join("\n");
+  const key = [day, region, "s3", "aws4_request"].reduce<string | Buffer>(
+    hmac,
+    `AWS4${credential.secretAccessKey}`,
+  );
+  return hmac(key, text).toString("hex") === signature ? undefined : "SignatureDoesNotMatch";
+}
