@@ -1,0 +1,60 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
+import type { BucketPlace } from "../../../src/node/stores/s3/bucket-place.ts";
+import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
+import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
+import { startChild } from "../agent/processes/child-process.ts";
+import { until } from "../agent/until.ts";
+import { freePorts } from "../free-ports.ts";
+
+/** A real S3-compatible service over TLS, with one bucket in a folder. */
+export interface Gateway {
+  readonly place: BucketPlace;
+  readonly origin: string;
+  /** PEM, and the file that holds it. */
+  readonly ca: string;
+  readonly rootsFile: string;
+  readonly end: () => Promise<number>;
+}
+
+export const bucket = "rampart-store";
+export const credential = {
+  accessKeyId: "interop",
+  secretAccessKey: "secret/of+the+interop/suite",
+  sessionToken: undefined,
+};
+
+/** Starts Versity's gateway on the folder, and waits until it answers. */
+export async function startGateway(program: string, folder: string): Promise<Gateway> {
+  const { key, ca } = await createTlsIdentity();
+  const [keyFile, rootsFile] = [join(folder, "gateway.key"), join(folder, "gateway.pem")];
+  await writeFile(keyFile, key);
+  await writeFile(rootsFile, ca);
+  const [data, sidecar] = [join(folder, "data"), join(folder, "sidecar")];
+  for (const each of [join(data, bucket), sidecar]) await mkdir(each, { recursive: true });
+  const [port] = await freePorts(1);
+  const serving = ["--port", `127.0.0.1:${port}`, "--cert", rootsFile, "--key", keyFile];
+  const child = startChild(
+    program,
+    [...serving, "--keep-alive", "--quiet", "posix", "--sidecar", sidecar, data],
+    {
+      logFile: join(folder, "gateway.log"),
+      env: { ROOT_ACCESS_KEY: credential.accessKeyId, ROOT_SECRET_KEY: credential.secretAccessKey },
+    },
+  );
+  const origin = `https://127.0.0.1:${port}`;
+  const place: BucketPlace = {
+    ...{ kind: "s3", bucket, prefix: "mesh-1/", region: "us-east-1", rootsFile },
+    url: `${origin}/${bucket}`,
+    credentials: async () => credential,
+  };
+  const space = patientBucket(place, fetchTrusting(ca), () => new Date());
+  await until("the gateway answers", 60, () =>
+    space.list("now").then(
+      () => true,
+      () => false,
+    ),
+  );
+  return { place, origin, ca, rootsFile, end: () => child.end() };
+}

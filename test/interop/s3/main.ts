@@ -1,0 +1,32 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { messageOf } from "../../../src/foundation/errors.ts";
+import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { fromGoProxy } from "../software.ts";
+import { startGateway } from "./gateway.ts";
+import { scenes } from "./scenes.ts";
+
+/** The records of `rampart serve` in a real S3-compatible service. */
+const names = { client: 'STORE = "s3"', server: "versitygw" };
+const outcomes: Outcome[] = [];
+const software = await fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
+
+if ("missing" in software) {
+  const what = "every promise of the store";
+  outcomes.push({ ...names, what, result: "NOT RUN", detail: software.missing });
+} else {
+  const folder = await mkdtemp(join(tmpdir(), "s3-"));
+  const gateway = await startGateway(software.program, folder);
+  for (const [what, play] of scenes) {
+    outcomes.push(
+      await play({ gateway, folder }).then(
+        (detail) => ({ ...names, what, result: "ok" as const, detail }),
+        (error) => ({ ...names, what, result: "FAILED" as const, detail: messageOf(error) }),
+      ),
+    );
+  }
+  await gateway.end();
+  await rm(folder, { recursive: true });
+}
+reportOutcomes(outcomes);

@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
+import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { createTurns } from "../../../src/custody/shared/turns.ts";
+import { type Fetch, FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
+import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
+import { proveFirst } from "../../../src/node/stores/s3/proven-space.ts";
+import { listSeldom } from "../../../src/node/stores/s3/recent-list.ts";
+import { spacePromises } from "../../contract/object-space.ts";
+import { storePromises } from "../../contract/store-promises.ts";
+import { startS3Api } from "../../testkit/stores/s3-api.ts";
+import { runWell } from "../programs.ts";
+import { bucket, credential, type Gateway } from "./gateway.ts";
+
+/** A real service, and a folder for files. */
+export interface Scene {
+  readonly gateway: Gateway;
+  readonly folder: string;
+}
+
+const clock = (): Date => new Date();
+const key = `authorities/${"ab".repeat(20)}`;
+
+function spaceOf(
+  { gateway: { place, ca } }: Scene,
+  changes: Partial<Gateway["place"]> = {},
+  fetch: Fetch = fetchTrusting(ca),
+): ObjectSpace {
+  return patientBucket({ ...place, ...changes }, fetch, clock);
+}
+
+async function emptied(scene: Scene): Promise<ObjectSpace> {
+  const space = spaceOf(scene);
+  for (const each of (await space.list("now")).keys()) await space.remove(each);
+  return listSeldom(proveFirst(space, "the gateway").space, 15, clock);
+}
+
+const failing = (name: string) => (error: unknown) => {
+  throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
+};
+
+async function keepsPromises(scene: Scene): Promise<string> {
+  for (const [name, promise] of Object.entries(spacePromises)) {
+    await promise(await emptied(scene)).catch(failing(name));
+  }
+  for (const [name, promise] of Object.entries(storePromises)) {
+    await promise(createSharedStore(await emptied(scene))).catch(failing(name));
+  }
+  return `${Object.keys(spacePromises).length} of the space, ${Object.keys(storePromises).length} of the store`;
+}
+
+/** A real service may let two of many writers pass where a stand-in never does. */
+async function decidesBetweenWriters(scene: Scene): Promise<string> {
+  const rounds = 20;
+  for (let i = 0; i < rounds; i++) {
+    const spaces = Array.from({ length: 8 }, () => spaceOf(scene));
+    const [first] = spaces;
+    const at = `roots/${i}`;
+    const created = await Promise.all(spaces.map((space, n) => space.write(at, `${n}`)));
+    assert.equal(created.filter(Boolean).length, 1, `round ${i}: ${created}`);
+    const before = await first?.read(at);
+    assert.equal(before?.value, `${created.indexOf(true)}`);
+    const replaced = await Promise.all(
+      spaces.map((space, n) => space.write(at, `next ${n}`, before?.version)),
+    );
+    assert.equal(replaced.filter(Boolean).length, 1, `round ${i}: ${replaced}`);
+    assert.equal((await first?.read(at))?.value, `next ${replaced.indexOf(true)}`);
+  }
+  return `${rounds} rounds of 8 writers`;
+}
+
+async function givesTurns(scene: Scene): Promise<string> {
+  await emptied(scene);
+  let atWork = 0;
+  let turns = 0;
+  const replicas = Array.from({ length: 4 }, (_, i) => createTurns(spaceOf(scene), `${i}`, clock));
+  const work = async (): Promise<void> => {
+    assert.equal(++atWork, 1);
+    await spaceOf(scene).list("now");
+    atWork--;
+    turns++;
+  };
+  for (let i = 0; i < 5; i++) await Promise.all(replicas.map(({ take }) => take(work)));
+  assert.ok(turns >= 5, `${turns} turns`);
+  return `${turns} turns of 4 replicas, never two at once`;
+}
+
+/** After each PUT has been carried out, its first answer is lost. */
+async function survivesLostAnswers(scene: Scene): Promise<string> {
+  await emptied(scene);
+  const real = fetchTrusting(scene.gateway.ca);
+  let isLost = false;
+  const losing: Fetch = async (url, init) => {
+    const response = await real(url, init);
+    if (init.method !== "PUT") return response;
+    isLost = !isLost;
+    if (!isLost) return response;
+    await response.body?.cancel();
+    throw new FetchError("did not answer");
+  };
+  const space = spaceOf(scene, {}, losing);
+  assert.equal(await space.write(key, "first"), true);
+  assert.equal(await space.write(key, "second", (await space.read(key))?.version), true);
+  assert.equal(await space.write(key, "third"), false);
+  assert.equal((await space.read(key))?.value, "second");
+  return "a writer knows its own object again";
+}
+
+async function saysWhy(scene: Scene): Promise<string> {
+  const { url } = scene.gateway.place;
+  const late = patientBucket(
+    scene.gateway.place,
+    fetchTrusting(scene.gateway.ca),
+    () => new Date(Date.now() - 3_600_000),
+  );
+  const secretAccessKey = "another-secret";
+  const cases: readonly [ObjectSpace, RegExp][] = [
+    [late, /set the clock of this machine/],
+    [
+      spaceOf(scene, { credentials: async () => ({ ...credential, secretAccessKey }) }),
+      /refuses the credential for GET \(status 403, SignatureDoesNotMatch\)/,
+    ],
+    [
+      spaceOf(scene, { url: url.replace(bucket, "no-such"), bucket: "no-such" }),
+      /no bucket no-such/,
+    ],
+    [spaceOf(scene, { region: "eu-central-1" }), /S3_REGION/],
+    [spaceOf(scene, {}, fetchTrusting(undefined)), /did not answer \(.*SELF_SIGNED/],
+  ];
+  for (const [space, sentence] of cases) await assert.rejects(space.list("now"), sentence);
+  return `${cases.length} refusals, each with its sentence`;
+}
+
+/** What the stand-in of the tests answers is what the real service answers. */
+async function agreesWithStandIn(scene: Scene): Promise<string> {
+  await emptied(scene);
+  const api = await startS3Api();
+  try {
+    const observe = async (space: ObjectSpace): Promise<unknown[]> => {
+      const seen: unknown[] = [await space.read(key), await space.write(key, "a")];
+      const first = await space.read(key);
+      seen.push(await space.write(key, "b"), await space.write(key, "c", "0123456789abcdef"));
+      seen.push(
+        await space.write(key, "d", first?.version),
+        await space.write(key, "e", first?.version),
+      );
+      seen.push(await space.remove(key), await space.remove(key));
+      seen.push(await space.write(key, "f", first?.version), (await space.list("now")).size);
+      return seen;
+    };
+    const standIn = patientBucket(api.place, fetch, clock);
+    assert.deepEqual(await observe(spaceOf(scene)), await observe(standIn));
+  } finally {
+    await api.close();
+  }
+  return "reads and writes, with and without versions, of objects that are there and not";
+}
+
+/** The program itself, with its configuration, a credential in a file and a private root. */
+async function movesBetweenStores(scene: Scene): Promise<string> {
+  await emptied(scene);
+  const { folder, gateway } = scene;
+  const file = (name: string): string => join(folder, name);
+  const issuer = '[[ISSUERS]]\nissuer = "https://a.test"\n';
+  await writeFile(
+    file("credentials"),
+    `[default]\naws_access_key_id = ${credential.accessKeyId}\naws_secret_access_key = ${credential.secretAccessKey}\n`,
+  );
+  await writeFile(
+    file("bucket.toml"),
+    `STORE = "s3"
+STORE_BUCKET = "${bucket}"
+STORE_PREFIX = "mesh-1/"
+S3_ENDPOINT = "${gateway.origin}"
+S3_CA_FILE = "${gateway.rootsFile}"
+S3_CREDENTIALS_FILE = "${file("credentials")}"
+${issuer}`,
+  );
+  await writeFile(file("directory.toml"), `STORE_DIRECTORY = "${file("store")}"\n${issuer}`);
+  const environment = {
+    KEK: `k1:${randomBytes(32).toString("base64")}`,
+    RAMPART_PASSPHRASE: randomBytes(24).toString("base64"),
+  };
+  const main = join(import.meta.dirname, "../../../src/cli/main.ts");
+  const rampart = (...words: readonly string[]) =>
+    runWell(process.execPath, [main, ...words], { environment, timeoutSeconds: 300 });
+  const list = (config: string) =>
+    rampart("authority", "list", "--json", "--config", file(config)).then(JSON.parse);
+  const move = async (from: string, to: string): Promise<void> => {
+    const backup = file(`${from}.age`);
+    await rampart("authority", "export", "-o", backup, "--config", file(from));
+    await rampart("authority", "restore", backup, "--yes", "--config", file(to));
+  };
+  await rampart("authority", "init", "--config", file("bucket.toml"));
+  const founded = await list("bucket.toml");
+  assert.equal(founded.length, 1);
+  await move("bucket.toml", "directory.toml");
+  assert.deepEqual(await list("directory.toml"), founded);
+  await emptied(scene);
+  await move("directory.toml", "bucket.toml");
+  assert.deepEqual(await list("bucket.toml"), founded);
+  return "init, list, export and restore, to a directory and back";
+}
+
+export const scenes: readonly (readonly [string, (scene: Scene) => Promise<string>])[] = [
+  ["every promise of the store", keepsPromises],
+  ["one of several writers", decidesBetweenWriters],
+  ["turns of replicas", givesTurns],
+  ["answers that are lost", survivesLostAnswers],
+  ["refusals", saysWhy],
+  ["the same answers as the stand-in of the tests", agreesWithStandIn],
+  ["the verbs, and moves between stores", movesBetweenStores],
+];
