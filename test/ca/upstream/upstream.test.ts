@@ -1,5 +1,4 @@
 import { X509Certificate } from "node:crypto";
-import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream/upstream-authority.ts";
 import { upstreamOf } from "../../../src/compose/upstream.ts";
@@ -14,32 +13,19 @@ import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf, openStore, readiness, signerOf, taint } from "../../testkit/ca/tainted-ca.ts";
 import {
-  type AskedUpstream,
   startUpstream,
+  text,
   type UpstreamServer,
+  vault,
 } from "../../testkit/network/upstream-server.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import { type SigningDepartures, signIntermediate } from "../../testkit/pki/company-ca.ts";
-import { createCa, type TestCa } from "../../testkit/pki/plugged-in.ts";
+import { createCa } from "../../testkit/pki/plugged-in.ts";
 
 const day = 86_400;
 const [leaf, propagation] = [10 * day, 600];
 const root = await createCa("O=company,CN=root");
 const nextRoot = await createCa("O=company,CN=next root");
 const secret = "hvs.secret-of-the-upstream";
-
-/** Vault as its documentation describes `sign-intermediate`. */
-const vault =
-  (issuer: TestCa, now: () => Date, departures: Partial<SigningDepartures> = {}) =>
-  async ({ body: { ttl, csr } }: AskedUpstream) => {
-    const seconds = Number(String(ttl).replace("s", ""));
-    const notAfter = departures.notAfter ?? addSeconds(now(), seconds);
-    const certificate = await signIntermediate(issuer, String(csr), {
-      ...departures,
-      notAfter,
-    });
-    return { data: { certificate, issuing_ca: issuer.pem, ca_chain: [certificate, issuer.pem] } };
-  };
 
 const clock: { now: () => Date } = { now: () => new Date() };
 const nowOfCa = () => clock.now();
@@ -128,9 +114,6 @@ test("a new root upstream is published, and signs when every verifier knows it",
 });
 
 describe("an upstream", () => {
-  const text = (status: number, body: string) => (_: unknown, response: ServerResponse) =>
-    void response.writeHead(status, { "content-type": "application/json" }).end(body);
-
   test.for<[string, UpstreamServer["behaviour"], string]>([
     ["refuses", text(403, "{}"), "answered with status 403"],
     ["redirects", text(307, "{}"), "answered with status 307"],

@@ -1,6 +1,9 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { type SigningDepartures, signIntermediate } from "../pki/company-ca.ts";
+import type { TestCa } from "../pki/plugged-in.ts";
 
 /** A request that a CA upstream got. */
 export interface AskedUpstream {
@@ -39,3 +42,19 @@ export async function startUpstream(behaviour: UpstreamBehaviour): Promise<Upstr
   const server: UpstreamServer = { url: `http://127.0.0.1:${port}`, asked, behaviour };
   return server;
 }
+
+/** Vault as its documentation describes `sign-intermediate`. */
+export const vault =
+  (issuer: TestCa, now: () => Date, departures: Partial<SigningDepartures> = {}) =>
+  async ({ body: { ttl, csr } }: AskedUpstream) => {
+    const seconds = Number(String(ttl).replace("s", ""));
+    const notAfter = departures.notAfter ?? addSeconds(now(), seconds);
+    const certificate = await signIntermediate(issuer, String(csr), { ...departures, notAfter });
+    return { data: { certificate, issuing_ca: issuer.pem, ca_chain: [certificate, issuer.pem] } };
+  };
+
+/** An answer that is this text, as JSON or not. */
+export const text =
+  (status: number, body: string): UpstreamBehaviour =>
+  (_, response) =>
+    void response.writeHead(status, { "content-type": "application/json" }).end(body);

@@ -1,0 +1,174 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, expect, test, vi } from "vitest";
+import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
+import { rotateNow } from "../../../../src/cli/verbs/authority/authority-rotate.ts";
+import { upstreamOf } from "../../../../src/compose/upstream.ts";
+import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { fetchTrusting } from "../../../../src/host/http/node-fetch.ts";
+import { addSeconds } from "../../../../src/pki/x509/validity.ts";
+import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
+import { startCa } from "../../../testkit/ca/running-ca.ts";
+import { signerOf } from "../../../testkit/ca/tainted-ca.ts";
+import { configurationOf, day, randomKek } from "../../../testkit/configuration.ts";
+import {
+  startUpstream,
+  text,
+  type UpstreamServer,
+  vault,
+} from "../../../testkit/network/upstream-server.ts";
+import { createCa } from "../../../testkit/pki/plugged-in.ts";
+import { printed } from "../../../testkit/programs/printed.ts";
+import { storeToml } from "../../../testkit/programs/store-toml.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const start = new Date("2026-06-01T00:00:00.000Z");
+const root = await createCa("O=company,CN=root");
+const secret = "hvs.secret-of-the-upstream";
+
+let now: Date;
+let config: string;
+let said: string[];
+let upstream: UpstreamServer;
+
+const authority = (...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => now),
+    [...words, "-c", config],
+  );
+
+const list = async (): Promise<{ id: string; phase: string; signs: boolean }[]> =>
+  JSON.parse(await authority("list", "--json"));
+
+async function refusal(work: () => Promise<unknown>): Promise<OperatorError> {
+  const error = await work().catch((thrown: unknown) => thrown);
+  if (error instanceof OperatorError) return error;
+  throw new Error("it was not refused");
+}
+
+const writeConfiguration = async (url: string): Promise<void> => {
+  const lines = [
+    'AUTHORITY_ROOT = "upstream"',
+    `UPSTREAM_AUTHORITY = { kind = "vault", url = "${url}" }`,
+    'MAX_WORKLOAD_CERT_TTL = "240h"\nAUTHORITY_LIFETIME = "1000h"\nPROPAGATION_INTERVAL = "600s"',
+  ];
+  await writeFile(config, storeToml(join(config, "../store"), ...lines));
+};
+
+/** An intermediate of the CA upstream signs, and the next one is due. */
+beforeEach(async () => {
+  config = join(await temporaryFolder(), "rampart.toml");
+  now = start;
+  said = [];
+  vi.stubEnv("KEK", randomKek("k1"));
+  vi.stubEnv("UPSTREAM_CREDENTIAL", secret);
+  vi.spyOn(console, "error").mockImplementation((line) => said.push(line));
+  upstream = await startUpstream(vault(root, () => now));
+  await writeConfiguration(upstream.url);
+  await authority("init");
+  now = addSeconds(start, 15 * day);
+  return () => {
+    process.exitCode = undefined;
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  };
+});
+
+test.for<[string, UpstreamServer["behaviour"], string]>([
+  ["refuses", text(403, "{}"), "the CA upstream answered with status 403"],
+  ["is out of order", text(503, "oops"), "the CA upstream answered with status 503"],
+  ["hangs up", (_, response) => void response.destroy(), "the CA upstream did not answer"],
+  ["answers no JSON", text(200, "<html>"), "the CA upstream did not answer JSON"],
+  [
+    "certifies another key",
+    async () => {
+      const { pem } = await createCa("O=other", { issuer: root });
+      return { data: { certificate: pem, ca_chain: [root.pem] } };
+    },
+    "the CA upstream gave no usable intermediate: a certificate for another key",
+  ],
+])(
+  "rotate with an upstream that %s ends with 1 and says why, and nothing changes",
+  async ([, behaviour, sentence]) => {
+    const before = await list();
+    upstream.behaviour = behaviour;
+    const { message, exitCode } = await refusal(() => authority("rotate", "--yes"));
+    expect([exitCode, message]).toEqual([1, expect.stringContaining(sentence)]);
+    expect(message).not.toMatch(/\n/);
+    expect(await list()).toEqual(before);
+    expect(before).toEqual([expect.objectContaining({ phase: "signing", signs: true })]);
+    expect(message + said.join()).not.toContain(secret);
+  },
+);
+
+test("rotate with an upstream that is not there ends with 1 and says why", async () => {
+  await writeConfiguration("http://127.0.0.1:9");
+  const { message, exitCode } = await refusal(() => authority("rotate", "--yes"));
+  expect([exitCode, message]).toEqual([1, "the CA upstream did not answer (ECONNREFUSED)"]);
+  expect(await list()).toHaveLength(1);
+});
+
+test("rotate with an upstream that hangs ends with 1 after its time, and the authority goes on signing", async () => {
+  const ca = await startCa({
+    AUTHORITY_ROOT: "upstream",
+    UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url },
+    UPSTREAM_CREDENTIAL: secret,
+    MAX_WORKLOAD_CERT_TTL: "240h",
+  });
+  upstream.behaviour = vault(root, ca.now);
+  await ca.rotate();
+  const first = await signerOf(ca);
+  const configuration = configurationOf({
+    AUTHORITY_ROOT: "upstream",
+    UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url },
+    UPSTREAM_CREDENTIAL: secret,
+  });
+  upstream.behaviour = () => undefined;
+  const ask = upstreamOf(configuration, { fetchTrusting, fetchTimeoutMilliseconds: 50 }, true);
+  if (!ask) throw new Error("no upstream");
+  const mint = { ...ca.mint, store: ca.store, log: ca.log, upstream: ask };
+  const session = createMemorySession(mint, ca.now());
+  const { message, exitCode } = await refusal(() => rotateNow(session, { yes: true }));
+  expect([exitCode, message]).toEqual([
+    1,
+    expect.stringMatching(/^the CA upstream did not answer/),
+  ]);
+  expect(await signerOf(ca)).toBe(first);
+});
+
+test("plan asks nobody, and ends with 3 once the upstream has given none for an hour", async () => {
+  upstream.behaviour = () => undefined;
+  const asked = upstream.asked.length;
+  expect(JSON.parse(await authority("plan", "--json")).nextStep).toMatchObject({
+    act: "ask",
+    isDue: true,
+  });
+  expect(process.exitCode).toBe(3);
+  expect(await authority("plan")).toMatch(
+    /Needs attention:\n {2}the next intermediate is due: it must be installed by [^\n]+; the CA upstream has given none \(the log says why\)\n/,
+  );
+  expect(upstream.asked).toHaveLength(asked);
+  upstream.behaviour = vault(root, () => now);
+  await authority("rotate", "--yes");
+  process.exitCode = undefined;
+  expect(JSON.parse(await authority("plan", "--json")).needsAttention).toEqual([]);
+  expect(process.exitCode).toBeUndefined();
+});
+
+test("plan of an empty store says that the cron asks, and ends with 1", async () => {
+  await writeConfiguration(upstream.url);
+  config = join(config, "../other.toml");
+  await writeFile(
+    config,
+    storeToml(
+      join(config, "../empty"),
+      'AUTHORITY_ROOT = "upstream"',
+      `UPSTREAM_AUTHORITY = { kind = "vault", url = "${upstream.url}" }`,
+    ),
+  );
+  upstream.behaviour = text(403, "{}");
+  const plan = await refusal(() => authority("plan"));
+  expect([plan.exitCode, plan.message]).toEqual([1, expect.stringContaining("holds no authority")]);
+  const { message, exitCode } = await refusal(() => authority("init"));
+  expect([exitCode, message]).toEqual([1, "the CA upstream answered with status 403"]);
+});

@@ -1,0 +1,127 @@
+import { expect, onTestFinished, test } from "vitest";
+import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
+import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import {
+  startUpstream,
+  text,
+  type UpstreamServer,
+  vault,
+} from "../../testkit/network/upstream-server.ts";
+import { createCa } from "../../testkit/pki/plugged-in.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+import { createVirtualTime, type VirtualTime } from "../../testkit/time/virtual-time.ts";
+
+const day = 86_400;
+const root = await createCa("O=company,CN=root");
+const key = await createTokenKey("ES256", "k1");
+const secret = "hvs.secret-of-the-upstream";
+
+interface Served {
+  readonly upstream: UpstreamServer;
+  readonly served: ServedCa;
+  readonly time: VirtualTime;
+  /** Asks for a certificate. @returns The chain, leaf first. */
+  readonly issue: () => Promise<readonly string[]>;
+  readonly readiness: () => Promise<{ status: number; ready: boolean; reasons: string[] }>;
+}
+
+/** `rampart serve` under the root of a CA upstream, whose first intermediate signs. */
+async function start(): Promise<Served> {
+  const time = createVirtualTime(new Date());
+  const upstream = await startUpstream(vault(root, time.clock));
+  const served = await serveCa(
+    {
+      ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
+      PLAINTEXT_LISTEN: "127.0.0.1:0",
+      AUTHORITY_ROOT: "upstream",
+      UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url },
+      UPSTREAM_CREDENTIAL: secret,
+      MAX_WORKLOAD_CERT_TTL: "240h",
+      AUTHORITY_LIFETIME: "960h",
+    },
+    time,
+  );
+  onTestFinished(() => served.end());
+  const { port } = served.server.plaintextAddress ?? { port: 0 };
+  const service: ServiceUnderTest = {
+    send: (request) =>
+      fetch(new Request(`http://127.0.0.1:${port}${new URL(request.url).pathname}`, request)),
+    key,
+    now: time.clock,
+    takeAudits: () => served.log.audits.splice(0),
+  };
+  const { csrPem } = await createWorkload();
+  return {
+    upstream,
+    served,
+    time,
+    issue: async () => {
+      const outcome = await callWithClient(
+        grpcWeb,
+        service,
+        { csr: csrPem },
+        await bearer(service),
+      );
+      if ("certChain" in outcome) return outcome.certChain;
+      throw new Error(`${outcome.code}: ${outcome.message}`);
+    },
+    readiness: async () => {
+      const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/readyz`);
+      return { status: response.status, ...(await response.json()) };
+    },
+  };
+}
+
+test.for<[string, UpstreamServer["behaviour"], string]>([
+  ["refuses", text(403, "{}"), "the CA upstream answered with status 403"],
+  ["hangs up", (_, response) => void response.destroy(), "the CA upstream did not answer"],
+  ["answers the wrong thing", text(200, "[]"), "the CA upstream answered no certificate"],
+])(
+  "an upstream that %s is a line in the log and a reason of readiness, and the authority goes on signing",
+  async ([, behaviour, sentence]) => {
+    const { upstream, served, time, issue, readiness } = await start();
+    const [, intermediate] = await issue();
+    expect(await readiness()).toMatchObject({ status: 200, reasons: [] });
+    upstream.behaviour = behaviour;
+    time.pass(15 * day);
+    const fault = await time.passWhile(served.log.until("rotation-fault"));
+    expect(fault).toMatchObject({ level: "error", detail: expect.stringContaining(sentence) });
+    await eventually(async () =>
+      expect(await readiness()).toMatchObject({
+        status: 200,
+        ready: true,
+        reasons: [
+          expect.stringMatching(/^the next intermediate is .*; the CA upstream has given none/),
+        ],
+      }),
+    );
+    expect((await issue())[1]).toBe(intermediate);
+    expect(JSON.stringify(served.log.operations)).not.toContain(secret);
+    upstream.behaviour = vault(root, time.clock);
+    await time.passUntil(async () => expect((await readiness()).reasons).toEqual([]));
+    expect(await issue()).toBeDefined();
+  },
+);
+
+test("an upstream that hangs holds up no certificate and no look at readiness", async () => {
+  const { upstream, served, time, issue, readiness } = await start();
+  const [, intermediate] = await issue();
+  let hangsUp: (() => void) | undefined;
+  const asked = new Promise<void>((resolve) => {
+    upstream.behaviour = (_, response) => {
+      hangsUp = () => response.destroy();
+      resolve();
+    };
+  });
+  time.pass(15 * day);
+  await time.passWhile(asked);
+  expect((await issue())[1]).toBe(intermediate);
+  expect(await readiness()).toMatchObject({ status: 200, ready: true });
+  upstream.behaviour = text(403, "{}");
+  hangsUp?.();
+  await time.passWhile(served.log.until("rotation-fault"));
+  expect((await issue())[1]).toBe(intermediate);
+});
