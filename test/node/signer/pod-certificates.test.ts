@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   type PodCertificateRequest,
@@ -10,6 +11,7 @@ import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { passUntil, viewOf } from "../../testkit/ca/tainted-ca.ts";
 import { createPodKey, podUid } from "../../testkit/callers/pod-key.ts";
 import { emptyCsr, podRequestJson } from "../../testkit/kubernetes/certificate-requests.ts";
 
@@ -31,7 +33,7 @@ function requestOf(spec: object): PodCertificateRequest {
 }
 
 /** Answers with a CA in this process, and notes what it was asked for. */
-function answering(changes: Partial<typeof policy> = {}, maximumSeconds = 86_400) {
+function answering(changes: Partial<typeof policy> = {}, maximumSeconds = 86_400, by = ca) {
   const asks: CertificateAsk[] = [];
   const answer = podCertificates(
     { ...signer, maximumSeconds },
@@ -39,7 +41,7 @@ function answering(changes: Partial<typeof policy> = {}, maximumSeconds = 86_400
     trustDomain,
     async (ask) => {
       asks.push(ask);
-      return issueFor(ca, ask);
+      return issueFor(by, ask);
     },
   );
   return { answer: (spec: object) => answer(requestOf(spec)), asks };
@@ -101,6 +103,35 @@ describe("a pod gets a certificate", () => {
       { metadata: { PodUid: podUid, ProofOfPossession: spec.proofOfPossession } },
     ]);
   });
+});
+
+test("a kubelet that asks again at beginRefreshAt has a later certificate each time, also beyond a rotation", async () => {
+  const rotating = await startCa({ MAX_WORKLOAD_CERT_TTL: "24h", AUTHORITY_LIFETIME: "96h" });
+  await rotating.found();
+  const { answer, asks } = answering({}, 86_400, rotating);
+  const signers = new Set<string>();
+  let last: { leaf: X509Certificate; beginRefreshAt: Date } | undefined;
+  for (let refresh = 0; refresh < 12; refresh++) {
+    const status = await answer(await withCsr());
+    if (status.type !== "Issued") throw new Error(`${status.type}: ${status.reason}`);
+    const leaf = new X509Certificate(status.certificateChain);
+    const { trustBundle } = await viewOf(rotating);
+    const root = trustBundle.roots.find((der) => leaf.verify(new X509Certificate(der).publicKey));
+    if (!root) throw new Error("no root of the bundle has signed the certificate");
+    signers.add(new X509Certificate(root).fingerprint256);
+    if (last) {
+      expect(leaf.serialNumber).not.toBe(last.leaf.serialNumber);
+      expect(leaf.publicKey.equals(last.leaf.publicKey)).toBe(false);
+      expect(status.beginRefreshAt.getTime()).toBeGreaterThan(last.beginRefreshAt.getTime());
+      // The pod has the last one until the kubelet has written the next.
+      expect(last.leaf.validToDate.getTime()).toBeGreaterThan(rotating.now().getTime());
+    }
+    last = { leaf, beginRefreshAt: status.beginRefreshAt };
+    passUntil(rotating, status.beginRefreshAt);
+    await rotating.rotate();
+  }
+  expect(signers.size).toBeGreaterThan(1);
+  expect(asks).toHaveLength(12);
 });
 
 describe("a pod is denied, and the CA not asked,", () => {
