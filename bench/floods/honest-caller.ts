@@ -21,7 +21,7 @@ export async function callHonestly(
   let session: ClientHttp2Session | undefined;
   for (let i = 0; !signal.aborted; i++) {
     if (!session || session.closed || session.destroyed || i % callsOfConnection === 0) {
-      session?.close();
+      if (session) leave(session);
       session = open(server.port);
     }
     calls.push(timed(call(session, headers, frame), server));
@@ -38,6 +38,12 @@ function open(port: number): ClientHttp2Session {
   });
   session.on("error", () => session.destroy());
   return session;
+}
+
+/** A session that closes before it is connected would fail its calls. */
+function leave(session: ClientHttp2Session): void {
+  if (session.connecting) session.once("connect", () => session.close());
+  else session.close();
 }
 
 async function timed(answered: Promise<boolean>, server: Server): Promise<Latency> {

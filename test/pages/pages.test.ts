@@ -152,3 +152,9 @@ describe("sources and settings", () => {
     expect(broken).toEqual([]);
   });
 });
+
+test("the page that introduces npm start says which header of the platform a caller can forge there", () => {
+  expect(read("docs/tutorials/first-certificate.md")).toMatch(
+    /`npm start` runs `wrangler dev`, which believes [^.]*`MF-CF-Blob`/,
+  );
+});

@@ -35,8 +35,9 @@ const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
 /** How long an address is refused after a connection of it was cut for abuse, in milliseconds. */
 const penaltyMilliseconds = 5_000;
 
-/** How long a dismissed connection may take to end, in milliseconds. */
+/** How long a dismissed connection may take to end, in milliseconds, and how many may at once. */
 const leaveMilliseconds = 1_000;
+const leavingAtOnce = 64;
 
 const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 });
 
@@ -55,6 +56,7 @@ export class Connections {
   readonly #penalties = new Map<string, number>();
   /** Oldest first. */
   readonly #all = new Set<Connection>();
+  readonly #leaving = new Set<Socket>();
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
@@ -174,9 +176,17 @@ export class Connections {
   }
 
   #dismiss(connection: Connection): void {
+    const { socket } = connection;
     this.#remove(connection);
     connection.close();
-    const timer = setTimeout(() => connection.socket.destroy(), leaveMilliseconds);
-    connection.socket.once("close", () => clearTimeout(timer));
+    const timer = setTimeout(() => socket.destroy(), leaveMilliseconds);
+    // In a flood those that leave would hold more memory than those that stay.
+    this.#leaving.add(socket);
+    socket.once("close", () => {
+      clearTimeout(timer);
+      this.#leaving.delete(socket);
+    });
+    const [oldest] = this.#leaving;
+    if (this.#leaving.size > leavingAtOnce) oldest?.destroy();
   }
 }

@@ -60,6 +60,14 @@ describe("connections", () => {
     expect(reached).toEqual(["connections", "connections", "connections"]);
   });
 
+  test("that leave are bounded as well: the first to leave is ended before its time is over", () => {
+    const { open } = start({ connections_per_address: 1 });
+    // Their peers do not close them.
+    const all = Array.from({ length: 70 }, () => open("a", { close: () => {} }));
+    expect(all.findIndex(({ state }) => state.isOpen)).toBe(5);
+    expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
+  });
+
   test("of any number of addresses, each with a request, give way to one at an address without any: the oldest", () => {
     const { open } = start({ connections: 50 });
     const busy = Array.from({ length: 50 }, (_, i) => open(`${i}`, { requests: 1 }));

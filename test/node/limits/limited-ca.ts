@@ -89,7 +89,9 @@ export async function issueFor(started: Started, localAddress = "127.0.0.2"): Pr
   return Number(headers[":status"]);
 }
 
-export async function limitsReached({ monitoringPort }: ServedCa): Promise<string[]> {
+export async function limitsReached({
+  monitoringPort,
+}: Pick<ServedCa, "monitoringPort">): Promise<string[]> {
   const response = await fetch(`http://127.0.0.1:${monitoringPort}/metrics`);
   const lines = (await response.text()).split("\n");
   return lines.flatMap(

@@ -14,6 +14,12 @@ export const settings: Buffer = frame(4, 0, 0, Buffer.alloc(0));
 export const ping: Buffer = frame(6, 0, 0, Buffer.alloc(8));
 export const pingAnswer = "\0\0\x08\x06\x01\0\0\0\0";
 
+/** The first octets of a connection (RFC 9113 §3.4). */
+export const preface: Buffer = Buffer.concat([
+  Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+  settings,
+]);
+
 /** `GET https://a/`, whole. */
 export const getRoot = (stream: number): Buffer =>
   frame(1, 5, stream, Buffer.from([0x82, 0x87, 0x84, 1, 1, 0x61]));
@@ -34,7 +40,7 @@ export async function openFrames(port: number): Promise<Socket> {
   const socket = connect({ host: "127.0.0.1", port });
   onTestFinished(() => void socket.destroy());
   socket.on("error", () => {});
-  socket.write(Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), settings]));
+  socket.write(preface);
   await once(socket, "data");
   socket.resume();
   return socket;
