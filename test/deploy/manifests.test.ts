@@ -147,6 +147,34 @@ describe("deploy/kustomize/components/kubernetes-store", () => {
   });
 });
 
+describe("deploy/kustomize/components/s3-store", () => {
+  const folder = "deploy/kustomize/components/s3-store";
+
+  test("gives serve a credential in a file, and no right in the cluster", () => {
+    const manifests = ["disruption-budget", "replicas"].flatMap((name) =>
+      manifestsIn(`${folder}/${name}.yaml`),
+    );
+    expect(manifests.map(({ kind }) => kind)).toEqual(["PodDisruptionBudget", "Deployment"]);
+    expect(manifests[1]?.spec).toMatchObject({
+      replicas: 2,
+      strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } },
+    });
+    expect(read(`${folder}/replicas.yaml`)).not.toContain("automountServiceAccountToken");
+  });
+
+  test("has an example whose configuration serve takes, with the file that it mounts", () => {
+    const text = parseToml(read("deploy/kustomize/overlays/bucket/rampart.toml"));
+    const { INCEPTION_DATE, ...values } = text;
+    expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
+    expect(parseServeConfiguration({ ...values, KEK: randomKek("k1") })).toMatchObject({
+      store: { kind: "s3", url: "https://mesh-ca.s3.eu-central-1.amazonaws.com" },
+    });
+    const mounted = { S3_CREDENTIALS_FILE: "/etc/rampart-bucket/credentials" };
+    expect(values).toMatchObject(mounted);
+    expect(read(`${folder}/replicas.yaml`)).toContain("mountPath: /etc/rampart-bucket");
+  });
+});
+
 describe("deploy/kustomize/base/signer/signer.yaml", () => {
   const path = "deploy/kustomize/base/signer/signer.yaml";
   const signerOf = (object: Manifest) =>

@@ -94,6 +94,11 @@ spec:
             - { name: {{ .name }}, containerPort: {{ .port }} }
             {{- end }}
             - { name: monitoring, containerPort: 15014 }
+          {{- with .pauseSeconds }}
+          lifecycle:
+            # Endpoints and load balancers learn of the end before the port closes.
+            preStop: { sleep: { seconds: {{ . }} } }
+          {{- end }}
           readinessProbe:
             httpGet: { path: /readyz, port: monitoring }
             periodSeconds: 5

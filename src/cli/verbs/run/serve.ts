@@ -29,7 +29,7 @@ interface ServeOptions {
 export function serveCommand(clock: () => Date): Command {
   return new Command("serve")
     .description(
-      "Serve the whole CA from here: native gRPC over TLS, its store in files or in Kubernetes.",
+      "Serve the whole CA from here: native gRPC over TLS, its store in files, in Kubernetes or in a bucket.",
     )
     .option("-c, --config <file>", "the configuration", "rampart.toml")
     .option("-p, --processes <number>", "how many processes share the ports", parseNumber, 1)
