@@ -7,6 +7,7 @@ import {
 } from "../../src/node/distribute/distribute-configuration.ts";
 import { gatewayKeys, gatewayRestartKeys } from "../../src/node/gateway/gateway-configuration.ts";
 import { serveKeys, serveRestartKeys } from "../../src/node/serve/serve-configuration.ts";
+import { signerKeys, signerRestartKeys } from "../../src/node/signer/signer-configuration.ts";
 
 const page = readFileSync(new URL("../../docs/how-to/reload.md", import.meta.url), "utf8");
 
@@ -14,6 +15,7 @@ const programs: [string, readonly string[], readonly string[]][] = [
   ["serve", serveRestartKeys, [...configurationKeys, ...serveKeys]],
   ["gateway", gatewayRestartKeys, gatewayKeys],
   ["distribute", distributeRestartKeys, distributeKeys],
+  ["signer", signerRestartKeys, signerKeys],
 ];
 
 /** The keys in the row of a program. */
@@ -35,7 +37,7 @@ test.each(programs)(
 const followed = new Map([
   [
     "serve",
-    "ISSUERS DEFAULT_WORKLOAD_CERT_TTL MAX_WORKLOAD_CERT_TTL RENEWAL_LIMIT AUTHORITY_KEY AUTHORITY_LIFETIME UPSTREAM_AUTHORITY INCEPTION_DATE SIGNERS TAINTED_AUTHORITIES DENIED REVOKED CONSOLE_TOKENS CONSOLE_ACCESS SERVING_NAMES CALLER_QUOTA ISSUER_QUOTA TLS_CERTIFICATE_FILE TLS_KEY_FILE",
+    "ISSUERS DEFAULT_WORKLOAD_CERT_TTL MAX_WORKLOAD_CERT_TTL RENEWAL_LIMIT AUTHORITY_KEY AUTHORITY_LIFETIME UPSTREAM_AUTHORITY INCEPTION_DATE BUNDLE_WAIT SIGNERS TAINTED_AUTHORITIES DENIED REVOKED CONSOLE_TOKENS CONSOLE_ACCESS SERVING_NAMES CALLER_QUOTA ISSUER_QUOTA TLS_CERTIFICATE_FILE TLS_KEY_FILE",
   ],
   [
     "gateway",
@@ -45,10 +47,24 @@ const followed = new Map([
     "distribute",
     "UPSTREAM UPSTREAM_CA_FILE KUBERNETES_SERVER KUBERNETES_CA_FILE KUBERNETES_TOKEN_FILE CONFIG_MAP CONFIG_MAPS CRL_CONFIG_MAPS CLUSTER_TRUST_BUNDLE",
   ],
+  [
+    "signer",
+    "UPSTREAM UPSTREAM_CA_FILE TOKEN_FILE CLUSTER TRUST_DOMAIN SIGNERS LEASE KUBERNETES_SERVER KUBERNETES_CA_FILE KUBERNETES_TOKEN_FILE",
+  ],
 ]);
 
 test.each(programs)("%s follows each other key, and no key is forgotten", (program, ...keys) => {
   const [restartKeys, all] = keys;
   const rest = all.filter((key) => !restartKeys.includes(key));
   expect(rest.toSorted()).toEqual((followed.get(program) ?? "").split(" ").toSorted());
+});
+
+test.each(programs)("the chart replaces pods of %s for the keys that need a restart", (...row) => {
+  const [program, restartKeys] = row;
+  const helpers = readFileSync(
+    new URL("../../deploy/helm/rampart/templates/_helpers.tpl", import.meta.url),
+    "utf8",
+  );
+  const [, list = ""] = new RegExp(`^ {2}"${program}" \\(list ([^)]+)\\)`, "m").exec(helpers) ?? [];
+  expect([...list.matchAll(/"(\w+)"/g)].map(([, key]) => key)).toEqual([...restartKeys]);
 });

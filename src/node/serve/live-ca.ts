@@ -7,6 +7,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { Console } from "../../console/console.ts";
 import type { IssuanceCounts } from "../../console/status/issuance-counts.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
+import type { LongPollLimits } from "../../transport/http/long-poll.ts";
 import { createCertificateService } from "../../transport/rpc/certificate-service.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { requireCredentials } from "../files/credential-file.ts";
@@ -136,6 +137,9 @@ function following(current: () => CertificateAuthority): CertificateAuthority {
   return {
     ...first,
     authenticate: (credentials, now) => current().authenticate(credentials, now),
+    get longPollLimits(): LongPollLimits {
+      return current().longPollLimits;
+    },
     get issuance(): Issuance {
       return current().issuance;
     },

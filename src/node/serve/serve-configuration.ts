@@ -87,7 +87,6 @@ export const serveRestartKeys: readonly string[] = [
   "TRUST_DOMAIN",
   "AUTHORITY_ROOT",
   "PROPAGATION_INTERVAL",
-  "BUNDLE_WAIT",
   "CRL",
   ...Object.keys(logKeys),
   "KEK",

@@ -100,6 +100,9 @@ const form = z.strictObject({
 /** The names of all keys, in the order of the table in docs/how-to/signers.md. */
 export const signerKeys: readonly string[] = Object.keys(form.shape);
 
+/** The keys that count only after a restart. */
+export const signerRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
+
 /**
  * @param environment Where a pod finds its API server.
  * @throws ConfigurationError

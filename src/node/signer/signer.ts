@@ -10,12 +10,20 @@ import type { Listener } from "../http/listener.ts";
 import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
+import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
+import { ReplaceableWork } from "../reload/replaceable-work.ts";
+import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { ServerContext } from "../server.ts";
 import type { Answered } from "./answers.ts";
 import { certificatesFrom } from "./certificate-source.ts";
 import { runElection } from "./leadership.ts";
 import type { SignerConfiguration } from "./signer-configuration.ts";
 import { answerRequests, type SignerWork } from "./signer-work.ts";
+
+/** A running `rampart signer`. */
+export interface RunningSigner extends Listener {
+  readonly reconfigure: Reconfigure<SignerConfiguration>;
+}
 
 /**
  * Answers the requests of Kubernetes for certificates of its signer names, by asking the CA. It holds no
@@ -24,18 +32,60 @@ import { answerRequests, type SignerWork } from "./signer-work.ts";
 export async function runSigner(
   configuration: SignerConfiguration,
   context: ServerContext,
-): Promise<Listener> {
+): Promise<RunningSigner> {
   const registry = createRegistry();
-  const { clock, pause } = context;
+  const { configurationStatus } = context;
   const log = countingOperations(context.log, registry);
-  const { upstream: url, upstreamRootsFile, tokenFile, cluster, lease } = configuration;
+  const answered = countAnswers(registry);
   // Work that outlives a failed start would keep a process alive that no probe can reach.
+  await using starting = new AsyncDisposableStack();
+  const work = await ReplaceableWork.open(configuration, (next) =>
+    beginSigning(next, { ...context, log, answered }),
+  );
+  starting.defer(work.end);
+  const readiness = (): Readiness => {
+    const { isLeading, reasons } = work.current();
+    const ofWork = isLeading() ? reasons() : [];
+    const ofFile = configurationStatus ? configurationReasons(configurationStatus()) : [];
+    return {
+      ready: ofWork.length === 0,
+      leading: isLeading(),
+      reasons: [...ofWork, ...ofFile],
+    };
+  };
+  addGauges(registry, readiness, () => work.current().pending());
+  if (configurationStatus) addConfigurationMetrics(registry, configurationStatus);
+  const monitored = await monitorWork(starting, {
+    readiness,
+    registry,
+    listen: configuration.monitoringListen,
+    log,
+  });
+  return { ...monitored, reconfigure: work.reconfigure };
+}
+
+/** The part of this process under one configuration. */
+interface Signing {
+  readonly isLeading: () => boolean;
+  readonly pending: () => number;
+  readonly reasons: () => readonly string[];
+  readonly end: () => Promise<void>;
+}
+
+/**
+ * Each configuration has a candidate of its own. The next one takes the lease once the former has released it,
+ * within two seconds, so that one configuration alone answers at a time.
+ */
+async function beginSigning(
+  configuration: SignerConfiguration,
+  { log, clock, pause, answered }: ServerContext & { readonly answered: Answered },
+): Promise<Signing> {
+  const { upstream: url, upstreamRootsFile, tokenFile, cluster, lease } = configuration;
   await using starting = new AsyncDisposableStack();
   const upstream = await openUpstream(url, upstreamRootsFile);
   starting.defer(upstream.close);
   const client = await openApiServer(configuration.apiServer);
   const identity = `${hostname()}_${randomUUID()}`;
-  const answered = countAnswers(registry);
   let current: SignerWork | undefined;
   const leadership = runElection({
     candidate: createLeaseCandidate(leaseObject(client.send, lease), identity, leaseSeconds),
@@ -45,22 +95,16 @@ export async function runSigner(
       current = answerRequests(configuration, source, answering);
       return current;
     },
-    log,
-    clock,
-    pause,
+    ...{ log, clock, pause },
   });
   starting.defer(leadership.end);
-  const readiness = (): Readiness => {
-    const reasons = leadership.isLeading() ? (current?.reasons() ?? []) : [];
-    return { ready: reasons.length === 0, leading: leadership.isLeading(), reasons };
+  const begun = starting.move();
+  return {
+    isLeading: leadership.isLeading,
+    pending: () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0),
+    reasons: () => current?.reasons() ?? [],
+    end: () => begun.disposeAsync(),
   };
-  addGauges(registry, readiness, () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0));
-  return await monitorWork(starting, {
-    readiness,
-    registry,
-    listen: configuration.monitoringListen,
-    log,
-  });
 }
 
 /** A process that waits for the lease is ready to take it. */

@@ -53,9 +53,12 @@ interface Place {
   readonly end: number;
 }
 
-/** @param ending Aborted when the server ends, and with it every wait. */
+/**
+ * @param limits Read for each caller: a running CA may get others.
+ * @param ending Aborted when the server ends, and with it every wait.
+ */
 export function createLongPolls(
-  { longestSeconds, readSeconds }: LongPollLimits,
+  limits: () => LongPollLimits,
   waiterOf: WaiterOf,
   ending?: AbortSignal,
 ): LongPolls {
@@ -88,6 +91,7 @@ export function createLongPolls(
   return {
     enter: (wishSeconds = 0, now, request) => {
       const { address, passTurn } = waiterOf(request);
+      const { longestSeconds, readSeconds } = limits();
       const seconds = Math.min(wishSeconds, longestSeconds);
       if (seconds < 1 || ending?.aborted || !makesRoom(address, now)) return undefined;
       const longPoll: LongPoll = {

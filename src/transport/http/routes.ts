@@ -31,7 +31,7 @@ export function createRoutes(
     const { address, passTurn } = peerOf(request);
     return { address: address === undefined ? undefined : addressOf(address), passTurn };
   };
-  const longPolls = createLongPolls(ca.longPollLimits, waiterOf, ending);
+  const longPolls = createLongPolls(() => ca.longPollLimits, waiterOf, ending);
   const createCertificate = createFetchHandler(ca, peerOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
@@ -73,6 +74,7 @@ const rows: readonly (readonly [string, (tools: Tools) => Promise<void>])[] = [
   ["the overlay of kustomize with replicas, applied", appliesReplicas],
   ["the chart's objects are those of the bases", sameAsBases],
   ["the chart's configurations are ones that the programs take", configuresPrograms],
+  ["the chart replaces pods for keys that need a restart, and for no other", replacesPods],
   ["the chart carries the rules and the dashboard of deploy/observability", carriesObservability],
   ["the chart refuses what cannot run", refusesValues],
   ["every object is one of Kubernetes 1.34 to 1.37", fitsSchemas],
@@ -184,7 +186,7 @@ interface Spec {
 function essence({ kind, metadata, rules, subjects, spec }: KubernetesObject): string {
   const said = JSON.stringify({ kind, name: metadata.name, rules, subjects, spec });
   const { kind: _, ...plain } = JSON.parse(said, (key, value) => {
-    if (/^(?:checksum\/configuration|imagePullPolicy|env|envFrom)$/.test(key)) return undefined;
+    if (/^(?:checksum\/restart-keys|imagePullPolicy|env|envFrom)$/.test(key)) return undefined;
     const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
     return isObject ? Object.fromEntries(Object.entries(value).toSorted()) : value;
   });
@@ -217,6 +219,27 @@ async function configuresPrograms({ helm }: Tools): Promise<void> {
   parseDistributeConfiguration(valuesOf("distribute.toml"), environment);
   parseSignerConfiguration(valuesOf("signer.toml"), environment);
   assert.equal(files.size, 5);
+}
+
+async function replacesPods({ helm }: Tools): Promise<void> {
+  const podsWith = async (configuration: object): Promise<Map<string, unknown>> => {
+    const programs = { serve: { ...everything.serve, configuration } };
+    const objects = await renderChart(helm, "rampart", "a", { ...everything, ...programs });
+    const deployments = objects.filter(({ kind }) => kind === "Deployment");
+    assert.equal(deployments.length, 4);
+    return new Map(
+      deployments.map(({ metadata, spec: { template } = {} }) => [metadata.name, template]),
+    );
+  };
+  const before = await podsWith({ LIMITS: { connections: 2000 } });
+  const followed = { LIMITS: { connections: 2000 }, DENIED: [{ subject: "node/a" }] };
+  assert.deepEqual(await podsWith(followed), before);
+  const others = await podsWith({ LIMITS: { connections: 1999 } });
+  const replaced = [...others].filter(([name, pod]) => !isDeepStrictEqual(pod, before.get(name)));
+  assert.deepEqual(
+    replaced.map(([name]) => name),
+    ["rampart"],
+  );
 }
 
 async function carriesObservability({ helm }: Tools): Promise<void> {

@@ -135,3 +135,18 @@ test("operators of the console change with the configuration", async () => {
   await served.reconfigure({ CONSOLE_TOKENS: next });
   expect([await statusWith(former), await statusWith(next)]).toEqual([401, 200]);
 });
+
+test("callers wait for a trust bundle as long as the new configuration allows", async () => {
+  await start({ BUNDLE_WAIT: "0s" });
+  const url = `http://127.0.0.1:${served.monitoringPort}/bundle.json`;
+  const etag = (await fetch(url)).headers.get("etag") ?? "";
+  const applied = async (): Promise<string | null> => {
+    const headers = { "if-none-match": etag, prefer: "wait=1" };
+    return (await fetch(url, { headers })).headers.get("preference-applied");
+  };
+  expect(await applied()).toBeNull();
+  expect(await served.reconfigure({ BUNDLE_WAIT: "20s" })).toEqual([]);
+  expect(await applied()).toBe("wait=1");
+  await served.reconfigure({ BUNDLE_WAIT: "0s" });
+  expect(await applied()).toBeNull();
+});

@@ -156,7 +156,7 @@ describe("the long polls under way", () => {
   const waiterOf = ({ headers }: Request) => ({ address: headers.get("address") ?? undefined });
   const anonymous = new Request(origin);
   const fill = () => {
-    const longPolls = createLongPolls(limits, waiterOf);
+    const longPolls = createLongPolls(() => limits, waiterOf);
     const places = Array.from({ length: 5000 }, () => longPolls.enter(50, at(0), anonymous));
     return { longPolls, places: places.filter((place) => place !== undefined) };
   };
@@ -171,7 +171,7 @@ describe("the long polls under way", () => {
   });
 
   test("are fewer for one address, which leaves places to the others", () => {
-    const longPolls = createLongPolls(limits, waiterOf);
+    const longPolls = createLongPolls(() => limits, waiterOf);
     const enter = (address: string, now = at(0)) =>
       longPolls.enter(50, now, new Request(origin, { headers: { address } }));
     const places = Array.from({ length: 9000 }, () => enter("192.0.2.1")).filter(Boolean);
@@ -192,7 +192,7 @@ describe("the long polls under way", () => {
   });
 
   test("last no longer than the server allows", () => {
-    const longPolls = createLongPolls(limits, waiterOf);
+    const longPolls = createLongPolls(() => limits, waiterOf);
     const wishes = [undefined, 0, 1, 49, 51, Number.POSITIVE_INFINITY];
     const granted = wishes.map((wish) => longPolls.enter(wish, at(0), anonymous)?.seconds);
     expect(granted).toEqual([undefined, undefined, 1, 49, 50, 50]);

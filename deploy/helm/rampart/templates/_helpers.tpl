@@ -40,6 +40,27 @@ data:
     {{- toToml .values | nindent 4 }}
 {{- end }}
 
+{{/* The values of the keys that a program does not follow while it runs: docs/how-to/reload.md. */}}
+{{- define "rampart.restartValues" -}}
+{{- $keys := dict
+  "serve" (list "TRUST_DOMAIN" "AUTHORITY_ROOT" "PROPAGATION_INTERVAL" "CRL" "LOG_ORIGIN" "LOG_MODE"
+    "LOG_INCEPTION_DATE" "LOG_INTERVAL" "LOG_SHARDS" "LOG_WITNESSES" "LOG_TILES"
+    "LOG_READERS" "KEK" "STORE" "STORE_DIRECTORY" "STORE_NAMESPACE" "KUBERNETES_SERVER"
+    "KUBERNETES_CA_FILE" "KUBERNETES_TOKEN_FILE" "STORE_BUCKET" "STORE_PREFIX"
+    "S3_ENDPOINT" "S3_REGION" "S3_ADDRESSING" "S3_CA_FILE" "S3_CREDENTIALS_FILE"
+    "IMPORT_DIRECTORY" "PLAINTEXT_LISTEN" "LISTEN" "MONITORING_LISTEN" "DIAGNOSTIC_RPCS"
+    "LIMITS")
+  "gateway" (list "TRUST_DOMAIN" "LISTEN" "MONITORING_LISTEN" "DIAGNOSTIC_RPCS" "LIMITS"
+    "DELIVER_ROOTS")
+  "distribute" (list "MONITORING_LISTEN")
+  "signer" (list "MONITORING_LISTEN") }}
+{{- $values := dict }}
+{{- range index $keys .program }}
+{{- if hasKey $.values . }}{{ $_ := set $values . (get $.values .) }}{{ end }}
+{{- end }}
+{{- toToml $values }}
+{{- end }}
+
 {{/* A Deployment: of `strategy`, with `ports` beside the monitoring port, and with `volumes`. */}}
 {{- define "rampart.deployment" -}}
 {{- $settings := index .root.Values .program -}}
@@ -64,8 +85,8 @@ spec:
         prometheus.io/port: "15014"
         {{- end }}
         sidecar.istio.io/inject: "false"
-        # Another configuration starts other pods.
-        checksum/configuration: {{ toToml .values | sha256sum }}
+        # The programs read a changed configuration by themselves, but for these keys.
+        checksum/restart-keys: {{ include "rampart.restartValues" . | sha256sum }}
     spec:
       serviceAccountName: {{ $name }}
       automountServiceAccountToken: {{ .callsApi | default false }}
@@ -193,7 +214,13 @@ subjects:
 {{- define "rampart.enabled" -}}
 {{- $values := .Values -}}
 {{- $ports := dict
-  "serve" (list (dict "name" "grpc-tls" "port" 15012))
+  "serve" (list "TRUST_DOMAIN" "AUTHORITY_ROOT" "PROPAGATION_INTERVAL" "CRL" "LOG_ORIGIN" "LOG_MODE"
+    "LOG_INCEPTION_DATE" "LOG_INTERVAL" "LOG_SHARDS" "LOG_WITNESSES" "LOG_TILES"
+    "LOG_READERS" "KEK" "STORE" "STORE_DIRECTORY" "STORE_NAMESPACE" "KUBERNETES_SERVER"
+    "KUBERNETES_CA_FILE" "KUBERNETES_TOKEN_FILE" "STORE_BUCKET" "STORE_PREFIX"
+    "S3_ENDPOINT" "S3_REGION" "S3_ADDRESSING" "S3_CA_FILE" "S3_CREDENTIALS_FILE"
+    "IMPORT_DIRECTORY" "PLAINTEXT_LISTEN" "LISTEN" "MONITORING_LISTEN" "DIAGNOSTIC_RPCS"
+    "LIMITS"))
   "gateway" (list (dict "name" "grpc-tls" "port" 15012))
   "distribute" list
   "signer" list -}}

@@ -1,10 +1,13 @@
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { writeToConsole } from "../../../foundation/event-log.ts";
-import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
+import type { Values } from "../../../node/reload/restart-keys.ts";
 import { runSigner } from "../../../node/signer/signer.ts";
-import { parseSignerConfiguration } from "../../../node/signer/signer-configuration.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import {
+  parseSignerConfiguration,
+  signerRestartKeys,
+} from "../../../node/signer/signer-configuration.ts";
+import { startReloading } from "./reloading.ts";
 import { runUntilSignal } from "./serve.ts";
 
 interface SignerOptions {
@@ -18,13 +21,16 @@ export function signerCommand(clock: () => Date): Command {
     .option("-c, --config <file>", "the configuration", "signer.toml")
     .action(async ({ config }: SignerOptions) => {
       const log = createEventLog(clock, writeToConsole);
-      const start = () =>
-        orOperatorError(async () => {
-          const values = await readConfigurationFile(config, {});
-          const configuration = parseSignerConfiguration(values, process.env);
-          const { address, close } = await runSigner(configuration, { log, clock });
-          return { monitoringAddress: address, close };
-        });
-      await runUntilSignal(start, log);
+      const program = {
+        path: config,
+        environment: {},
+        parse: (values: Values) => parseSignerConfiguration(values, process.env),
+        restartKeys: signerRestartKeys,
+        start: runSigner,
+      };
+      await runUntilSignal(async () => {
+        const { address, close } = await startReloading(program, { log, clock });
+        return { monitoringAddress: address, close };
+      }, log);
     });
 }
