@@ -5,6 +5,7 @@ import { nameAllowList } from "../../../foundation/text/globs.ts";
 import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
 import type { FollowerIndex, IndexedEntry } from "./follower-index.ts";
 import { canonicalSerial } from "./logged-certificate.ts";
+import { crowdedNodes, strangersOnNodes } from "./node-findings.ts";
 
 /** Something in a log that a human should look at. */
 export interface Finding {
@@ -14,6 +15,7 @@ export interface Finding {
     | "identity-outside-issuer"
     | "serial-twice"
     | "node-asks-for-many"
+    | "node-asks-for-others"
     | "rate-jump"
     | "stale-checkpoint"
     | "quorum-lost";
@@ -31,6 +33,8 @@ export interface Watch {
   readonly issuers: readonly IssuerTable[] | undefined;
   /** The most identities that the proxies of one node may ask for in a day. */
   readonly identitiesPerNode: number;
+  /** The most identities of other nodes that the proxies of one node may ask for in a day. */
+  readonly othersPerNode: number;
   /** The longest time without a new entry. */
   readonly staleAfterSeconds: number;
 }
@@ -57,7 +61,12 @@ export function* findingsIn(
   }
   if (count === 0) return;
   yield* repeatedSerials(index, from);
-  yield* crowdedNodes(index, newest, watch.identitiesPerNode);
+  for (const detail of crowdedNodes(index, newest, watch.identitiesPerNode)) {
+    yield { finding: "node-asks-for-many", detail };
+  }
+  for (const detail of strangersOnNodes(index, newest, watch.othersPerNode)) {
+    yield { finding: "node-asks-for-others", detail };
+  }
   yield* rateJump(index, newest);
 }
 
@@ -128,21 +137,6 @@ function repeatedSerials(index: FollowerIndex, from: number): Finding[] {
     const detail = "another certificate has the same serial number";
     return { finding: "serial-twice", detail, index: idx, serial, spiffeId };
   });
-}
-
-/** A node's proxies ask for the workloads of their node; a stolen one may ask for everybody's. */
-function crowdedNodes(index: FollowerIndex, newest: Date, limit: number): Finding[] {
-  const since = new Date(newest.getTime() - day).toISOString();
-  const rows = index.all<{ cluster: string; node: string; identities: number }>(
-    `SELECT cluster, node, count(DISTINCT spiffeId) AS identities FROM entry
-     WHERE at >= ? AND impersonator IS NOT NULL GROUP BY cluster, node HAVING identities > ?`,
-    since,
-    limit,
-  );
-  return rows.map(({ cluster, node, identities }) => ({
-    finding: "node-asks-for-many",
-    detail: `the proxies of node ${node} of ${cluster} asked for ${identities} identities in a day`,
-  }));
 }
 
 /** Fewer certificates in an hour are no jump. */

@@ -17,6 +17,7 @@ export interface FollowOptions extends FollowerOptions {
   readonly authorities?: string;
   readonly config?: string;
   readonly identitiesPerNode: number;
+  readonly othersPerNode: number;
   readonly staleAfter: number;
   readonly every?: number;
 }
@@ -70,6 +71,7 @@ async function watchOf(options: FollowOptions): Promise<Watch> {
     authorities: await readAuthorities(options.authorities),
     issuers: options.config === undefined ? undefined : await issuersIn(options.config),
     identitiesPerNode: options.identitiesPerNode,
+    othersPerNode: options.othersPerNode,
     staleAfterSeconds: options.staleAfter,
   };
 }

@@ -53,6 +53,12 @@ export function logCommand(clock: () => Date): Command {
     .option("--authorities <file>", "PEM of every authority that you know; others are findings")
     .option("--config <file>", "a configuration whose ISSUERS say who may vouch for whom")
     .option("--identities-per-node <number>", "the most identities in a day", parseCount, 500)
+    .option(
+      "--others-per-node <number>",
+      "the most identities of other nodes in a day",
+      parseCount,
+      3,
+    )
     .option("--stale-after <duration>", "how long nothing may be new", parseSeconds, 86_400)
     .option("--every <duration>", "go on, and look this often", parseSeconds)
     .action((options: FollowOptions) => judgingLog(() => follow(options, clock)));

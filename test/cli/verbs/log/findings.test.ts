@@ -15,6 +15,7 @@ const watch: Watch = {
   authorities: undefined,
   issuers: issuersOf({ issuer, namespaces: ["team-*"] }),
   identitiesPerNode: 3,
+  othersPerNode: 1,
   staleAfterSeconds: 3600,
 };
 const start = Date.parse("2026-11-20T00:00:00Z");
@@ -37,6 +38,7 @@ interface Made {
   readonly serial?: string;
   readonly impersonator?: string;
   readonly node?: string;
+  readonly cluster?: string;
   readonly proof?: "token" | "certificate" | "own";
   readonly leaf?: typeof own.leaf;
 }
@@ -53,12 +55,12 @@ function indexOf(made: readonly Made[], authorities = [own.authority]): Follower
   }
   for (const [i, each] of made.entries()) {
     const { minutes = i, account = "team-a/sa/b", serial = `a${i}`, impersonator, node } = each;
-    const { leaf: certificate = own.leaf, proof = "token" } = each;
+    const { leaf: certificate = own.leaf, proof = "token", cluster = "c" } = each;
     const at = new Date(start + minute * minutes).toISOString();
     const named = proof === "own" ? {} : { issuer };
     const octets = formatEntry({ certificate, at, proof, ...named, impersonator });
     const spiffeId = `spiffe://cluster.local/ns/${account}`;
-    const fields = { at, spiffeId, serial, notAfter: at, cluster: "c", node, impersonator };
+    const fields = { at, spiffeId, serial, notAfter: at, cluster, node, impersonator };
     index.addEntry(authorities.length + i, octets, { ...fields, isAuthority: false });
   }
   return index;
@@ -146,6 +148,109 @@ describe("a watcher", () => {
     const again = many(9, () => ({ impersonator: "ztunnel", node: "n1" }));
     expect(found(again)).toEqual([]);
     expect(found(many(9, (i) => ({ account: `team-a/sa/w${i}`, node: "n1" })))).toEqual([]);
+  });
+
+  const hour = 60;
+  const proxied = (name: string, node: string, hours: number, more: Made = {}): Made => ({
+    account: `team-a/sa/${name}`,
+    impersonator: "ztunnel",
+    minutes: (25 + hours) * hour,
+    node,
+    serial: `${name} of ${node} at ${hours}`,
+    ...more,
+  });
+  const sidecar = (name: string, node: string, hours: number): Made => {
+    const { impersonator: _, ...made } = proxied(name, node, hours);
+    return made;
+  };
+  /** Two identities, each at these times and nodes, in clusters that are known for a day. */
+  const both = (make: (name: string) => readonly Made[]): Made[] => [
+    ...["c", "d"].map((cluster) => ({ minutes: 0, cluster, serial: cluster })),
+    ...["one", "two"].flatMap(make).toSorted((a, b) => (a.minutes ?? 0) - (b.minutes ?? 0)),
+  ];
+
+  test.each<[string, (name: string) => readonly Made[]]>([
+    [
+      "whose proxies place them elsewhere",
+      (name) => [proxied(name, "n1", 0), proxied(name, "n2", 5), proxied(name, "n1", 12)],
+    ],
+    [
+      "whose pods' tokens place them elsewhere",
+      (name) => [sidecar(name, "n1", 0), proxied(name, "n2", 5), sidecar(name, "n1", 12)],
+    ],
+    [
+      "that it goes on to ask for",
+      (name) => [
+        proxied(name, "n1", 0),
+        proxied(name, "n2", 5),
+        proxied(name, "n1", 12),
+        proxied(name, "n2", 17),
+      ],
+    ],
+  ])("finds a node whose proxies ask for the workloads of other nodes, %s", (_, make) => {
+    const index = indexOf(both(make));
+    const [finding, ...others] = [...findingsIn(index, 1, watch, newestOf(index))];
+    expect(others).toEqual([]);
+    expect(finding?.finding).toBe("node-asks-for-others");
+    expect(finding?.detail).toMatch(
+      /^the proxies of node n2 of c asked for 2 identities that ran on one other node each, and still do: spiffe:\/\/cluster\.local\/ns\/team-a\/sa\/one of n1, /,
+    );
+  });
+
+  test.each<[string, (name: string) => readonly Made[]]>([
+    [
+      "of pods that moved",
+      (name) => [proxied(name, "n1", 0), proxied(name, "n2", 5), proxied(name, "n2", 17)],
+    ],
+    [
+      "of accounts that run on many nodes",
+      (name) => [
+        sidecar(name, "n1", 0),
+        sidecar(name, "n3", 1),
+        proxied(name, "n2", 5),
+        sidecar(name, "n1", 12),
+      ],
+    ],
+    [
+      "on the first day of its cluster",
+      (name) => [proxied(name, "n1", -25), proxied(name, "n2", -20), proxied(name, "n1", -13)],
+    ],
+    [
+      "of pods that have their own tokens there",
+      (name) => [sidecar(name, "n1", 0), sidecar(name, "n2", 5), sidecar(name, "n1", 12)],
+    ],
+    [
+      "of a pod whose own token came from there before",
+      (name) => [
+        sidecar(name, "n1", 0),
+        sidecar(name, "n2", 4),
+        proxied(name, "n2", 5),
+        sidecar(name, "n1", 12),
+      ],
+    ],
+    [
+      "of the same name in another cluster",
+      (name) => [
+        proxied(name, "n1", 0, { cluster: "d" }),
+        proxied(name, "n2", 5),
+        proxied(name, "n1", 12, { cluster: "d" }),
+      ],
+    ],
+    ["that are nowhere else", (name) => [proxied(name, "n2", 5), proxied(name, "n2", 17)]],
+    [
+      "that appeared there more than a day ago",
+      (name) => [proxied(name, "n1", 0), proxied(name, "n2", 5), proxied(name, "n1", 30)],
+    ],
+    [
+      "of which only one does so",
+      (name) => [
+        proxied(name, "n1", 0),
+        proxied(name, "n2", 5),
+        ...(name === "one" ? [proxied(name, "n1", 12)] : []),
+      ],
+    ],
+  ])("does not mind a node whose proxies ask for workloads %s", (_, make) => {
+    expect(found(both(make))).toEqual([]);
   });
 
   const burst = (from: number, count: number) =>
