@@ -52,7 +52,7 @@ interface Stranger {
  * A day is longer than the life of most leaves, so whatever runs on a node has an entry of the day. On the first
  * day of a cluster nobody knows yet what runs where.
  */
-function strangers(index: FollowerIndex, newest: Date): Stranger[] {
+function strangers(index: FollowerIndex, newest: Date): readonly Stranger[] {
   return index.all<Stranger>(
     `WITH seen AS (
        SELECT cluster, spiffeId, node, min(at) AS first, max(at) AS last,
