@@ -3,7 +3,7 @@ import type { Listener } from "../http/listener.ts";
 import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
-import { addReadyGauge } from "../observability/ready-gauge.ts";
+import { addReadyGauge } from "../observability/read-gauge.ts";
 import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";

@@ -1,4 +1,4 @@
-import { Gauge, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
@@ -9,6 +9,7 @@ import { crlConfigMap } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { openApiServer } from "../files/api-server-place.ts";
 import type { RootPlaces } from "../files/root-places.ts";
+import { addReadGauge, unixTime } from "../observability/read-gauge.ts";
 import type { ServerContext } from "../server.ts";
 import type { UpstreamBundle } from "./upstream-bundle.ts";
 import { followUpstreamLists } from "./upstream-lists.ts";
@@ -98,14 +99,7 @@ export function addRootGauges(
   { report }: Pick<RefreshingRoots, "report">,
 ): void {
   const gauge = (name: string, help: string, read: (now: RootsReport) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read(report()));
-      },
-    });
+    addReadGauge(registry, { name, help, read: () => read(report()) });
   gauge(
     "rampart_distribute_bundle_sequence",
     "The trust bundle that is being delivered.",
@@ -114,7 +108,7 @@ export function addRootGauges(
   gauge(
     "rampart_distribute_delivered_since_timestamp",
     "When every place got the trust bundle, in Unix time.",
-    ({ since }) => (since ? since.getTime() / 1000 : Number.NaN),
+    ({ since }) => unixTime(since),
   );
   gauge(
     "rampart_distribute_namespaces_delivered",

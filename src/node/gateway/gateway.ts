@@ -15,7 +15,7 @@ import { countForwardedCalls } from "../observability/gateway-metrics.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
-import { addReadyGauge } from "../observability/ready-gauge.ts";
+import { addReadyGauge } from "../observability/read-gauge.ts";
 import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";

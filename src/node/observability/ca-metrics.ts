@@ -1,4 +1,4 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, type Registry } from "prom-client";
 import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
@@ -6,6 +6,7 @@ import { CaError } from "../../foundation/errors.ts";
 import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { countingOperations } from "./operation-metrics.ts";
+import { addReadGauge, type ReadGauge, unixTime } from "./read-gauge.ts";
 
 /** Istio's names for errors in signing (docs/explanation/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
@@ -67,25 +68,63 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
   };
 }
 
-/** Gauges of the authorities: when roots expire, and how long the one that signs will. */
+interface AuthorityGauge extends Omit<ReadGauge, "read"> {
+  readonly read: (view: AuthorityView, now: Date) => number;
+}
+
+const authorityGauges: readonly AuthorityGauge[] = [
+  {
+    name: "citadel_server_root_cert_expiry_timestamp",
+    help: "When the first root expires, in Unix time.",
+    read: ({ trustBundle }) => expiryOf(trustBundle.roots[0]),
+  },
+  {
+    name: "citadel_server_root_cert_expiry_seconds",
+    help: "How long the first root is valid.",
+    read: ({ trustBundle }, now) => expiryOf(trustBundle.roots[0]) - unixTime(now),
+  },
+  {
+    name: "citadel_server_cert_chain_expiry_timestamp",
+    help: "When the certificate that signs expires, in Unix time.",
+    read: ({ issuer }) => expiryOf(issuer?.authority.certificate.der),
+  },
+  {
+    name: "citadel_server_cert_chain_expiry_seconds",
+    help: "How long the certificate that signs is valid.",
+    read: ({ issuer }, now) => expiryOf(issuer?.authority.certificate.der) - unixTime(now),
+  },
+  {
+    name: "rampart_trust_bundle_roots",
+    help: "Roots in the trust bundle.",
+    read: ({ trustBundle }) => trustBundle.roots.length,
+  },
+  {
+    name: "rampart_ready",
+    help: "1 when a certificate could be signed now.",
+    read: ({ issuer }) => (issuer ? 1 : 0),
+  },
+  {
+    name: "rampart_signs_until_timestamp",
+    help: "When the authority that signs stops, in Unix time: a successor must sign by then.",
+    read: ({ issuer }) => unixTime(issuer?.authority.schedule.signsUntil),
+  },
+  {
+    name: "rampart_successor_signs_from_timestamp",
+    help: "When the next authority begins to sign, in Unix time; NaN before there is one.",
+    read: ({ store }, now) => {
+      const authorities = store.issuers.map(({ authority }) => authority);
+      return unixTime(nextSigningAuthority(authorities, now)?.schedule.signsFrom);
+    },
+  },
+];
+
+/** Gauges of the authorities: when roots expire, and how long the one that signs will. NaN without a readable store. */
 export function addAuthorityGauges(
   registry: Registry,
   authorities: Authorities,
   clock: () => Date,
 ): void {
-  const gauge = (name: string, help: string, read: (view: AuthorityView, now: Date) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      // The processes of one server read one store.
-      aggregator: "first",
-      async collect() {
-        this.set(await valueNow(read));
-      },
-    });
-  /** NaN without a readable store. */
-  const valueNow = async (read: (view: AuthorityView, now: Date) => number) => {
+  const valueNow = async (read: AuthorityGauge["read"]): Promise<number> => {
     const now = clock();
     try {
       return read(await authorities.at(now), now);
@@ -94,52 +133,12 @@ export function addAuthorityGauges(
       throw error;
     }
   };
-  gauge(
-    "citadel_server_root_cert_expiry_timestamp",
-    "When the first root expires, in Unix time.",
-    (view) => expiryOf(view.trustBundle.roots[0]),
-  );
-  gauge(
-    "citadel_server_root_cert_expiry_seconds",
-    "How long the first root is valid.",
-    (view, now) => expiryOf(view.trustBundle.roots[0]) - secondsOf(now),
-  );
-  gauge(
-    "citadel_server_cert_chain_expiry_timestamp",
-    "When the certificate that signs expires, in Unix time.",
-    ({ issuer }) => expiryOf(issuer?.authority.certificate.der),
-  );
-  gauge(
-    "citadel_server_cert_chain_expiry_seconds",
-    "How long the certificate that signs is valid.",
-    ({ issuer }, now) => expiryOf(issuer?.authority.certificate.der) - secondsOf(now),
-  );
-  gauge(
-    "rampart_trust_bundle_roots",
-    "Roots in the trust bundle.",
-    ({ trustBundle }) => trustBundle.roots.length,
-  );
-  gauge("rampart_ready", "1 when a certificate could be signed now.", ({ issuer }) =>
-    issuer ? 1 : 0,
-  );
-  gauge(
-    "rampart_signs_until_timestamp",
-    "When the authority that signs stops, in Unix time: a successor must sign by then.",
-    ({ issuer }) => (issuer ? secondsOf(issuer.authority.schedule.signsUntil) : Number.NaN),
-  );
-  gauge(
-    "rampart_successor_signs_from_timestamp",
-    "When the next authority begins to sign, in Unix time; NaN before there is one.",
-    ({ store }, now) => {
-      const authorities = store.issuers.map(({ authority }) => authority);
-      const next = nextSigningAuthority(authorities, now);
-      return next ? secondsOf(next.schedule.signsFrom) : Number.NaN;
-    },
-  );
+  for (const { read, ...gauge } of authorityGauges) {
+    // The processes of one server read one store.
+    addReadGauge(registry, { ...gauge, aggregator: "first", read: () => valueNow(read) });
+  }
 }
 
-const secondsOf = (instant: Date): number => instant.getTime() / 1000;
-
 function expiryOf(der: Uint8Array<ArrayBuffer> | undefined): number {
-  return der ? secondsOf(parseCertificate(der).toBeSigned.validity.notAfter) : Number.NaN;
+  return unixTime(der && parseCertificate(der).toBeSigned.validity.notAfter);
 }

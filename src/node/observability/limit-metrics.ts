@@ -1,6 +1,7 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, type Registry } from "prom-client";
 import type { Guard } from "../limits/guard.ts";
 import type { LimitReached } from "../limits/limits.ts";
+import { addReadGauge } from "./read-gauge.ts";
 
 /** Counts the connections and requests that a limit refuses or ends. */
 export function countLimits(registry: Registry): LimitReached {
@@ -15,20 +16,14 @@ export function countLimits(registry: Registry): LimitReached {
 
 /** Adds gauges of the connections and requests that the limits bound. */
 export function addGuardGauges(registry: Registry, { connections, exchanges }: Guard): void {
-  new Gauge({
+  addReadGauge(registry, {
     name: "rampart_connections",
     help: "Established connections of callers.",
-    registers: [registry],
-    collect() {
-      this.set(connections.count);
-    },
+    read: () => connections.count,
   });
-  new Gauge({
+  addReadGauge(registry, {
     name: "rampart_requests_under_way",
     help: "Requests of callers that have no whole answer yet.",
-    registers: [registry],
-    collect() {
-      this.set(exchanges.count);
-    },
+    read: () => exchanges.count,
   });
 }

@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, type Registry } from "prom-client";
+import { addReadGauge, type ReadGauge, unixTime } from "../observability/read-gauge.ts";
 
 /** The state of a configuration that may change while its program runs. */
 export interface ConfigurationStatus {
@@ -28,47 +29,43 @@ export function configurationReasons({ faults, awaitingRestart }: ConfigurationS
 export const restartSentence = (keys: readonly string[]): string =>
   `keys of the configuration have changed that need a restart: ${keys.join(", ")}`;
 
-/** Adds the state as metrics. Of several processes the one that is furthest behind counts. */
+interface StatusGauge extends Omit<ReadGauge, "read"> {
+  readonly read: (now: ConfigurationStatus) => number;
+}
+
+/** Of several processes the one that is furthest behind counts. */
+const gauges: readonly StatusGauge[] = [
+  {
+    name: "rampart_configuration_generation",
+    help: "The number of the configuration in force; the process began with 1.",
+    aggregator: "min",
+    read: ({ generation }) => generation,
+  },
+  {
+    name: "rampart_configuration_reload_success",
+    help: "1 when the configuration file had no fault at its last read.",
+    aggregator: "min",
+    read: ({ faults }) => (faults.length === 0 ? 1 : 0),
+  },
+  {
+    name: "rampart_configuration_reload_success_timestamp",
+    help: "When the configuration file was last read without a fault, in Unix time.",
+    aggregator: "min",
+    read: ({ lastSuccess }) => unixTime(lastSuccess),
+  },
+  {
+    name: "rampart_configuration_keys_awaiting_restart",
+    help: "Keys of the configuration that have changed and need a restart.",
+    aggregator: "max",
+    read: ({ awaitingRestart }) => awaitingRestart.length,
+  },
+];
+
+/** Adds the state as metrics. */
 export function addConfigurationMetrics(registry: Registry, status: StatusOfConfiguration): void {
-  const gauge = (
-    name: string,
-    help: string,
-    aggregator: "min" | "max",
-    read: (now: ConfigurationStatus) => number,
-  ) =>
-    new Gauge({
-      name,
-      help,
-      aggregator,
-      registers: [registry],
-      collect() {
-        this.set(read(status()));
-      },
-    });
-  gauge(
-    "rampart_configuration_generation",
-    "The number of the configuration in force; the process began with 1.",
-    "min",
-    ({ generation }) => generation,
-  );
-  gauge(
-    "rampart_configuration_reload_success",
-    "1 when the configuration file had no fault at its last read.",
-    "min",
-    ({ faults }) => (faults.length === 0 ? 1 : 0),
-  );
-  gauge(
-    "rampart_configuration_reload_success_timestamp",
-    "When the configuration file was last read without a fault, in Unix time.",
-    "min",
-    ({ lastSuccess }) => lastSuccess.getTime() / 1000,
-  );
-  gauge(
-    "rampart_configuration_keys_awaiting_restart",
-    "Keys of the configuration that have changed and need a restart.",
-    "max",
-    ({ awaitingRestart }) => awaitingRestart.length,
-  );
+  for (const { read, ...gauge } of gauges) {
+    addReadGauge(registry, { ...gauge, read: () => read(status()) });
+  }
   new Counter({
     name: "rampart_configuration_reloads_total",
     help: "Configurations that were read again, by whether the program took them on.",

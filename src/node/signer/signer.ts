@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, type Registry } from "prom-client";
 import { createLeaseCandidate } from "../../foundation/work/lease.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
 import { openApiServer } from "../files/api-server-place.ts";
@@ -10,6 +10,7 @@ import type { Listener } from "../http/listener.ts";
 import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
+import { addReadGauge, addReadyGauge } from "../observability/read-gauge.ts";
 import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
@@ -125,20 +126,16 @@ function countAnswers(registry: Registry): Answered {
 }
 
 function addGauges(registry: Registry, readiness: () => Readiness, pending: () => number): void {
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read());
-      },
-    });
-  gauge("rampart_ready", "1 when nothing keeps requests from being answered.", () =>
-    readiness().ready ? 1 : 0,
-  );
-  gauge("rampart_signer_leading", "1 when this process holds the lease.", () =>
-    readiness().leading ? 1 : 0,
-  );
-  gauge("rampart_signer_pending", "Requests that await an answer.", pending);
+  const help = "1 when nothing keeps requests from being answered.";
+  addReadyGauge(registry, help, () => readiness().ready);
+  addReadGauge(registry, {
+    name: "rampart_signer_leading",
+    help: "1 when this process holds the lease.",
+    read: () => (readiness().leading ? 1 : 0),
+  });
+  addReadGauge(registry, {
+    name: "rampart_signer_pending",
+    help: "Requests that await an answer.",
+    read: pending,
+  });
 }
