@@ -13,7 +13,7 @@ import {
   type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { createListAuthority } from "../../testkit/pki/revocation-list.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -27,7 +27,8 @@ let ca: RunningCa;
 let instead: string | 404 | undefined;
 /** How far the clock of the program is ahead. */
 let aheadSeconds: number;
-const log = createEventRecorder();
+/** Of one test: a program of the test before may have logged the same event for another reason. */
+let log: EventRecorder;
 
 beforeEach(async () => {
   const clock = (): Date => new Date();
@@ -39,6 +40,7 @@ beforeEach(async () => {
   await foundIfEmpty(ca.mint, new Date());
   instead = undefined;
   aheadSeconds = 0;
+  log = createEventRecorder();
   for (const name of ["default", "shop"]) api.put(namespaceOf(name));
 });
 
