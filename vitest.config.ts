@@ -7,6 +7,7 @@ import {
   reviewedTables,
 } from "./test/contract/service-under-test.ts";
 import { LongestFirst } from "./test/longest-first.ts";
+import { compileCache } from "./test/testkit/programs/compile-cache.ts";
 import { hangMilliseconds } from "./test/testkit/time/hang-limit.ts";
 import { createInternet, reviewingApi, stormIssuer } from "./test/worker/runtime/internet.ts";
 import { createUpstreamHost } from "./test/worker/runtime/upstream-host.ts";
@@ -28,6 +29,9 @@ const prebundled = [
   "zod/mini",
 ];
 
+// What one worker has compiled, the others load, and so do the programs that tests start.
+Object.assign(process.env, compileCache);
+
 const internet = createInternet(createUpstreamHost());
 
 /** A test may be slow on a slow machine; it may not fail. */
@@ -47,6 +51,8 @@ export default defineConfig({
           ...timeouts,
           // Nothing of ours keeps state in a module, so files may share a worker and its imports.
           isolate: false,
+          // Node itself strips the types, and no test replaces a module.
+          experimental: { viteModuleRunner: false },
           include: ["test/**/*.test.ts"],
           exclude: ["test/worker/**", "test/interop/**"],
         },
