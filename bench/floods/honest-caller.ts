@@ -19,17 +19,26 @@ export async function callHonestly(
 ): Promise<Latencies> {
   const calls: Promise<Latency>[] = [];
   let session: ClientHttp2Session | undefined;
+  let ofSession: Promise<Latency>[] = [];
   for (let i = 0; !signal.aborted; i++) {
     if (!session || session.closed || session.destroyed || i % callsOfConnection === 0) {
-      if (session) leave(session);
-      session = open(server.port);
+      if (session) void leave(session, ofSession);
+      [session, ofSession] = [open(server.port), []];
     }
-    calls.push(timed(call(session, headers, frame), server));
+    const called = timed(call(session, headers, frame), server);
+    calls.push(called);
+    ofSession.push(called);
     await sleep(interval);
   }
   const latencies = await Promise.all(calls);
   session?.destroy();
   return latencies;
+}
+
+/** Closes a session when its calls are over: it would fail those that wait for its handshake. */
+async function leave(session: ClientHttp2Session, calls: readonly Promise<Latency>[]) {
+  await Promise.all(calls);
+  session.close();
 }
 
 function open(port: number): ClientHttp2Session {
@@ -38,12 +47,6 @@ function open(port: number): ClientHttp2Session {
   });
   session.on("error", () => session.destroy());
   return session;
-}
-
-/** A session that closes before it is connected would fail its calls. */
-function leave(session: ClientHttp2Session): void {
-  if (session.connecting) session.once("connect", () => session.close());
-  else session.close();
 }
 
 async function timed(answered: Promise<boolean>, server: Server): Promise<Latency> {

@@ -88,6 +88,7 @@ export class Exchanges {
       atWorkPerAddress: requests_at_work_per_address,
       waiting: streams,
       waitingPerAddress: streams,
+      inOnePass: { all: 32, address: 4 },
       patience: patienceOf(progress_timeout),
     });
   }

@@ -8,6 +8,8 @@ export interface FairLimits {
   readonly atWorkPerAddress: number;
   readonly waiting: number;
   readonly waitingPerAddress: number;
+  /** The most that begin in one pass of the event loop, in all and of one address. */
+  readonly inOnePass: { readonly all: number; readonly address: number };
   /** Milliseconds after which a work gives way to that of an address with none under way. */
   readonly patience: number;
 }
@@ -36,9 +38,6 @@ interface Lane {
   underWay: number;
   begunInPass: number;
 }
-
-/** The most works that begin in one pass of the event loop, in all and of one address. */
-const inOnePass = { all: 32, address: 4 };
 
 /**
  * Begins the work of callers: first that of the network with least under way, and in it that of the address with
@@ -174,12 +173,13 @@ export class FairQueue {
   }
 
   #hasTurn({ underWay, begunInPass }: Lane): boolean {
-    const isWithin = underWay < this.#limits.atWorkPerAddress && begunInPass < inOnePass.address;
+    const { atWorkPerAddress, inOnePass } = this.#limits;
+    const isWithin = underWay < atWorkPerAddress && begunInPass < inOnePass.address;
     return isWithin && this.#hasRoom();
   }
 
   #hasRoom(): boolean {
-    const { atWork } = this.#limits;
+    const { atWork, inOnePass } = this.#limits;
     return this.#underWay.size < atWork && this.#begunInPass.length < inOnePass.all;
   }
 
@@ -235,7 +235,7 @@ export class FairQueue {
 
   #nextLane(): Lane | undefined {
     if (this.#waiting === 0) return undefined;
-    const { atWork, atWorkPerAddress } = this.#limits;
+    const { atWork, atWorkPerAddress, inOnePass } = this.#limits;
     const mayBegin = ({ waiting, underWay, begunInPass }: Lane) =>
       waiting.size > 0 && underWay < atWorkPerAddress && begunInPass < inOnePass.address;
     // In a flood from many networks this is near the front, and most lanes need not be looked at.

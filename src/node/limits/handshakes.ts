@@ -6,6 +6,9 @@ import { type LimitReached, type Limits, patienceOf } from "./limits.ts";
 /** The most sockets that wait for a handshake, for each handshake that may be under way. */
 const waitingForEach = 4;
 
+/** A handshake computes for about a millisecond. Others that are under way go on between two passes. */
+const inOnePass = { all: 8, address: 2 };
+
 /** Begins the handshake of a socket, and calls `done` when it has succeeded or failed. */
 export type BeginHandshake = (socket: Socket, done: () => void) => void;
 
@@ -27,6 +30,7 @@ export class Handshakes {
       atWorkPerAddress: handshakes_per_address,
       waiting: waitingForEach * handshakes,
       waitingPerAddress: waitingForEach * handshakes_per_address,
+      inOnePass,
       patience: patienceOf(handshake_timeout),
     });
   }

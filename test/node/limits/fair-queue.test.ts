@@ -4,13 +4,22 @@ import { FairQueue, type Piece } from "../../../src/node/limits/fair-queue.ts";
 import type { Loop } from "../../../src/node/limits/loop.ts";
 
 const patience = 1000;
-const limits = { atWork: 3, atWorkPerAddress: 2, waiting: 4, waitingPerAddress: 3, patience };
+const inOnePass = { all: 32, address: 4 };
+const limits = {
+  atWork: 3,
+  atWorkPerAddress: 2,
+  waiting: 4,
+  waitingPerAddress: 3,
+  inOnePass,
+  patience,
+};
 
 const manyAtOnce = {
   atWork: 999,
   atWorkPerAddress: 999,
   waiting: 999,
   waitingPerAddress: 999,
+  inOnePass,
   patience,
 };
 
@@ -226,7 +235,14 @@ describe("at the bound of all, with work that never ends,", () => {
   /** As many strangers at work as may be, each at an address of its own, and as many as may wait. */
   function saturated(addressOf: (i: number) => string, atWork = 8, waiting = 32) {
     const turned = handTurned();
-    const wide = { atWork, atWorkPerAddress: 4, waiting, waitingPerAddress: 16, patience };
+    const wide = {
+      atWork,
+      atWorkPerAddress: 4,
+      waiting,
+      waitingPerAddress: 16,
+      inOnePass,
+      patience,
+    };
     const played = pieces(new FairQueue(wide, turned.loop));
     let strangers = 0;
     const come = (count: number): void => {
@@ -284,7 +300,14 @@ describe("at the bound of all, with work that never ends,", () => {
 
 test("a saturated queue of thousands of addresses is gone through once for each that begins", () => {
   const { loop, turn } = handTurned();
-  const large = { atWork: 64, atWorkPerAddress: 4, waiting: 6000, waitingPerAddress: 4, patience };
+  const large = {
+    atWork: 64,
+    atWorkPerAddress: 4,
+    waiting: 6000,
+    waitingPerAddress: 4,
+    inOnePass,
+    patience,
+  };
   const { take, ends, begun } = pieces(new FairQueue(large, loop));
   for (let i = 0; i < 5064; i++) take(`${i}`);
   for (let i = 0; i < 5064; i++) {
