@@ -128,6 +128,7 @@ export class Exchanges {
     work: (passTurn: () => void) => Promise<Answer>,
   ): Promise<Answer | undefined> {
     const { exchange } = progress;
+    if (exchange.isGone()) return undefined;
     const done = await this.#turn(progress);
     if (!done) {
       if (!exchange.isGone()) this.#drop(progress, "streams");

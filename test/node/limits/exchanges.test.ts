@@ -80,6 +80,15 @@ describe("while every turn is taken by work that never ends", () => {
     expect(refused).toEqual([]);
   });
 
+  test("those whose callers have hung up already take no place in the queue", async () => {
+    const { begin, refused } = start(one);
+    void begin("stalled").place?.inTurn(never);
+    const { place, hangUp } = begin("a");
+    hangUp();
+    expect(await place?.inTurn(never)).toBeUndefined();
+    expect(refused).toEqual([]);
+  });
+
   test("and leave their places in the queue to others", async () => {
     const { begin, refused } = start({ ...one, streams: 4 });
     const { promise: stalled, resolve: end } = Promise.withResolvers<void>();
