@@ -55,6 +55,13 @@ export const spacePromises: Readonly<Record<string, SpacePromise>> = {
     assert.equal(await space.write(key, "second"), true);
     assert.deepEqual(await valuesIn(space), { [key]: "second" });
   },
+  "replaces nothing that was removed": async (space) => {
+    await space.write(key, "first");
+    const first = await space.read(key);
+    await space.remove(key);
+    assert.equal(await space.write(key, "second", first?.version), false);
+    assert.deepEqual(await valuesIn(space), {});
+  },
   "keeps keys of signers with dots and dashes apart": async (space) => {
     const keys = ["a.b", "a-b", "a-d", "a", "a.authorities", "b-"].map(
       (name) => `signers/${name}/authorities/${"cd".repeat(20)}`,

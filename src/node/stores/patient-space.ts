@@ -19,14 +19,18 @@ const passing: readonly (number | undefined)[] = [undefined, 408, 429, 500, 502,
 /** Repeats an act that a service fails for a moment. @throws FetchError, which names the service. */
 export type Patience = <T>(act: () => Promise<T>) => Promise<T>;
 
-/**
- * @param service The service's name in sentences, such as `the API server https://10.0.0.1`.
- * @param alsoPassing Another status that passes.
- */
+/** How a service fails for a moment, where it differs from an API server. */
+interface PatienceOptions {
+  readonly pause?: Pause | undefined;
+  /** Another status that passes. */
+  readonly alsoPassing?: number;
+  readonly attempts?: number;
+}
+
+/** @param service The service's name in sentences, such as `the API server https://10.0.0.1`. */
 export function createPatience(
   service: string,
-  pause: Pause = systemPause,
-  alsoPassing?: number,
+  { pause = systemPause, alsoPassing, attempts = maximumAttempts }: PatienceOptions = {},
 ): Patience {
   const mayPass = ({ status }: FetchError): boolean =>
     passing.includes(status) || status === alsoPassing;
@@ -37,7 +41,7 @@ export function createPatience(
         return await act();
       } catch (error) {
         if (!(error instanceof FetchError)) throw error;
-        const isFinal = !mayPass(error) || failures === maximumAttempts;
+        const isFinal = !mayPass(error) || failures === attempts;
         if (isFinal || late.aborted) throw named(service, error);
         const asked = 1000 * (error.retryAfterSeconds ?? 0);
         if (asked > lastAttemptMilliseconds) throw named(service, error);
@@ -52,7 +56,7 @@ export function createPatience(
  * happened already is not confirmed, and its writer reads what is there.
  */
 export function patiently(space: ObjectSpace, service: string, pause?: Pause): ObjectSpace {
-  const attempt = createPatience(service, pause);
+  const attempt = createPatience(service, { pause });
   return {
     list: (freshness) => attempt(() => space.list(freshness)),
     read: (key) => attempt(() => space.read(key)),

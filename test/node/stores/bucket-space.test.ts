@@ -2,13 +2,19 @@ import { afterEach, describe, expect, test } from "vitest";
 import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { createTurns } from "../../../src/custody/shared/turns.ts";
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { type Fetch, FetchError } from "../../../src/foundation/http/json-fetch.ts";
 import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
 import { proveFirst } from "../../../src/node/stores/s3/proven-space.ts";
 import { listSeldom } from "../../../src/node/stores/s3/recent-list.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
-import { failure, type S3Api, s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
+import {
+  failure,
+  type S3Api,
+  s3Credential,
+  signatureFault,
+  startS3Api,
+} from "../../testkit/stores/s3-api.ts";
 
 const services: S3Api[] = [];
 afterEach(async () => {
@@ -170,7 +176,7 @@ describe("a bucket that is busy or broken", () => {
     [409, "ConditionalRequestConflict"],
   ])("with %i %s is asked again", async (status, code) => {
     const { api, space } = await start();
-    let left = 3;
+    let left = 5;
     api.instead = (_, response) => {
       if (left-- <= 0) return false;
       response.writeHead(status).end(failure(status, code).body);
@@ -188,7 +194,7 @@ describe("a bucket that is busy or broken", () => {
     await expect(space.list("now")).rejects.toThrow(
       `the bucket ${api.place.url} answered GET with status 503, SlowDown`,
     );
-    expect(api.asked).toHaveLength(4);
+    expect(api.asked).toHaveLength(6);
   });
 
   test.each([
@@ -220,6 +226,20 @@ describe("a bucket that is busy or broken", () => {
     expect(String(error)).toMatch(/refuses the credential .*SignatureDoesNotMatch/);
     expect(JSON.stringify([String(error), error])).not.toMatch(/secret|AKID/);
     expect(api.objects.size).toBe(0);
+  });
+
+  test("has its name in the host where the service wants it there, and signs that host", async () => {
+    const { api, clock } = await start();
+    const asked: (string | undefined)[] = [];
+    const capture: Fetch = async (url, { method, headers }) => {
+      const { host } = new URL(url);
+      const fields = { ...Object.fromEntries(new Headers(headers)), host };
+      asked.push(signatureFault({ method, headers: fields }, new URL(url), "", s3Credential), url);
+      return new Response(null, { status: 204 });
+    };
+    const place = { ...api.place, url: "https://rampart-store.s3.test" };
+    await patientBucket(place, capture, clock).remove(key);
+    expect(asked).toEqual([undefined, `https://rampart-store.s3.test/${name}`]);
   });
 
   test("reads a credential that has been rotated, with its session token", async () => {
@@ -320,6 +340,7 @@ describe("a service that is proven", () => {
   test.each([
     ["if-none-match", /ignores If-None-Match/],
     ["if-match", /ignores If-Match/],
+    ["if-match-of-nothing", /creates an object with If-Match/],
   ] as const)(
     "is refused where it ignores %s, before anything is written",
     async (ignores, why) => {

@@ -34,7 +34,7 @@ export interface S3Api {
   /** The credential that it takes. */
   credential: S3Credential;
   /** A condition that it ignores, as some services do. */
-  ignores: "if-match" | "if-none-match" | undefined;
+  ignores: "if-match" | "if-match-of-nothing" | "if-none-match" | undefined;
   instead: Instead | undefined;
   /** Whether the answer to a request is lost after it has been carried out. */
   loses: ((request: IncomingMessage) => boolean) | undefined;
@@ -66,8 +66,9 @@ export async function startS3Api(): Promise<S3Api> {
     const known = objects.get(name);
     const { "if-match": match, "if-none-match": noneMatch } = headers;
     if (match !== undefined && api.ignores !== "if-match") {
-      if (!known) return failure(404, "NoSuchKey");
-      if (known.entityTag !== match) return failure(412, "PreconditionFailed");
+      const isFree = !known && api.ignores === "if-match-of-nothing";
+      if (!known && !isFree) return failure(404, "NoSuchKey");
+      if (known && known.entityTag !== match) return failure(412, "PreconditionFailed");
     }
     if (noneMatch === "*" && known && api.ignores !== "if-none-match")
       return failure(412, "PreconditionFailed");
@@ -154,8 +155,8 @@ const hmac = (key: string | Buffer, text: string): Buffer =>
   createHmac("sha256", key).update(text).digest();
 
 /** Signature Version 4, by its specification and without the library that signs. */
-function signatureFault(
-  { method, headers }: IncomingMessage,
+export function signatureFault(
+  { method, headers }: Pick<IncomingMessage, "method" | "headers">,
   url: URL,
   body: string,
   credential: S3Credential,

@@ -12,6 +12,9 @@ import { type ProvenSpace, proveFirst } from "./proven-space.ts";
 /** `ConditionalRequestConflict`: another request for the object is under way. */
 const requestConflict = 409;
 
+/** R2 refuses a second write to one name within a second. */
+const attempts = 6;
+
 /** @throws OperatorError when the roots or the credential cannot be read. */
 export async function openBucket(place: BucketPlace, clock: () => Date): Promise<ProvenSpace> {
   const fetch = fetchTrusting(await readRootFile(place.rootsFile));
@@ -26,7 +29,11 @@ export function patientBucket(
   clock: () => Date,
   pause?: Pause,
 ): ObjectSpace {
-  const attempt = createPatience(serviceOf(place), pause, requestConflict);
+  const attempt = createPatience(serviceOf(place), {
+    pause,
+    alsoPassing: requestConflict,
+    attempts,
+  });
   const send = createBucketClient(place, fetch, clock);
   return createBucketSpace((...request) => attempt(() => send(...request)), place.prefix);
 }

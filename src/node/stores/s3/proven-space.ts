@@ -69,10 +69,13 @@ async function requirePromises(space: ObjectSpace, service: string): Promise<voi
     require(isReplaced, "replaces no object with If-Match");
     const isStale = await space.write(key, "third", first?.version);
     require(!isStale, "ignores If-Match, so that replicas would undo each other's writes");
-    const listed = (await space.list("now")).get(key);
-    require(listed?.value === "second", "does not list what was just written");
+    const second = (await space.list("now")).get(key);
+    require(second?.value === "second", "does not list what was just written");
+    await space.remove(key);
+    require((await space.read(key)) === undefined, "answers an object that was removed");
+    const isBack = await space.write(key, "fourth", second?.version);
+    require(!isBack, "creates an object with If-Match, so that what one replica removes comes back");
   } finally {
     await space.remove(key).catch(() => {});
   }
-  require((await space.read(key)) === undefined, "answers an object that was removed");
 }
