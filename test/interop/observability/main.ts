@@ -4,10 +4,13 @@ import { join } from "node:path";
 import { type Outcome, report } from "../outcomes.ts";
 import { run } from "../programs.ts";
 import { fromDebian } from "../software.ts";
+import { metricFaults, prometheusFaults } from "./real-metrics.ts";
 
 const rulesFolder = join(import.meta.dirname, "../../../deploy/observability");
 
 const promtool = await fromDebian("prometheus", "usr/bin/promtool");
+
+const prometheus = await fromDebian("prometheus", "usr/bin/prometheus");
 
 const folder = await mkdtemp(join(tmpdir(), "rampart-rules-"));
 await cp(rulesFolder, folder, { recursive: true });
@@ -51,13 +54,38 @@ async function play(program: string): Promise<Pick<Outcome, "passed" | "faults">
   return { passed: checks.length - faults.length, faults };
 }
 
-const outcome = { client: "promtool", server: "deploy/observability", passed: 0, faults: [] };
-
-async function outcomeOf(): Promise<Outcome> {
-  return "program" in promtool
-    ? { ...outcome, ...(await play(promtool.program)) }
-    : { ...outcome, missing: promtool.missing };
+/** What the programs expose by themselves, and not series that a test makes up. */
+async function playReal(
+  promtool: string,
+  server: string,
+): Promise<Pick<Outcome, "passed" | "faults">> {
+  const scenes = [
+    ["check metrics, of a scrape of every program", () => metricFaults(promtool)],
+    [
+      "a Prometheus scrapes every program, evaluates every rule and answers every panel",
+      () => prometheusFaults(server, rulesFolder, folder),
+    ],
+  ] as const;
+  const faults: string[] = [];
+  for (const [name, play] of scenes) {
+    const found = await play();
+    console.log(`${found.length === 0 ? "ok     " : "FAILED "} ${name}`);
+    if (found.length > 0) faults.push(`${name}: ${found.join("; ")}`);
+  }
+  return { passed: scenes.length - faults.length, faults };
 }
 
-report([await outcomeOf()]);
+const outcome = { client: "promtool", server: "deploy/observability", passed: 0, faults: [] };
+
+async function outcomes(): Promise<Outcome[]> {
+  if ("missing" in promtool) return [{ ...outcome, missing: promtool.missing }];
+  if ("missing" in prometheus) return [{ ...outcome, missing: prometheus.missing }];
+  const real = await playReal(promtool.program, prometheus.program);
+  return [
+    { ...outcome, ...(await play(promtool.program)) },
+    { client: "Prometheus", server: "every program", ...real },
+  ];
+}
+
+report(await outcomes());
 await rm(folder, { recursive: true });

@@ -23,6 +23,33 @@ export interface ExposedMetric {
 
 /** The metrics of every program that has some, by its name. Those of Node and of the process are left out. */
 export async function expositions(): Promise<ReadonlyMap<string, readonly ExposedMetric[]>> {
+  const texts = await scrapeAll();
+  return new Map([...texts].map(([program, text]) => [program, metricsIn(text)]));
+}
+
+/** What a scrape of every program answers, by its name. */
+export async function scrapeAll(): Promise<ReadonlyMap<string, string>> {
+  const { ports, agent, end } = await startScraped();
+  try {
+    const scraped = [...ports].map(async ([program, port]) => {
+      const response = await fetch(`http://127.0.0.1:${port}/metrics`);
+      return [program, await response.text()] as const;
+    });
+    return new Map([...(await Promise.all(scraped)), ["agent", agent]]);
+  } finally {
+    await end();
+  }
+}
+
+/** Every program with metrics, started. An agent has no port here, and its metrics are a text. */
+interface Scraped {
+  readonly ports: ReadonlyMap<string, number>;
+  readonly agent: string;
+  readonly end: () => Promise<void>;
+}
+
+/** Starts the programs, none of which reaches anything. */
+export async function startScraped(): Promise<Scraped> {
   const folder = await mkdtemp(join(tmpdir(), "rampart-"));
   const token = join(folder, "token");
   await writeFile(token, "a.b.c\n");
@@ -63,19 +90,19 @@ export async function expositions(): Promise<ReadonlyMap<string, readonly Expose
     ),
     context,
   );
-  try {
-    const programs = new Map([
-      ["serve", await scrape(served.monitoringPort)],
-      ["gateway", await scrape(gateway.monitoringAddress.port)],
-      ["distribute", await scrape(distributing.address.port)],
-      ["signer", await scrape(signing.address.port)],
-      ["agent", metricsIn(await agentRegistry().metrics())],
-    ]);
-    return programs;
-  } finally {
-    await Promise.all([gateway.close(0), distributing.close(0), signing.close(0), served.end()]);
-    await rm(folder, { recursive: true });
-  }
+  return {
+    ports: new Map([
+      ["serve", served.monitoringPort],
+      ["gateway", gateway.monitoringAddress.port],
+      ["distribute", distributing.address.port],
+      ["signer", signing.address.port],
+    ]),
+    agent: await agentRegistry().metrics(),
+    end: async () => {
+      await Promise.all([gateway.close(0), distributing.close(0), signing.close(0), served.end()]);
+      await rm(folder, { recursive: true });
+    },
+  };
 }
 
 /** An agent with a proxy for XDS has all of an agent's metrics. */
@@ -85,11 +112,6 @@ function agentRegistry(): Registry {
   metrics.observe(none, () => new Date());
   new XdsMetrics(metrics.registry, () => ({ isConnected: false, streams: 0, types: [] }) as never);
   return metrics.registry;
-}
-
-async function scrape(port: number): Promise<readonly ExposedMetric[]> {
-  const response = await fetch(`http://127.0.0.1:${port}/metrics`);
-  return metricsIn(await response.text());
 }
 
 function metricsIn(text: string): readonly ExposedMetric[] {
