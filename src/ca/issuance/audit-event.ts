@@ -15,8 +15,8 @@ import {
 export interface AuditEvent {
   event: "create-certificate";
   outcome: "issued" | "refused" | "failed";
-  /** The reason of the refusal, or `fault`. */
-  reason?: Refusal["reason"] | "rpc-malformed" | "fault";
+  /** The reason of the refusal, or `fault`. A line has no `undefined`. */
+  reason?: Refusal["reason"] | "rpc-malformed" | "fault" | undefined;
   /** The exact check behind a reason, for credentials and keys. */
   check?: string;
   detail?: string;

@@ -64,7 +64,8 @@ export async function createCertificate(
   const { now, audit, caller } = call;
   const asked = toCertificateRequest(request);
   const certChain = await issueCertificate(ca.issuance, caller, asked, { now, signal, audit });
-  delete audit.reason;
+  // To delete it would cost V8 the shape of the event. A line leaves `undefined` out.
+  audit.reason = undefined;
   return { certChain };
 }
 
