@@ -96,6 +96,43 @@ test("the manifests' configurations are ones that the programs take", () => {
   ).not.toThrow();
 });
 
+describe("deploy/kustomize/base/import/import.yaml", () => {
+  const manifests = manifestsIn("deploy/kustomize/base/import/import.yaml");
+
+  test("is a job without root, privileges, a writable root, a token or a role", () => {
+    expect(manifests.map(({ kind }) => kind)).toEqual(["ServiceAccount", "ConfigMap", "CronJob"]);
+    expect(manifests.at(-1)?.spec).toMatchObject({
+      concurrencyPolicy: "Forbid",
+      jobTemplate: {
+        spec: {
+          backoffLimit: 0,
+          template: {
+            spec: {
+              automountServiceAccountToken: false,
+              restartPolicy: "Never",
+              securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+              containers: [
+                {
+                  securityContext: {
+                    allowPrivilegeEscalation: false,
+                    readOnlyRootFilesystem: true,
+                    capabilities: { drop: ["ALL"] },
+                  },
+                },
+              ],
+            },
+          },
+        },
+      },
+    });
+  });
+
+  test("has an image with the wrangler that the tests use", () => {
+    const { devDependencies } = JSON.parse(read("package.json"));
+    expect(read("deploy/import.Dockerfile")).toContain(` wrangler@${devDependencies.wrangler}\n`);
+  });
+});
+
 describe("deploy/kustomize/components/kubernetes-store", () => {
   const folder = "deploy/kustomize/components/kubernetes-store";
 

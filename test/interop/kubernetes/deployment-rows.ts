@@ -147,9 +147,10 @@ async function appliesDefaults({ plane, helm }: Tools): Promise<void> {
 
 async function appliesOverlay({ plane, kustomize }: Tools): Promise<void> {
   const objects = await buildKustomization(kustomize, "overlays/example");
+  objects.push(...(await buildKustomization(kustomize, "base/import")));
   for (const object of objects) await applyStrictly(plane, object);
   const configurations = objects.filter(({ kind }) => kind === "ConfigMap");
-  assert.equal(configurations.length, 2);
+  assert.equal(configurations.length, 3);
   const [text] = configurations.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
   assert.match(text ?? "", /^INCEPTION_DATE = /m);
 }
@@ -275,6 +276,7 @@ async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
   const objects = [
     ...(await renderChart(helm, "mesh", namespace, everything)),
     ...(await buildKustomization(kustomize, "overlays/example")),
+    ...(await buildKustomization(kustomize, "base/import")),
   ];
   // The Prometheus operator's kinds are not Kubernetes' own.
   const ofOperator = /^(?:ServiceMonitor|PrometheusRule)$/;

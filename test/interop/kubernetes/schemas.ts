@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../programs.ts";
 import type { KubernetesObject } from "./rendered.ts";
@@ -24,9 +25,12 @@ export async function checkSchemas(objects: readonly KubernetesObject[]): Promis
   }
 }
 
-/** Builds the reader with the types of one version, once. */
+/** Builds the reader with the types of one version, once for each of its sources. */
 async function reader(version: string): Promise<string> {
-  const folder = join(cache, version);
+  const digest = createHash("sha256")
+    .update(await readFile(source))
+    .digest("hex");
+  const folder = join(cache, `${version}-${digest.slice(0, 12)}`);
   const program = join(folder, "reader");
   if (existsSync(program)) return program;
   await mkdir(folder, { recursive: true });
