@@ -146,8 +146,10 @@ async function appliesDefaults({ plane, helm }: Tools): Promise<void> {
 }
 
 async function appliesOverlay({ plane, kustomize }: Tools): Promise<void> {
-  const objects = await buildKustomization(kustomize, "overlays/example");
-  objects.push(...(await buildKustomization(kustomize, "base/import")));
+  const objects = [
+    ...(await buildKustomization(kustomize, "overlays/example")),
+    ...(await buildKustomization(kustomize, "base/import")),
+  ];
   for (const object of objects) await applyStrictly(plane, object);
   const configurations = objects.filter(({ kind }) => kind === "ConfigMap");
   assert.equal(configurations.length, 3);
