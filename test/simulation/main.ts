@@ -1,5 +1,8 @@
 import { simulateForeignRoots } from "./foreign-mesh.ts";
 import { simulate, Violation } from "./mesh.ts";
+import { runStorm } from "./storm/main.ts";
+
+if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
 
 const count = Number(process.argv[2] ?? 100_000);
 const firstSeed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);

@@ -2,12 +2,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
 
-const attempts = 5;
+/** Attempts of one call. */
+export const maximumAttempts = 5;
+
 const backoff: Backoff = {
   firstMilliseconds: 100,
   longestMilliseconds: 800,
   spread: [0.9, 1.1],
 };
+
+/** The pause after so many attempts of a call. */
+export function pauseMilliseconds(attempts: number, random: number): number {
+  return backoffMilliseconds(backoff, attempts, random);
+}
 
 /** Codes after which the same call may succeed (istio pkg/security/retry.go). */
 const retryable: ReadonlySet<Code> = new Set([
@@ -44,10 +51,10 @@ export async function callWithRetry<T>(
       return await call(retries);
     } catch (error) {
       const failure = ConnectError.from(error);
-      const isLast = retries + 1 >= attempts || !retryable.has(failure.code);
+      const isLast = retries + 1 >= maximumAttempts || !retryable.has(failure.code);
       if (isLast || signal.aborted) throw failure;
       onRetry(failure);
     }
-    await sleep(backoffMilliseconds(backoff, retries + 1, random()), undefined, { signal });
+    await sleep(pauseMilliseconds(retries + 1, random()), undefined, { signal });
   }
 }

@@ -1,0 +1,130 @@
+import { parseArgs } from "node:util";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import type { StormParameters } from "./parameters.ts";
+import { meshes, type StormCase, serverNames } from "./row.ts";
+import { scenarios } from "./scenario.ts";
+
+/** What one command simulates. */
+export interface StormOptions {
+  readonly cases: readonly StormCase[];
+  readonly seed: number;
+  readonly parameters: StormParameters;
+  readonly write: boolean;
+  readonly help: boolean;
+}
+
+const maximumWorkloads = 10_000_000;
+
+export const usage = `npm run simulate -- storm [options]
+
+Simulates how a mesh asks for certificates after an event, in virtual time.
+
+  --workloads <N,…>     sizes of the mesh (100000,1000000)
+  --scenario <text>     only scenarios whose name contains it
+  --mesh <name>         only this mesh: ${Object.keys(meshes).join(", ")}
+  --server <name>       only this server: ${serverNames.join(", ")}
+  --seed <N>            of the pseudo-random numbers (1)
+  --lifetime <seconds>  of a certificate (86400)
+  --certificate <µs>    CPU of a certificate, of every server (docs/pictures/peers.json)
+  --connection <µs>     CPU of a connection to serve (bench/peers/connections.ts)
+  --refusal <µs>        CPU of a connection that finds no place (the same)
+  --core-hour <dollars> price of a core for an hour
+  --write               all of it, into docs/explanation/scale.md and docs/pictures
+`;
+
+/** Parses the arguments after \`storm\`. @throws OperatorError for a wrong one. */
+export function parseStormOptions(args: readonly string[], defaults: StormParameters): StormOptions {
+  const text = { type: "string" } as const;
+  const values = parseKnown(() =>
+    parseArgs({
+      args: [...args],
+      options: {
+        workloads: { type: "string", default: "100000,1000000" },
+        seed: { type: "string", default: "1" },
+        scenario: text,
+        mesh: text,
+        server: text,
+        lifetime: text,
+        certificate: text,
+        connection: text,
+        refusal: text,
+        "core-hour": text,
+        write: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    }),
+  ).values;
+  const sizes = values.workloads.split(",").map((size) => wholeNumber("--workloads", size));
+  if (sizes.some((size) => size > maximumWorkloads)) {
+    throw new OperatorError(`--workloads: at most ${maximumWorkloads}`);
+  }
+  const selected = {
+    scenarios: scenarios.filter(({ name }) => name.includes(values.scenario ?? "")),
+    meshes: Object.keys(meshes).filter((name) => name === (values.mesh ?? name)),
+    servers: serverNames.filter((name) => name === (values.server ?? name)),
+  };
+  for (const [kind, found] of Object.entries(selected)) {
+    if (found.length === 0) throw new OperatorError(`there are no such ${kind}; see --help`);
+  }
+  if (values.write && (values.scenario ?? values.mesh ?? values.server) !== undefined) {
+    throw new OperatorError("--write writes all rows, so it goes with no selection");
+  }
+  const certificate = positive("--certificate", values.certificate);
+  const { prices } = defaults;
+  return {
+    seed: wholeNumber("--seed", values.seed),
+    write: values.write,
+    help: values.help,
+    cases: selected.scenarios.flatMap((scenario) =>
+      selected.meshes.flatMap((mesh) =>
+        selected.servers.flatMap((server) =>
+          sizes.map((workloads) => ({ scenario, mesh, server, workloads })),
+        ),
+      ),
+    ),
+    parameters: {
+      ...defaults,
+      lifetimeSeconds: lifetimeOf(values.lifetime) ?? defaults.lifetimeSeconds,
+      workerMicroseconds: certificate ?? defaults.workerMicroseconds,
+      serveMicroseconds: certificate ?? defaults.serveMicroseconds,
+      serveTwiceMicroseconds: certificate ?? defaults.serveTwiceMicroseconds,
+      connectionMicroseconds:
+        positive("--connection", values.connection) ?? defaults.connectionMicroseconds,
+      refusalMicroseconds: positive("--refusal", values.refusal) ?? defaults.refusalMicroseconds,
+      prices: { ...prices, coreHour: positive("--core-hour", values["core-hour"]) ?? prices.coreHour },
+    },
+  };
+}
+
+function parseKnown<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw new OperatorError(error instanceof Error ? error.message : "wrong arguments");
+  }
+}
+
+function wholeNumber(name: string, text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new OperatorError(`${name}: whole numbers above 0`);
+  return Number(text);
+}
+
+function positive(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^\d{1,9}(\.\d{1,9})?$/.test(text) || Number(text) === 0) {
+    throw new OperatorError(`${name}: a number above 0`);
+  }
+  return Number(text);
+}
+
+/** Kmesh loops on a certificate of an hour. */
+const shortestLifetimeSeconds = 7_200;
+
+function lifetimeOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const seconds = wholeNumber("--lifetime", text);
+  if (seconds < shortestLifetimeSeconds) {
+    throw new OperatorError(`--lifetime: at least ${shortestLifetimeSeconds} seconds`);
+  }
+  return seconds;
+}
