@@ -28,6 +28,8 @@ const retryable: ReadonlySet<Code> = new Set([
 
 /** The dependencies of a retried call. */
 export interface RetryOptions {
+  /** At least 1, at most {@link maximumAttempts}. */
+  readonly attempts: number;
   readonly signal: AbortSignal;
   /** At least 0 and less than 1. */
   readonly random: () => number;
@@ -36,7 +38,7 @@ export interface RetryOptions {
 }
 
 /**
- * Makes up to five attempts, as pilot-agent does. The waits between them are 100, 200, 400 and 800 ms,
+ * Makes so many attempts, up to the five of pilot-agent. The waits between them are 100, 200, 400 and 800 ms,
  * each up to a tenth longer or shorter. Only a retryable code leads to another attempt.
  *
  * @param call Gets the number of earlier attempts.
@@ -44,14 +46,14 @@ export interface RetryOptions {
  */
 export async function callWithRetry<T>(
   call: (retries: number) => Promise<T>,
-  { signal, random, onRetry }: RetryOptions,
+  { attempts, signal, random, onRetry }: RetryOptions,
 ): Promise<T> {
   for (let retries = 0; ; retries++) {
     try {
       return await call(retries);
     } catch (error) {
       const failure = ConnectError.from(error);
-      const isLast = retries + 1 >= maximumAttempts || !retryable.has(failure.code);
+      const isLast = retries + 1 >= attempts || !retryable.has(failure.code);
       if (isLast || signal.aborted) throw failure;
       onRetry(failure);
     }

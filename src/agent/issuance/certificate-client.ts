@@ -11,7 +11,7 @@ import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key
 import { type CertificatePurpose, type Issuance, parseIssuance } from "../identity/x509-svid.ts";
 import type { IssuanceMetrics } from "../status/metrics.ts";
 import type { CaChannel } from "./ca-channel.ts";
-import { callWithRetry } from "./call-retry.ts";
+import { callWithRetry, maximumAttempts } from "./call-retry.ts";
 import { IssuanceError } from "./issuance-error.ts";
 
 /**
@@ -50,12 +50,17 @@ export interface CertificateClientPorts {
   readonly metrics: IssuanceMetrics;
 }
 
-/** Creates a client of CreateCertificate. Its requests are those of pilot-agent or of a node proxy. */
+/**
+ * Creates a client of CreateCertificate. Its requests are those of pilot-agent or of a node proxy. A call is
+ * tried five times, but only once while the last call has failed: in an outage a whole mesh would else make
+ * five times the calls, and find no sooner that it is over.
+ */
 export function createCertificateClient(
   settings: RequestSettings,
   ports: CertificateClientPorts,
 ): Issue {
   const { channel, clock, metrics } = ports;
+  let hasFailed = false;
   return async (spiffeId, signal, trace) => {
     const log = tracedLog(ports.log, trace);
     const subjectKey = await generateSubjectKey(settings.key);
@@ -82,13 +87,18 @@ export function createCertificateClient(
       log.operation({ event, level: "warning", spiffeId, code, detail });
     };
     const issue = async (): Promise<Issuance> => {
-      const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
+      const elements = await callWithRetry(call, {
+        attempts: hasFailed ? 1 : maximumAttempts,
+        ...{ signal, random: ports.random, onRetry },
+      });
+      hasFailed = false;
       const { privateKey } = subjectKey;
       return parseIssuance(elements, { spiffeId, privateKey }, clock(), settings.purpose);
     };
     try {
       return await metrics.timed(issue);
     } catch (error) {
+      hasFailed ||= error instanceof ConnectError && !signal.aborted;
       channel.reset();
       throw toIssuanceError(error);
     }

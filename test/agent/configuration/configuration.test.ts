@@ -25,7 +25,7 @@ test("has pilot-agent's defaults in a pod that sets its namespace and account al
       address: { protocol: "grpc", baseUrl: "https://istiod.istio-system.svc:15012" },
       rootFile: "./var/run/secrets/istio/root-cert.pem",
     },
-    renewal: { graceRatio: 0.5, jitter: 0.01 },
+    renewal: { graceRatio: 0.55, jitter: 0.05 },
     sdsSocket: "./var/run/secrets/workload-spiffe-uds/socket",
     fileDebounceMilliseconds: 100,
   });

@@ -71,7 +71,7 @@ test("renews at the usual time, with the usual key, where the ratio and the key 
     WORKLOAD_RSA_KEY_SIZE: "",
   };
   const { renewal, request } = parseConfiguration({ ...pod, ...empty });
-  expect(renewal).toEqual({ graceRatio: 0.5, jitter: 0.01 });
+  expect(renewal).toEqual({ graceRatio: 0.55, jitter: 0.05 });
   expect(request.key).toEqual({ kind: "EC", curve: "P-256" });
 });
 

@@ -99,10 +99,10 @@ const settings = (): RequestSettings => ({
 const trace = newTrace();
 const log = createEventRecorder();
 
-async function call(
+async function createCalls(
   changes: Partial<RequestSettings> = {},
   serverName = "istiod.istio-system.svc",
-) {
+): Promise<() => Promise<string>> {
   const baseUrl = `https://127.0.0.1:${await startServer()}`;
   const address = { protocol: "grpc" as const, baseUrl, serverName };
   log.operations.length = 0;
@@ -118,10 +118,16 @@ async function call(
       metrics,
     },
   );
-  return await issue(spiffeId, new AbortController().signal, trace).then(
-    () => "issued",
-    (error) => (error instanceof IssuanceError ? error.fault : Promise.reject(error)),
-  );
+  return () =>
+    issue(spiffeId, new AbortController().signal, trace).then(
+      () => "issued",
+      (error) => (error instanceof IssuanceError ? error.fault : Promise.reject(error)),
+    );
+}
+
+/** The only call of a client. */
+async function call(...client: Parameters<typeof createCalls>): Promise<string> {
+  return await (await createCalls(...client))();
 }
 
 test("counts a certificate that it did not get once, as pilot-agent does, and its attempts as retries", async () => {
@@ -198,6 +204,21 @@ test("makes five attempts after a retryable code, and numbers them", async () =>
     "3",
     "4",
   ]);
+});
+
+test("makes one attempt while the last call has failed, and five after one that was answered", async () => {
+  answer = () => new ConnectError("away", Code.Unavailable);
+  const callAgain = await createCalls();
+  await callAgain();
+  expect(calls).toHaveLength(5);
+  await callAgain();
+  await callAgain();
+  expect(calls).toHaveLength(7);
+  answer = () => [];
+  await callAgain();
+  answer = () => new ConnectError("away", Code.Unavailable);
+  await callAgain();
+  expect(calls).toHaveLength(13);
 });
 
 test.each([

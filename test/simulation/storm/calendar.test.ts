@@ -8,7 +8,11 @@ const instants = fc.array(fc.double({ min: 0, max: 500, noNaN: true }), {
 });
 
 /** Takes all workloads, and adds each again as often as it is told, later by so much. */
-function takeAll(calendar: Calendar, again: number, later: number): [at: number, workload: number][] {
+function takeAll(
+  calendar: Calendar,
+  again: number,
+  later: number,
+): [at: number, workload: number][] {
   const taken: [number, number][] = [];
   for (let left = again; calendar.size > 0; left--) {
     const at = calendar.earliest;
@@ -27,7 +31,9 @@ test("workloads come in the order of their instants, and equal instants by their
       const rounded = all.map((at) => Math.round(at));
       for (const [workload, at] of rounded.entries()) calendar.add(workload, at);
       const expected = rounded.map((at, workload) => [at, workload] as const);
-      expect(takeAll(calendar, 0, 0)).toEqual(expected.toSorted((a, b) => a[0] - b[0] || a[1] - b[1]));
+      expect(takeAll(calendar, 0, 0)).toEqual(
+        expected.toSorted((a, b) => a[0] - b[0] || a[1] - b[1]),
+      );
     }),
   );
 });

@@ -1,4 +1,8 @@
-import { type RenewalPolicy, renewalAt, retryAt } from "../../../src/agent/identity/renewal-plan.ts";
+import {
+  type RenewalPolicy,
+  renewalAt,
+  retryAt,
+} from "../../../src/agent/identity/renewal-plan.ts";
 import { maximumAttempts, pauseMilliseconds } from "../../../src/agent/issuance/call-retry.ts";
 import { type Backoff, backoffMilliseconds } from "../../../src/foundation/work/backoff.ts";
 import { type RenewalRule, renewalRules } from "../../testkit/callers/renewal-rules.ts";
@@ -75,6 +79,9 @@ function agentRules(
 const agentWait = (calls: number, fraction: number): number =>
   retryAt(calls, fraction, epoch).getTime() / 1000;
 
+/** The defaults of SECRET_GRACE_PERIOD_RATIO and its jitter. */
+export const agentRenewal: RenewalPolicy = { graceRatio: 0.55, jitter: 0.05 };
+
 /** A call has five attempts only while none has failed. Later calls have one each. */
 const agentRetryWait: ClientRules["retryWait"] = (failures, fraction) =>
   failures < maximumAttempts
@@ -85,8 +92,9 @@ const agentRetryWait: ClientRules["retryWait"] = (failures, fraction) =>
 export const clients = {
   "pilot-agent": {
     renewal: renewalRules["pilot-agent"],
-    retryWait: byCalls(pauses, (calls, fraction) =>
-      backoffMilliseconds(envoyReconnects, calls, fraction) / 1000,
+    retryWait: byCalls(
+      pauses,
+      (calls, fraction) => backoffMilliseconds(envoyReconnects, calls, fraction) / 1000,
     ),
     cycle: { after: 8 * maximumAttempts, attempts: maximumAttempts, seconds: 15 + callSeconds },
     opensConnections: true,
@@ -110,16 +118,20 @@ export const clients = {
     connectTimeoutSeconds: 20,
     followsBundle: false,
   },
-  "rampart agent": agentRules(
-    { graceRatio: 0.55, jitter: 0.05 },
-    { retryWait: agentRetryWait, cycle: { after: 14, attempts: 1, seconds: 112.5 } },
-  ),
+  "rampart agent": agentRules(agentRenewal, {
+    retryWait: agentRetryWait,
+    cycle: { after: 14, attempts: 1, seconds: 112.5 },
+  }),
   /** As it was before this simulation: pilot-agent's jitter, and five attempts in every call. */
   "rampart agent 0.1": agentRules(
     { graceRatio: 0.5, jitter: 0.01 },
     {
       retryWait: byCalls(pauses, agentWait),
-      cycle: { after: 9 * maximumAttempts, attempts: maximumAttempts, seconds: 112.5 + callSeconds },
+      cycle: {
+        after: 9 * maximumAttempts,
+        attempts: maximumAttempts,
+        seconds: 112.5 + callSeconds,
+      },
     },
   ),
 } as const satisfies Readonly<Record<string, ClientRules>>;

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { agentRenewal } from "./clients.ts";
 import { parseStormOptions, usage } from "./options.ts";
 import { loadDefaults } from "./parameters.ts";
 import { meshes, serverNames, simulateCase } from "./row.ts";
@@ -10,7 +12,9 @@ const parse = (...args: string[]) => parseStormOptions(args, defaults);
 
 test("without a selection every scenario, mesh and server is simulated in two sizes", () => {
   const { cases, seed, parameters } = parse();
-  expect(cases).toHaveLength(2 * scenarios.length * Object.keys(meshes).length * serverNames.length);
+  expect(cases).toHaveLength(
+    2 * scenarios.length * Object.keys(meshes).length * serverNames.length,
+  );
   expect(seed).toBe(1);
   expect(parameters).toEqual(defaults);
 });
@@ -25,6 +29,11 @@ test("a selection and parameters count", () => {
   expect(parameters).toMatchObject({ serveMicroseconds: 900.5, lifetimeSeconds: 7200 });
   expect(parameters.prices.coreHour).toBe(0.1);
   expect(seed).toBe(42);
+});
+
+test("the agents of the simulation renew as the agent does by default", () => {
+  const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
+  expect(parseConfiguration(pod).renewal).toEqual(agentRenewal);
 });
 
 test("a certificate costs what the peers' benchmark measured", () => {
@@ -50,7 +59,6 @@ test.each([
   ["--refusal", "NaN"],
   ["--core-hour", "1e3"],
   ["--lifetime", "3600"],
-  ["--write", "--mesh", "agents"],
   ["--unknown"],
   ["storm"],
 ])("refuses %s %s %s", (...args) => {
@@ -58,7 +66,7 @@ test.each([
 });
 
 test("the help names every option, mesh and server", () => {
-  for (const word of ["--workloads", "--write", ...Object.keys(meshes), ...serverNames]) {
+  for (const word of ["--workloads", ...Object.keys(meshes), ...serverNames]) {
     expect(usage).toContain(word);
   }
 });

@@ -9,7 +9,6 @@ export interface StormOptions {
   readonly cases: readonly StormCase[];
   readonly seed: number;
   readonly parameters: StormParameters;
-  readonly write: boolean;
   readonly help: boolean;
 }
 
@@ -29,11 +28,13 @@ Simulates how a mesh asks for certificates after an event, in virtual time.
   --connection <µs>     CPU of a connection to serve (bench/peers/connections.ts)
   --refusal <µs>        CPU of a connection that finds no place (the same)
   --core-hour <dollars> price of a core for an hour
-  --write               all of it, into docs/explanation/scale.md and docs/pictures
 `;
 
 /** Parses the arguments after \`storm\`. @throws OperatorError for a wrong one. */
-export function parseStormOptions(args: readonly string[], defaults: StormParameters): StormOptions {
+export function parseStormOptions(
+  args: readonly string[],
+  defaults: StormParameters,
+): StormOptions {
   const text = { type: "string" } as const;
   const values = parseKnown(() =>
     parseArgs({
@@ -49,7 +50,6 @@ export function parseStormOptions(args: readonly string[], defaults: StormParame
         connection: text,
         refusal: text,
         "core-hour": text,
-        write: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
     }),
@@ -66,14 +66,10 @@ export function parseStormOptions(args: readonly string[], defaults: StormParame
   for (const [kind, found] of Object.entries(selected)) {
     if (found.length === 0) throw new OperatorError(`there are no such ${kind}; see --help`);
   }
-  if (values.write && (values.scenario ?? values.mesh ?? values.server) !== undefined) {
-    throw new OperatorError("--write writes all rows, so it goes with no selection");
-  }
   const certificate = positive("--certificate", values.certificate);
   const { prices } = defaults;
   return {
     seed: wholeNumber("--seed", values.seed),
-    write: values.write,
     help: values.help,
     cases: selected.scenarios.flatMap((scenario) =>
       selected.meshes.flatMap((mesh) =>
@@ -91,7 +87,10 @@ export function parseStormOptions(args: readonly string[], defaults: StormParame
       connectionMicroseconds:
         positive("--connection", values.connection) ?? defaults.connectionMicroseconds,
       refusalMicroseconds: positive("--refusal", values.refusal) ?? defaults.refusalMicroseconds,
-      prices: { ...prices, coreHour: positive("--core-hour", values["core-hour"]) ?? prices.coreHour },
+      prices: {
+        ...prices,
+        coreHour: positive("--core-hour", values["core-hour"]) ?? prices.coreHour,
+      },
     },
   };
 }

@@ -28,7 +28,9 @@ export interface Prices {
 }
 
 const peersForm = z.object({
-  costs: z.array(z.object({ name: z.string(), api: z.string(), rootKey: z.string(), microseconds: z.number() })),
+  costs: z.array(
+    z.object({ name: z.string(), api: z.string(), rootKey: z.string(), microseconds: z.number() }),
+  ),
 });
 
 const peersFile = new URL("../../../docs/pictures/peers.json", import.meta.url);
@@ -58,6 +60,11 @@ export function loadDefaults(): StormParameters {
     // The default of Node's `listen`.
     backlog: 511,
     // Cloudflare's paid plan beyond what it includes, and about what a core of a rented machine costs.
-    prices: { requestMillion: 0.3, cpuMillisecondMillion: 0.02, kvReadMillion: 0.5, coreHour: 0.04 },
+    prices: {
+      requestMillion: 0.3,
+      cpuMillisecondMillion: 0.02,
+      kvReadMillion: 0.5,
+      coreHour: 0.04,
+    },
   };
 }

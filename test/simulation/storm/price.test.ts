@@ -1,8 +1,13 @@
 import { expect, test } from "vitest";
-import { meansOf, Meter, peakOf } from "./meter.ts";
+import { Meter, meansOf, peakOf } from "./meter.ts";
 import { priceOfServe, priceOfWorker } from "./price.ts";
 
-const prices = { requestMillion: 0.3, cpuMillisecondMillion: 0.02, kvReadMillion: 0.5, coreHour: 0.04 };
+const prices = {
+  requestMillion: 0.3,
+  cpuMillisecondMillion: 0.02,
+  kvReadMillion: 0.5,
+  coreHour: 0.04,
+};
 
 test("a million certificates of 1.5 ms in a minute cost their calls, their CPU and 25 isolates' reads", () => {
   const perSecond = new Float64Array(60).fill(1e6 / 60);

@@ -55,7 +55,10 @@ const serve = (certificateSeconds: number): Serve =>
 
 const names = Object.keys(clients) as ClientName[];
 const anyClient = fc.constantFrom(...names);
-const anyOutage = fc.tuple(fc.integer({ min: 0, max: 7200 }), fc.integer({ min: 0, max: 10 * hour }));
+const anyOutage = fc.tuple(
+  fc.integer({ min: 0, max: 7200 }),
+  fc.integer({ min: 0, max: 10 * hour }),
+);
 const anyScenario = fc.oneof(
   fc.constantFrom(calm, coldStart),
   anyOutage.map(([from, length]) => outageOf(from, from + length)),
@@ -167,8 +170,8 @@ describe("by hand", () => {
       settlesAt: hour + 600,
     };
     const lastOf = (client: ClientName) =>
-      simulateStorm(settingOf(client, taint, 500), new Worker(0.001)).callsPerSecond
-        .subarray(hour, hour + 600)
+      simulateStorm(settingOf(client, taint, 500), new Worker(0.001))
+        .callsPerSecond.subarray(hour, hour + 600)
         .findLastIndex((calls) => calls > 5);
     expect(lastOf("rampart agent")).toBeLessThanOrEqual(2);
     const istio = simulateStorm(settingOf("pilot-agent", taint, 500), new Worker(0.001));
@@ -176,16 +179,19 @@ describe("by hand", () => {
   });
 });
 
-test.each(names)("cycles that %s repeats in a long outage are counted as if they were played", (client) => {
-  const setting = settingOf(client, outageOf(hour, 8 * hour), 200);
-  const { cycle } = clients[client];
-  const played = { ...clients[client], cycle: { ...cycle, after: Number.POSITIVE_INFINITY } };
-  const skipped = simulateStorm(setting, new Worker(0.001));
-  const exact = simulateStorm({ ...setting, mix: [[played, 1]] }, new Worker(0.001));
-  expect(skipped.inVain / exact.inVain).toBeGreaterThan(0.97);
-  expect(skipped.inVain / exact.inVain).toBeLessThan(1.03);
-  expect(skipped.expired).toBeLessThanOrEqual(exact.expired + 5);
-});
+test.each(names)(
+  "cycles that %s repeats in a long outage are counted as if they were played",
+  (client) => {
+    const setting = settingOf(client, outageOf(hour, 8 * hour), 200);
+    const { cycle } = clients[client];
+    const played = { ...clients[client], cycle: { ...cycle, after: Number.POSITIVE_INFINITY } };
+    const skipped = simulateStorm(setting, new Worker(0.001));
+    const exact = simulateStorm({ ...setting, mix: [[played, 1]] }, new Worker(0.001));
+    expect(skipped.inVain / exact.inVain).toBeGreaterThan(0.97);
+    expect(skipped.inVain / exact.inVain).toBeLessThan(1.03);
+    expect(skipped.expired).toBeLessThanOrEqual(exact.expired + 5);
+  },
+);
 
 describe("refuses", () => {
   const good = settingOf("ztunnel", calm, 1);
@@ -197,7 +203,15 @@ describe("refuses", () => {
     ["no lifetime", { lifetimeSeconds: 0 }],
     ["an empty mix", { mix: [] }],
     ["shares beyond one", { mix: [[clients.ztunnel, 1.5]] }],
-    ["a negative share", { mix: [[clients.ztunnel, 2], [clients.Kmesh, -1]] }],
+    [
+      "a negative share",
+      {
+        mix: [
+          [clients.ztunnel, 2],
+          [clients.Kmesh, -1],
+        ],
+      },
+    ],
     ["an outage that ends before it begins", { scenario: { ...calm, outage } }],
     ["an outage after the end", { scenario: { ...calm, outage: [0, 3 * day] } }],
     ["an outage with an upheaval", { scenario: { ...calm, outage: [0, 1], upheaval } }],

@@ -127,7 +127,8 @@ class Storm {
     if (upheaval && this.#random.chance(upheaval.share)) {
       const { followsBundle } = this.#rulesOf(workload);
       const { at, seconds, followSeconds } = upheaval;
-      this.#upsetAt[workload] = at + this.#random.between(0, followsBundle ? followSeconds : seconds);
+      this.#upsetAt[workload] =
+        at + this.#random.between(0, followsBundle ? followSeconds : seconds);
     }
     if (startSeconds !== undefined) {
       this.#schedule(workload, this.#random.between(0, startSeconds));
