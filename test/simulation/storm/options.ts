@@ -25,8 +25,8 @@ Simulates how a mesh asks for certificates after an event, in virtual time.
   --seed <N>            of the pseudo-random numbers (1)
   --lifetime <seconds>  of a certificate (86400)
   --certificate <µs>    CPU of a certificate, of every server (docs/pictures/peers.json)
-  --connection <µs>     CPU of a connection to serve (bench/peers/connections.ts)
-  --refusal <µs>        CPU of a connection that finds no place (the same)
+  --connection <µs>     CPU that a connection of its own adds to a certificate of serve (2880)
+  --refusal <µs>        CPU of a connection to serve that finds no place (250)
   --core-hour <dollars> price of a core for an hour
 `;
 

@@ -51,7 +51,8 @@ export function loadDefaults(): StormParameters {
     workerMicroseconds: costOf("Rampart, the Worker in workerd", "gRPC-Web"),
     serveMicroseconds: costOf("Rampart, `serve`", "native gRPC"),
     serveTwiceMicroseconds: costOf("Rampart, `serve`, 2 processes", "native gRPC"),
-    // Medians of bench/peers/connections.ts on 2026-11-22: 906 and 3,785 µs, and 252 µs for no call.
+    // Measured once, on a busy machine, with gRPC over TLS: 906 µs for a certificate on a kept connection,
+    // 3,785 µs on one of its own, 252 µs for a connection without a call. Medians of 15 rounds of 80.
     connectionMicroseconds: 2_880,
     refusalMicroseconds: 250,
     // `handshakes` with the four times as many that may wait, and `streams` (docs/reference/limits.md).
