@@ -15,6 +15,9 @@ export interface Gateway {
   /** PEM, and the file that holds it. */
   readonly ca: string;
   readonly rootsFile: string;
+  /** Stops it, as a network does that drops everything. */
+  readonly pause: () => void;
+  readonly resume: () => void;
   readonly end: () => Promise<number>;
 }
 
@@ -56,5 +59,10 @@ export async function startGateway(program: string, folder: string): Promise<Gat
       () => false,
     ),
   );
-  return { place, origin, ca, rootsFile, end: () => child.end() };
+  return {
+    ...{ place, origin, ca, rootsFile },
+    pause: () => child.send("SIGSTOP"),
+    resume: () => child.send("SIGCONT"),
+    end: () => child.end(),
+  };
 }

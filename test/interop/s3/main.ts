@@ -5,6 +5,7 @@ import { messageOf } from "../../../src/foundation/errors.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { fromGoProxy } from "../software.ts";
 import { startGateway } from "./gateway.ts";
+import { playReplicas } from "./replicas.ts";
 import { scenes } from "./scenes.ts";
 
 /** The records of `rampart serve` in a real S3-compatible service. */
@@ -18,7 +19,7 @@ if ("missing" in software) {
 } else {
   const folder = await mkdtemp(join(tmpdir(), "s3-"));
   const gateway = await startGateway(software.program, folder);
-  for (const [what, play] of scenes) {
+  for (const [what, play] of [...scenes, ["replicas of the program", playReplicas] as const]) {
     outcomes.push(
       await play({ gateway, folder }).then(
         (detail) => ({ ...names, what, result: "ok" as const, detail }),
