@@ -70,7 +70,8 @@ describe("the counts from a log", () => {
       entry(-5, "a"),
       entry(1435, "", "authority"),
     ];
-    const { clusters, since } = issuanceInLog({ entries, isAll: false }, now);
+    const { clusters, since, issuedOnly } = issuanceInLog({ entries, isAll: false }, now);
+    expect(issuedOnly).toBe(true);
     expect(clusters).toMatchObject([
       { cluster: "a", lastHour: { issued: 1 }, lastDay: { issued: 2 } },
     ]);

@@ -54,6 +54,20 @@ describe("the page", () => {
     expect(sections.map(({ id }) => html.includes(`data-live="${id}"`))).not.toContain(false);
   });
 
+  test("shows no refused and no failed calls where only answers are counted", async () => {
+    const { issuance } = sampleStatus;
+    expect(await render(sampleStatus, sampleEntries)).toMatch(/>Refused</);
+    const scope = "Nobody counts them here.";
+    const counted = create(GetStatusResponseSchema, {
+      ...sampleStatus,
+      ...(issuance && { issuance: { ...issuance, issuedOnly: true, scope } }),
+    });
+    const html = await render(counted, sampleEntries);
+    expect(html).not.toMatch(/>Refused<|>Failed<|0 refused/);
+    expect(html).toContain("Refused and failed calls are not counted here.");
+    expect(html).toContain(scope);
+  });
+
   test("has no script, no style and no address of elsewhere, unless it is told of its own script", async () => {
     const html = await render(sampleStatus, sampleEntries);
     expect(html).not.toMatch(/<script|style="|\son[a-z]+=|javascript:/i);

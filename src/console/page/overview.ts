@@ -50,7 +50,10 @@ function hourCard({ issuance }: GetStatusResponse): Markup {
   if (!issuance?.since) return html`<p class="quiet">Not counted here.</p>`;
   const sum = (outcome: "issued" | "refused" | "failed"): number =>
     issuance.clusters.reduce((total, { lastHour }) => total + (lastHour?.[outcome] ?? 0), 0);
-  return html`<p class="big">${count(sum("issued"))} issued</p>
+  const issued = html`<p class="big">${count(sum("issued"))} issued</p>`;
+  if (issuance.issuedOnly)
+    return html`${issued}<p class="quiet">Refused and failed calls are not counted here.</p>`;
+  return html`${issued}
     <dl>
       <dt>Refused</dt><dd>${count(sum("refused"))}</dd>
       <dt>Failed</dt><dd>${count(sum("failed"))}</dd>

@@ -17,6 +17,9 @@ export interface NewestEntries {
   readonly isAll: boolean;
 }
 
+const refusedCallsOfWorkers =
+  "Workers Logs has a line for each, and a dataset of Analytics Engine that is bound as CALL_COUNTS counts them.";
+
 /** Counts what a log says of the last day, where no process counts calls. */
 export function issuanceInLog({ entries, isAll }: NewestEntries, now: Date): Issuance {
   const dayAgo = now.getTime() - dayMilliseconds;
@@ -26,8 +29,8 @@ export function issuanceInLog({ entries, isAll }: NewestEntries, now: Date): Iss
   const since = isAll || oldest <= dayAgo ? dayAgo : oldest;
   return create(IssuanceSchema, {
     since: timestampFromDate(new Date(since)),
-    scope:
-      "Counted from the newest entries of the issuance log. It has no refused calls: the Worker's own logs do.",
+    issuedOnly: true,
+    scope: `Counted from the newest entries of the issuance log, which has no refused or failed call. ${refusedCallsOfWorkers}`,
     clusters: [...byCluster]
       .map(([cluster, logged]) => ({
         cluster,

@@ -87,7 +87,7 @@ async function statusAt(sources: StatusSources, now: Date): Promise<GetStatusRes
 }
 
 const notCounted =
-  "Calls are not counted here. The Worker's logs have a line for each, and an issuance log counts what was issued.";
+  "Calls are not counted here. Workers Logs has a line for each, a dataset of Analytics Engine that is bound as CALL_COUNTS counts them by cluster and outcome, and an issuance log counts what was issued.";
 
 async function issuanceOf({ issuance }: StatusSources, now: Date): Promise<Issuance> {
   try {
