@@ -101,6 +101,9 @@ export default defineConfig({
         test: {
           name: "workerd",
           include: ["test/worker/**/*.test.ts"],
+          // A runtime for each file would cost more than most files do.
+          isolate: false,
+          setupFiles: ["./test/worker/runtime/fresh-start.ts"],
           ...timeouts,
           deps: { optimizer: { ssr: { enabled: true, include: prebundled } } },
         },
