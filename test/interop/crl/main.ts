@@ -40,7 +40,10 @@ const byOpenssl: Judge = async (_, lists, folder) => {
   return `-crl_check_all refuses the revoked leaves alone, by ${lists.length} lists`;
 };
 
-/** GnuTLS takes more than a minute to read 100,000 entries. */
+/**
+ * The time of GnuTLS 3.7.9 grows with the square of the entries: `certtool --verify` with a list took 0.01 s of CPU for
+ * 1,000, 0.2 s for 10,000, 1.2 s for 30,000, and 23 s and 200 MiB for 100,000. It verified each.
+ */
 const longestForGnutls = 1000;
 
 const byGnutls: Judge = async (_, all, folder) => {

@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
@@ -11,6 +13,7 @@ import {
   vault,
 } from "../../testkit/network/upstream-server.ts";
 import { createCa } from "../../testkit/pki/plugged-in.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 import { createVirtualTime, type VirtualTime } from "../../testkit/time/virtual-time.ts";
 
@@ -29,7 +32,9 @@ interface Served {
 }
 
 /** `rampart serve` under the root of a CA upstream, whose first intermediate signs. */
-async function start(): Promise<Served> {
+async function start(
+  credential: Readonly<Record<string, string>> = { UPSTREAM_CREDENTIAL: secret },
+): Promise<Served> {
   const time = createVirtualTime(new Date());
   const upstream = await startUpstream(vault(root, time.clock));
   const served = await serveCa(
@@ -38,7 +43,7 @@ async function start(): Promise<Served> {
       PLAINTEXT_LISTEN: "127.0.0.1:0",
       AUTHORITY_ROOT: "upstream",
       UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url },
-      UPSTREAM_CREDENTIAL: secret,
+      ...credential,
       MAX_WORKLOAD_CERT_TTL: "240h",
       AUTHORITY_LIFETIME: "960h",
     },
@@ -105,6 +110,21 @@ test.for<[string, UpstreamServer["behaviour"], string]>([
     expect(await issue()).toBeDefined();
   },
 );
+
+test("the credential for the upstream is read from its file for each request", async () => {
+  const UPSTREAM_CREDENTIAL_FILE = join(await temporaryFolder(), "token");
+  await writeFile(UPSTREAM_CREDENTIAL_FILE, "hvs.first\n");
+  const { upstream, time, issue, readiness } = await start({ UPSTREAM_CREDENTIAL_FILE });
+  await issue();
+  await writeFile(UPSTREAM_CREDENTIAL_FILE, "hvs.second\n");
+  time.pass(15 * day);
+  await time.passUntil(() => expect(upstream.asked).toHaveLength(2));
+  expect(upstream.asked.map(({ headers }) => headers["x-vault-token"])).toEqual([
+    "hvs.first",
+    "hvs.second",
+  ]);
+  await eventually(async () => expect((await readiness()).reasons).toEqual([]));
+});
 
 test("an upstream that hangs holds up no certificate and no look at readiness", async () => {
   const { upstream, served, time, issue, readiness } = await start();
