@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { type RunningGateway, runGateway } from "../../../src/node/gateway/gateway.ts";
 import {
@@ -281,4 +281,21 @@ test("no event of a gateway holds a token or a CSR", async () => {
   const text = JSON.stringify(log.operations);
   expect(text).not.toContain("BEGIN");
   expect(text).not.toContain("eyJ");
+});
+
+test("a gateway bounds what strangers hold of it, as its table LIMITS says", async () => {
+  const LIMITS = { ...patientLimits, connections_per_address: 1 };
+  const configuration = configurationWith(`https://localhost:${relay.port}/`, { LIMITS });
+  const limited = await runGateway(configuration, { log, clock: () => new Date() });
+  onTestFinished(() => limited.close(0));
+  const url = `https://127.0.0.1:${(await limited.address).port}`;
+  const closed = Array.from({ length: 2 }, () => {
+    const { session } = connectHttp2(url, { ca: roots, servername: servedName });
+    onTestFinished(() => session.destroy());
+    session.on("error", () => {});
+    return new Promise((resolve) => session.once("close", resolve));
+  });
+  await Promise.race(closed);
+  const metrics = await fetch(`http://127.0.0.1:${limited.monitoringAddress.port}/metrics`);
+  expect(await metrics.text()).toMatch(/rampart_connections[^\n]* 1\n/);
 });
