@@ -45,6 +45,11 @@ export interface AuthoritiesConfiguration extends RecordOpening {
    */
   readonly surviveOutageSeconds: number;
   readonly shareWork: WorkSharing;
+  /**
+   * Waits for a load, but not for long: a request has the last load meanwhile, and a store that hangs must not
+   * hold it up. Absent where a load ends with its request.
+   */
+  readonly waitBriefly?: ((load: Promise<void>) => Promise<void>) | undefined;
   /** The policy at this moment, where it may change: another object once it has. */
   readonly currentPolicy?: (() => StorePolicy) | undefined;
 }
@@ -62,7 +67,7 @@ const longestLoadMilliseconds = 10_000;
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
   const { refreshSeconds, surviveOutageSeconds, shareWork } = configuration;
-  const { currentPolicy = () => configuration } = configuration;
+  const { currentPolicy = () => configuration, waitBriefly = (load) => load } = configuration;
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
   const loading = shareWork(new Semaphore(maximumWaiting), longestLoadMilliseconds);
   let records = new Map<string, CachedRecord>();
@@ -119,7 +124,9 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   }
 
   async function afterLoad(now: Date): Promise<AuthorityView> {
-    await loading.join(load);
+    const loaded = loading.join(load);
+    if (!isUsable(now)) await loaded;
+    else await waitBriefly(loaded);
     // The load under way may have begun too long before this request; another one has not.
     if (!isUsable(now) && isDue(now)) await loading.join(load);
     return usableView(now);

@@ -29,6 +29,8 @@ export interface StorePlatform {
   readonly longestRefreshSeconds?: number;
   /** How far a load of the store may be behind its writes. By default, a load shows all of them. */
   readonly storeLagSeconds?: number;
+  /** Waits for a load that goes on without its request, but not for long; absent where it does not go on. */
+  readonly waitBriefly?: (load: Promise<void>) => Promise<void>;
   /** Absent on platforms whose requests may not await each other's promises. */
   readonly shareWork?: WorkSharing;
   /** Absent in programs that authenticate nobody. */
@@ -104,12 +106,15 @@ function policyOf({ configuredTaints, authorityRoot, phaseLengths }: Configurati
 function freshnessOf(
   configuration: Configuration,
   platform: StorePlatform,
-): Pick<AuthoritiesConfiguration, "refreshSeconds" | "surviveOutageSeconds" | "shareWork"> {
-  const { shareWork = pollForWork(platform.clock), storeLagSeconds = 0 } = platform;
+): Pick<
+  AuthoritiesConfiguration,
+  "refreshSeconds" | "surviveOutageSeconds" | "shareWork" | "waitBriefly"
+> {
+  const { shareWork = pollForWork(platform.clock), storeLagSeconds = 0, waitBriefly } = platform;
   const { propagationSeconds } = configuration.phaseLengths;
   const refreshSeconds = refreshSecondsOf(configuration, platform);
   const surviveOutageSeconds = Math.max(0, propagationSeconds - storeLagSeconds);
-  return { refreshSeconds, surviveOutageSeconds, shareWork };
+  return { refreshSeconds, surviveOutageSeconds, shareWork, waitBriefly };
 }
 
 /** The time between two reads of the store. */

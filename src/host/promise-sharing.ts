@@ -31,3 +31,16 @@ export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
     },
   };
 };
+
+/** The longest wait of a request for work that it could do without. */
+const briefMilliseconds = 500;
+
+/** Waits until the work has ended, or for a moment: the work goes on. */
+export async function waitBriefly(work: Promise<void>): Promise<void> {
+  const waited = new AbortController();
+  try {
+    await Promise.race([work, pause(briefMilliseconds, waited.signal)]);
+  } finally {
+    waited.abort();
+  }
+}

@@ -4,9 +4,11 @@ import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import {
   loadAuthorities,
+  loadAuthoritiesFrom,
   signerOf,
   surviveOutageSeconds,
 } from "../testkit/ca/loaded-authorities.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   createKekRing,
   scheduleAfter,
@@ -69,6 +71,20 @@ describe("a store that is down", () => {
     );
     const refusal = await refusalOf(() => authorities.at(later(surviveOutageSeconds + 1)));
     expect(refusal).toEqual(storeUnreachable);
+  });
+
+  test("and hangs holds up no request while the last load serves", async () => {
+    const store = createMemoryStore(current);
+    const { promise: never } = Promise.withResolvers<never>();
+    const load = () => (store.outage ? never : createMemoryStore(current).load());
+    const { authorities } = loadAuthoritiesFrom({ ...store, load }, keks, {
+      waitBriefly: () => Promise.resolve(),
+    });
+    expect(await signerOf(authorities, start)).toBe(current.id);
+    store.outage = new Error("hangs");
+    for (const second of [refreshSeconds, refreshSeconds + 1, surviveOutageSeconds - 1]) {
+      expect(await signerOf(authorities, later(second))).toBe(current.id);
+    }
   });
 
   test("serves again when it is back", async () => {

@@ -7,11 +7,30 @@ import {
 } from "../../foundation/work/lease.ts";
 import type { ObjectSpace } from "./object-space.ts";
 
-/** How long a replica that has vanished in the middle of its turn keeps others waiting. */
-export const turnSeconds = 120;
+/** The longest time for which a replica that has vanished in the middle of its turn keeps others waiting. */
+export const longestTurnSeconds = 120;
 
-/** Writes stop so long before the turn ends: a write takes time, and clocks run differently. */
-const marginSeconds = 30;
+/** A write of a service that is busy takes up to four seconds, and a turn has several. */
+const shortestTurnSeconds = 20;
+
+/** How long a turn lasts at most. Short schedules have no two minutes to wait for a replica that has vanished. */
+export const turnSecondsOf = (propagationSeconds: number): number =>
+  Math.min(longestTurnSeconds, Math.max(shortestTurnSeconds, propagationSeconds));
+
+/** Writes stop this part of a turn before its end: a write takes time, and clocks run differently. */
+const marginPart = 1 / 4;
+
+/** The work that replicas take turns at: the key of a lease. No record has such a key. */
+export type SharedWork = "rotation" | "push";
+
+/** A process that takes turns with others. */
+export interface TurnTaker {
+  /** Different for every process. */
+  readonly identity: string;
+  readonly clock: () => Date;
+  /** By {@link turnSecondsOf}. */
+  readonly turnSeconds: number;
+}
 
 /** The turns of the replicas of one store at one kind of work: one of them at a time founds, mints and prunes. */
 export interface Turns {
@@ -30,15 +49,11 @@ export interface Turns {
 /**
  * The turns of the replicas of one space, by a lease in it. A replica that slept in its turn, or cannot
  * reach the store, writes nothing when the next one may have begun.
- *
- * @param identity Different for every process.
- * @param work The key of the lease. No record has such a key.
  */
 export function createTurns(
   space: ObjectSpace,
-  identity: string,
-  clock: () => Date,
-  work: "rotation" | "push" = "rotation",
+  { identity, clock, turnSeconds }: TurnTaker,
+  work: SharedWork = "rotation",
 ): Turns {
   const candidate = createLeaseCandidate(leaseIn(space, work), identity, turnSeconds);
   let writesUntil: number | undefined;
@@ -51,7 +66,7 @@ export function createTurns(
   async function take(act: () => Promise<void>): Promise<boolean> {
     const begun = clock().getTime();
     if (!(await candidate.acquire(clock()))) return false;
-    writesUntil = begun + 1000 * (turnSeconds - marginSeconds);
+    writesUntil = begun + 1000 * turnSeconds * (1 - marginPart);
     try {
       await act();
       return true;
@@ -86,7 +101,7 @@ async function release(candidate: LeaseCandidate, now: Date): Promise<void> {
 const leaseForm = z.object({
   holder: z.string().check(z.maxLength(512)),
   // A hostile store could otherwise stop every rotation.
-  seconds: z.int().check(z.minimum(0), z.maximum(turnSeconds)),
+  seconds: z.int().check(z.minimum(0), z.maximum(longestTurnSeconds)),
   acquireTime: z.string(),
   transitions: z.int(),
 });

@@ -3,7 +3,7 @@ import type { Platform } from "../../compose/composition.ts";
 import { openKeks } from "../../compose/keks.ts";
 import { countingCalls, createIssuanceCounts } from "../../console/status/issuance-counts.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
-import { sharePromises } from "../../host/promise-sharing.ts";
+import { sharePromises, waitBriefly } from "../../host/promise-sharing.ts";
 import { recur } from "../../host/recurrence.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import type { PortState } from "../../transport/http/routes.ts";
@@ -187,6 +187,7 @@ async function platformHere(
     fetching,
     watchPods,
     shareWork: sharePromises,
+    waitBriefly,
   };
   const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
   return { ...records, ...node, ...logs, log, clock };

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import type { ObjectSpace } from "../../custody/shared/object-space.ts";
 import { createSharedStore, signerStoreIn } from "../../custody/shared/shared-store.ts";
-import { createTurns, type Turns } from "../../custody/shared/turns.ts";
+import { createTurns, type Turns, turnSecondsOf } from "../../custody/shared/turns.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
@@ -119,11 +119,12 @@ function watchedSpace(
 
 function shareTurns(
   shared: ObjectSpace,
-  { log, clock }: StoreContext,
+  { log, clock, propagationSeconds }: StoreContext,
 ): Omit<ReplicaStores, "lagSeconds"> {
-  const identity = `${hostname()}_${randomUUID()}`;
-  const { take, space } = createTurns(shared, identity, clock);
-  const push = createTurns(shared, identity, clock, "push");
+  const turnSeconds = turnSecondsOf(propagationSeconds);
+  const taker = { identity: `${hostname()}_${randomUUID()}`, clock, turnSeconds };
+  const { take, space } = createTurns(shared, taker);
+  const push = createTurns(shared, taker, "push");
   const reporting =
     (take: Turns["take"], event: "rotation-fault" | "roots-not-delivered", act: string) =>
     async (work: () => Promise<void>): Promise<void> => {

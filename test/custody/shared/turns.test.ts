@@ -1,7 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { Freshness } from "../../../src/custody/shared/object-space.ts";
-import { createTurns, turnSeconds } from "../../../src/custody/shared/turns.ts";
+import {
+  createTurns,
+  longestTurnSeconds,
+  turnSecondsOf,
+} from "../../../src/custody/shared/turns.ts";
 import { createMemorySpace } from "../../testkit/stores/memory-space.ts";
+
+const turnSeconds = longestTurnSeconds;
 
 function replicas() {
   const space = createMemorySpace();
@@ -10,7 +16,11 @@ function replicas() {
   const pass = (seconds: number): void => {
     time.now += 1000 * seconds;
   };
-  return { space, pass, join: (identity: string) => createTurns(space, identity, clock) };
+  return {
+    space,
+    pass,
+    join: (identity: string) => createTurns(space, { identity, clock, turnSeconds }),
+  };
 }
 
 /** Begins a turn, and ends it when the test says so. */
@@ -58,6 +68,14 @@ describe("the turns of replicas", () => {
     expect(await b.take(async () => {})).toBe(true);
   });
 
+  test.each([
+    [10, 20],
+    [60, 60],
+    [3600, 120],
+  ])("last, with a propagation interval of %i seconds, %i seconds", (propagation, seconds) => {
+    expect(turnSecondsOf(propagation)).toBe(seconds);
+  });
+
   test("that take too long write nothing any more, so that two never write at once", async () => {
     const { join, pass, space } = replicas();
     const sleeper = join("a");
@@ -89,7 +107,7 @@ describe("the turns of replicas", () => {
   test("at one kind of work do not keep others from another kind", async () => {
     const { space } = replicas();
     const turnsOf = (identity: string, work: "rotation" | "push") =>
-      createTurns(space, identity, () => new Date(), work);
+      createTurns(space, { identity, clock: () => new Date(), turnSeconds }, work);
     const pushing = begin(turnsOf("a", "push"));
     await pushing.begun;
     expect(await turnsOf("b", "push").take(never)).toBe(false);
@@ -105,7 +123,10 @@ describe("the turns of replicas", () => {
       asked.push(freshness);
       return space.list(freshness);
     };
-    const turns = createTurns({ ...space, list }, "a", () => new Date());
+    const turns = createTurns(
+      { ...space, list },
+      { identity: "a", clock: () => new Date(), turnSeconds },
+    );
     await turns.space.list("recent");
     await turns.take(async () => void (await turns.space.list("recent")));
     await turns.space.list("recent");
@@ -126,7 +147,10 @@ describe("the turns of replicas", () => {
     const fail = async (): Promise<never> => {
       throw new Error("away");
     };
-    const turns = createTurns({ ...createMemorySpace(), write: fail }, "a", () => new Date());
+    const turns = createTurns(
+      { ...createMemorySpace(), write: fail },
+      { identity: "a", clock: () => new Date(), turnSeconds },
+    );
     await expect(turns.take(never)).rejects.toThrow("away");
   });
 });

@@ -1,9 +1,10 @@
 import {
   type Authorities,
+  type AuthoritiesConfiguration,
   createAuthorities,
   longestRefreshSeconds,
 } from "../../../src/ca/authorities.ts";
-import type { StoredRecord } from "../../../src/custody/authority-store.ts";
+import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
@@ -27,8 +28,18 @@ export function loadAuthorities(
   ...records: readonly StoredRecord[]
 ): LoadedAuthorities {
   const store = createMemoryStore(...records);
+  return { ...loadAuthoritiesFrom(store, keks), store };
+}
+
+/** {@link loadAuthorities} of a store that the test has made. */
+export function loadAuthoritiesFrom(
+  store: AuthorityStore,
+  keks: KekRing,
+  changes: Pick<AuthoritiesConfiguration, "waitBriefly"> = {},
+): Omit<LoadedAuthorities, "store"> {
   const log = createEventRecorder();
   const authorities = createAuthorities({
+    ...changes,
     store,
     trustDomain: clusterLocal,
     keks,
@@ -41,7 +52,7 @@ export function loadAuthorities(
     surviveOutageSeconds,
     shareWork: sharePromises,
   });
-  return { authorities, store, log };
+  return { authorities, log };
 }
 
 /** The id of the signing authority at an instant, if there is one. */
