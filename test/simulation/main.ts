@@ -1,5 +1,6 @@
 import { simulateForeignRoots } from "./foreign-mesh.ts";
 import { simulate, Violation } from "./mesh.ts";
+import { simulateReplicas } from "./replicated-store.ts";
 import { runStorm } from "./storm/main.ts";
 
 if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
@@ -8,11 +9,12 @@ const count = Number(process.argv[2] ?? 100_000);
 const firstSeed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
 
 console.log(
-  `${count} virtual histories with own and ${count} with foreign roots, from seed ${firstSeed}`,
+  `${count} virtual histories with own roots, ${count} with two replicas and ${count} with foreign roots, from seed ${firstSeed}`,
 );
+const histories = [simulate, simulateReplicas, simulateForeignRoots];
 const violations: string[] = [];
 for (let seed = firstSeed; seed < firstSeed + count; seed++) {
-  for (const history of [simulate, simulateForeignRoots]) {
+  for (const history of histories) {
     try {
       history(seed);
     } catch (error) {
@@ -22,5 +24,7 @@ for (let seed = firstSeed; seed < firstSeed + count; seed++) {
   }
 }
 for (const violation of violations.slice(0, 20)) console.log(violation);
-console.log(`${2 * count - violations.length} kept every invariant, ${violations.length} did not`);
+console.log(
+  `${histories.length * count - violations.length} kept every invariant, ${violations.length} did not`,
+);
 process.exitCode = violations.length === 0 ? 0 : 1;

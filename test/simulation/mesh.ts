@@ -19,7 +19,7 @@ import {
 } from "../../src/pki/authority/trust-bundle.ts";
 import { leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
 import { type Random, seededRandom } from "./random.ts";
-import { LaggingStore, type Reading } from "./store.ts";
+import { LaggingStore, type Reading, type SimulatedStore } from "./store.ts";
 import { createWorkloads, isLive, type Workload } from "./workload.ts";
 
 /** Changes to schedules and taints. A mutilation must break an invariant. */
@@ -52,11 +52,21 @@ interface Setting {
   readonly departure: Departure;
 }
 
+/** Creates the store of a history, whose readers are at most one propagation interval behind. */
+export type CreateStore = (propagationSeconds: number, random: Random) => SimulatedStore;
+
+const laggingStore: CreateStore = (...behind) => new LaggingStore(...behind);
+
 /** Simulates one history of a mesh in virtual time. @throws Violation */
-export function simulate(seed: number, mutation: Mutation = {}): void {
+export function simulate(
+  seed: number,
+  mutation: Mutation = {},
+  createStore: CreateStore = laggingStore,
+): void {
   const random = seededRandom(seed);
   const setting = createSetting(random);
-  new Mesh(seed, setting, random, mutation).run();
+  const store = createStore(setting.lengths.propagationSeconds, random);
+  new Mesh(seed, { ...setting, store }, random, mutation).run();
 }
 
 function createSetting(random: Random): Setting {
@@ -97,7 +107,7 @@ class Mesh {
   readonly #setting: Setting;
   readonly #random: Random;
   readonly #mutation: Mutation;
-  readonly #store: LaggingStore;
+  readonly #store: SimulatedStore;
   readonly #workloads: Workload[];
   readonly #contents = new Map<number, string>();
   readonly #settledAt: number;
@@ -105,13 +115,18 @@ class Mesh {
   #lastCompleteRun = 0;
   #taintedId: string | undefined;
 
-  constructor(seed: number, setting: Setting, random: Random, mutation: Mutation) {
+  constructor(
+    seed: number,
+    setting: Setting & { readonly store: SimulatedStore },
+    random: Random,
+    mutation: Mutation,
+  ) {
     this.#seed = seed;
     this.#setting = setting;
     this.#random = random;
     this.#mutation = mutation;
     const { propagationSeconds, longestLeafSeconds } = setting.lengths;
-    this.#store = new LaggingStore(propagationSeconds, random);
+    this.#store = setting.store;
     this.#settledAt = 3 * propagationSeconds + 4 * setting.cronInterval;
     this.#workloads = createWorkloads(6, longestLeafSeconds, this.#settledAt, random);
   }
@@ -144,7 +159,7 @@ class Mesh {
   }
 
   #rotate(now: number, mayFail: boolean): void {
-    const reading = this.#store.read(now);
+    const reading = this.#store.readInTurn(now);
     if (reading.authorities.length === 0) {
       if (now < day) this.#found(now);
       return;
@@ -172,7 +187,7 @@ class Mesh {
 
   /** Taints an authority as the verb does, with the steps that the cron would take next. */
   #taint(now: number): void {
-    const { authorities } = this.#store.read(now);
+    const { authorities } = this.#store.readInTurn(now);
     const authority = signingAuthorityAt(authorities, at(now)) ?? authorities[0];
     if (!authority) throw this.#violation(now, "no authority to taint");
     const { departure, lengths } = this.#setting;
@@ -204,11 +219,12 @@ class Mesh {
 
   /** Answers a workload from a lagging reader. During an outage there is no answer. */
   #answer(workload: Workload, now: number): void {
-    if (this.#setting.outages.some((outage) => isWithin(now, outage))) {
+    const isOut = this.#setting.outages.some((outage) => isWithin(now, outage));
+    const reading = isOut ? undefined : this.#store.read(now);
+    if (!reading) {
       workload.asksAt = now + this.#random.between(60, 600);
       return;
     }
-    const reading = this.#store.read(now);
     const authorities = applyTaints(reading.authorities, reading.taints);
     const authority = signingAuthorityAt(authorities, at(now));
     if (!authority) {

@@ -9,7 +9,7 @@ interface Written<T> {
 }
 
 /** Records of one kind in a store as eventually consistent as KV: each reading sees each write late. */
-class LaggingRecords<T extends { readonly id: string }> {
+export class LaggingRecords<T extends { readonly id: string }> {
   readonly #written: Written<T>[] = [];
 
   put(record: T, now: number): void {
@@ -36,8 +36,18 @@ export interface Reading {
   readonly taints: readonly Taint[];
 }
 
+/** A store of a mesh, as its readers see it. */
+export interface SimulatedStore {
+  readonly authorities: LaggingRecords<PublishedAuthority>;
+  readonly taints: LaggingRecords<Taint>;
+  /** The records that one reader serves by; `undefined` where no reader serves. */
+  readonly read: (now: number) => Reading | undefined;
+  /** The records by which a rotation decides. */
+  readonly readInTurn: (now: number) => Reading;
+}
+
 /** A store whose readers lag up to a bound, with another lag for each record. */
-export class LaggingStore {
+export class LaggingStore implements SimulatedStore {
   readonly authorities: LaggingRecords<PublishedAuthority> = new LaggingRecords();
   readonly taints: LaggingRecords<Taint> = new LaggingRecords();
   readonly #random: Random;
@@ -46,6 +56,11 @@ export class LaggingStore {
   constructor(maximumLagSeconds: number, random: Random) {
     this.#maximumLagSeconds = maximumLagSeconds;
     this.#random = random;
+  }
+
+  /** Crons read as everybody else. */
+  readInTurn(now: number): Reading {
+    return this.read(now);
   }
 
   read(now: number): Reading {
