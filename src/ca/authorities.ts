@@ -46,8 +46,8 @@ export interface AuthoritiesConfiguration extends RecordOpening {
   readonly surviveOutageSeconds: number;
   readonly shareWork: WorkSharing;
   /**
-   * Waits for a load, but not for long: a request has the last load meanwhile, and a store that hangs must not
-   * hold it up. Absent where a load ends with its request.
+   * Waits for a load, but not for long: a store that hangs must not hold up a request, which has the last load
+   * meanwhile, or is refused. Absent where a load ends with its request.
    */
   readonly waitBriefly?: ((load: Promise<void>) => Promise<void>) | undefined;
   /** The policy at this moment, where it may change: another object once it has. */
@@ -124,11 +124,11 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   }
 
   async function afterLoad(now: Date): Promise<AuthorityView> {
-    const loaded = loading.join(load);
-    if (!isUsable(now)) await loaded;
-    else await waitBriefly(loaded);
+    // Only the first load of all is worth any wait: after it, another replica may answer sooner.
+    const wait = loadedAt.getTime() === 0 ? (loaded: Promise<void>) => loaded : waitBriefly;
+    await wait(loading.join(load));
     // The load under way may have begun too long before this request; another one has not.
-    if (!isUsable(now) && isDue(now)) await loading.join(load);
+    if (!isUsable(now) && isDue(now)) await wait(loading.join(load));
     return usableView(now);
   }
 

@@ -73,7 +73,7 @@ describe("a store that is down", () => {
     expect(refusal).toEqual(storeUnreachable);
   });
 
-  test("and hangs holds up no request while the last load serves", async () => {
+  test("and hangs holds up no request, whether the last load serves or not", async () => {
     const store = createMemoryStore(current);
     const { promise: never } = Promise.withResolvers<never>();
     const load = () => (store.outage ? never : createMemoryStore(current).load());
@@ -85,6 +85,8 @@ describe("a store that is down", () => {
     for (const second of [refreshSeconds, refreshSeconds + 1, surviveOutageSeconds - 1]) {
       expect(await signerOf(authorities, later(second))).toBe(current.id);
     }
+    const refusal = await refusalOf(() => authorities.at(later(surviveOutageSeconds + 1)));
+    expect(refusal).toEqual(storeUnreachable);
   });
 
   test("serves again when it is back", async () => {
