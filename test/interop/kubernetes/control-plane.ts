@@ -26,6 +26,8 @@ export interface ControlPlane {
   readonly call: Call;
   /** Sends JSON as the bearer of a token. */
   readonly callAs: (token: string) => Call;
+  /** Ends the API server as an update of the control plane does, and starts it again on the same etcd. */
+  readonly restart: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -52,21 +54,15 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
   await writeFile(keyFile, privateKey.export({ type: "pkcs8", format: "pem" }));
   await writeFile(join(folder, "tokens.csv"), `${tokens.join("\n")}\n`);
   const children: ChildProcess[] = [];
-  const start = (program: string, words: readonly string[]): void => {
+  const start = (program: string, words: readonly string[]): ChildProcess => {
     const child = spawn(program, words, { stdio: ["ignore", "ignore", "pipe"] });
     child.stderr?.on("data", (text: Buffer) => said.push(text.toString("utf8")));
     children.push(child);
+    return child;
   };
   const said: string[] = [];
   const stop = async (): Promise<void> => {
-    for (const child of children.toReversed()) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
-      child.kill("SIGTERM");
-      const ended = once(child, "exit");
-      await Promise.race([ended, setTimeout(15_000, undefined, { ref: false })]);
-      if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
-      await ended;
-    }
+    for (const child of children.toReversed()) await end(child);
     await rm(folder, { recursive: true, force: true });
   };
   start(programs.etcd, [
@@ -78,7 +74,7 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
     `--initial-cluster=default=${peerUrl}`,
     "--log-level=error",
   ]);
-  start(programs.apiServer, [
+  const apiServerWords = [
     `--etcd-servers=${etcdUrl}`,
     "--bind-address=127.0.0.1",
     `--secure-port=${port}`,
@@ -93,19 +89,35 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
     "--disable-admission-plugins=ServiceAccount",
     "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true",
     "--runtime-config=certificates.k8s.io/v1beta1=true",
-  ]);
+  ];
+  start(programs.apiServer, apiServerWords);
   try {
     const ca = await readWhenThere(join(folder, "certificates/apiserver.crt"), children);
     const server = `https://127.0.0.1:${port}`;
     const fetch = fetchTrusting(ca);
     await untilReady(fetch, server, children);
     const callAs: ControlPlane["callAs"] = (token) => createCall(fetch, server, token);
-    return { server, ca, issuer, adminToken, call: callAs(adminToken), callAs, stop };
+    const restart = async (): Promise<void> => {
+      const former = children.pop();
+      if (former) await end(former);
+      start(programs.apiServer, apiServerWords);
+      await untilReady(fetch, server, children);
+    };
+    return { server, ca, issuer, adminToken, call: callAs(adminToken), callAs, restart, stop };
   } catch (error) {
     console.error(said.join("").slice(-4000));
     await stop();
     throw error;
   }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill("SIGTERM");
+  const ended = once(child, "exit");
+  await Promise.race([ended, setTimeout(15_000, undefined, { ref: false })]);
+  if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+  await ended;
 }
 
 function createCall(fetch: Fetch, server: string, token: string): Call {

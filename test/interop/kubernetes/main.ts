@@ -29,6 +29,7 @@ import { playDeployments } from "./deployment-rows.ts";
 import { applyManifest } from "./manifests.ts";
 import { pageRows } from "./page-rows.ts";
 import { type ControlPlanePrograms, controlPlanePrograms, version } from "./programs.ts";
+import { replicaRows } from "./replica-rows.ts";
 import { rootRows } from "./root-rows.ts";
 import { serviceRows } from "./service-rows.ts";
 import { signerRows } from "./signer-rows.ts";
@@ -256,6 +257,7 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   ...serviceRows,
   ...pageRows,
   ...storeRows,
+  ...replicaRows,
 ];
 
 /** Finds no pod, so that every answer comes from the watch. */

@@ -17,6 +17,8 @@ export interface RampartProcess {
   readonly lines: readonly string[];
   /** Ends it as Kubernetes does. @returns How it ended. */
   readonly end: () => Promise<string>;
+  /** Ends it as a machine that fails. @returns How it ended. */
+  readonly kill: () => Promise<string>;
 }
 
 export async function startRampart(
@@ -33,11 +35,12 @@ export async function startRampart(
   const kill = (): boolean => child.kill("SIGKILL");
   process.once("exit", kill);
   const lines: string[] = [];
-  const end = async (): Promise<string> => {
+  const endBy = (signal: "SIGTERM" | "SIGKILL") => (): Promise<string> => {
     process.off("exit", kill);
-    child.kill("SIGTERM");
+    child.kill(signal);
     return ended;
   };
+  const end = endBy("SIGTERM");
   const listening = new Promise<string>((resolve) => {
     for (const stream of [child.stdout, child.stderr]) {
       createInterface(stream).on("line", (line) => {
@@ -56,7 +59,7 @@ export async function startRampart(
   const address = addressIn(lines, "gRPC");
   const monitoringAddress = addressIn(lines, "monitoring");
   if (fault === "" && address && monitoringAddress) {
-    return { address, monitoringAddress, lines, end };
+    return { address, monitoringAddress, lines, end, kill: endBy("SIGKILL") };
   }
   await end();
   throw new Error(`rampart ${verb}: ${fault}\n${lines.join("\n")}`);

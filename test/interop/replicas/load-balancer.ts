@@ -1,0 +1,57 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { repeatedly } from "../repetition.ts";
+import type { Replica } from "./replica.ts";
+
+/**
+ * A Service of Kubernetes: each new connection goes to the next of its endpoints, and stays with it. A replica
+ * is an endpoint while its probe succeeds and nobody has begun to delete it.
+ */
+export interface LoadBalancer {
+  readonly port: number;
+  /** Sends no new connection to the replica, as when its pod is being deleted. */
+  readonly remove: (replica: Replica) => void;
+  readonly add: (replica: Replica) => void;
+  readonly end: () => Promise<void>;
+}
+
+const probeMilliseconds = 500;
+
+export async function startLoadBalancer(replicas: readonly Replica[]): Promise<LoadBalancer> {
+  const removed = new Set<Replica>();
+  let ready: readonly Replica[] = replicas;
+  let turn = 0;
+  const sockets = new Set<Socket>();
+  const keep = (socket: Socket): void => {
+    sockets.add(socket);
+    socket.on("error", () => socket.destroy());
+    socket.on("close", () => sockets.delete(socket));
+  };
+  const server = createServer((near) => {
+    keep(near);
+    const endpoints = ready.filter((each) => !removed.has(each));
+    const chosen = endpoints[turn++ % Math.max(1, endpoints.length)];
+    if (!chosen) return void near.destroy();
+    const far = connect(chosen.port, "127.0.0.1");
+    keep(far);
+    far.on("close", () => near.destroy());
+    near.on("close", () => far.destroy());
+    near.pipe(far).pipe(near);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const probing = repeatedly(async () => {
+    const answers = await Promise.all(replicas.map((each) => each.isReady()));
+    ready = replicas.filter((_, i) => answers[i]);
+  }, probeMilliseconds);
+  return {
+    port: (server.address() as AddressInfo).port,
+    remove: (replica) => void removed.add(replica),
+    add: (replica) => void removed.delete(replica),
+    end: async () => {
+      await probing.end();
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}

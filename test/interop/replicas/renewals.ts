@@ -1,0 +1,173 @@
+import { X509Certificate } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
+import { pause } from "../../../src/foundation/work/pause.ts";
+import { parseCertificates } from "../../../src/host/files/certificates.ts";
+import { renewalRules } from "../../testkit/callers/renewal-rules.ts";
+import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
+import type { Replica } from "./replica.ts";
+
+/** The name of the CA in its certificates. */
+export const servedName = "istiod.istio-system.svc";
+
+/** The means of the workloads. */
+export interface RenewalOptions {
+  /** The port of the load balancer. */
+  readonly port: number;
+  readonly replicas: readonly Replica[];
+  readonly token: (account: string) => Promise<string>;
+  /** The trust bundle at the beginning, PEM. */
+  readonly roots: string;
+  readonly count: number;
+}
+
+/** The renewals so far. */
+export interface RenewalFigures {
+  readonly renewals: number;
+  /** Attempts that failed, by code; a client repeats them. */
+  readonly failedAttempts: ReadonlyMap<string, number>;
+  /** Renewals that failed although the client has retried as pilot-agent does. */
+  readonly failed: number;
+  /** Workloads whose certificate ended before they had another. */
+  readonly expired: number;
+  /** Certificates that the bundle of a replica does not verify. */
+  readonly unverified: readonly string[];
+  /** How many bundles have verified a certificate. */
+  readonly verifications: number;
+  /** Answers by the authority that signed. */
+  readonly byAuthority: ReadonlyMap<string, number>;
+  readonly slowestMilliseconds: number;
+}
+
+/** Waits before the second to the fifth attempt, as pilot-agent has them (`pkg/security/retry.go`). */
+const retryMilliseconds = [100, 200, 400, 800];
+
+/** The workloads start in this time. */
+const startMilliseconds = 8000;
+
+/**
+ * Workloads that renew as pilot-agent does: at half of the lifetime, with a fresh key, five attempts, and a new
+ * connection after a failure. As ztunnel, they connect anew when the file of
+ * roots changes. Every other one connects anew for each renewal, so that all replicas get calls
+ * whatever happened to their connections.
+ */
+export class Renewals {
+  readonly #options: RenewalOptions;
+  readonly #ending = new AbortController();
+  readonly #failedAttempts = new Map<string, number>();
+  readonly #byAuthority = new Map<string, number>();
+  readonly #unverified: string[] = [];
+  readonly #running: Promise<unknown>;
+  #renewals = 0;
+  #failed = 0;
+  #expired = 0;
+  #verifications = 0;
+  #slowestMilliseconds = 0;
+
+  constructor(options: RenewalOptions) {
+    this.#options = options;
+    this.#running = Promise.all(
+      Array.from({ length: options.count }, (_, i) => this.#live(i, i % 2 === 0)),
+    );
+  }
+
+  figures(): RenewalFigures {
+    return {
+      renewals: this.#renewals,
+      failedAttempts: new Map(this.#failedAttempts),
+      failed: this.#failed,
+      expired: this.#expired,
+      unverified: [...this.#unverified],
+      verifications: this.#verifications,
+      byAuthority: new Map(this.#byAuthority),
+      slowestMilliseconds: this.#slowestMilliseconds,
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  async #live(number: number, keepsConnection: boolean): Promise<void> {
+    const { signal } = this.#ending;
+    let { roots } = this.#options;
+    let client: NativeClient | undefined;
+    let leaf: X509Certificate | undefined;
+    // They would otherwise renew all at once, and then nobody for eight seconds.
+    await pause(startMilliseconds * Math.random(), signal);
+    while (!signal.aborted) {
+      const published = await this.#publishedRoots();
+      if (published !== undefined && published !== roots) {
+        client?.close();
+        client = undefined;
+      }
+      roots = published ?? roots;
+      client ??= nativeClient(this.#options.port, servedName, { roots });
+      const chain = await this.#renew(client, number);
+      if (!keepsConnection || !chain) {
+        client.close();
+        client = undefined;
+      }
+      if (!chain) {
+        if (leaf && leaf.validToDate <= new Date()) this.#expired++;
+        await pause(1000, signal);
+        continue;
+      }
+      if (leaf && leaf.validToDate <= new Date()) this.#expired++;
+      leaf = new X509Certificate(chain[0] ?? "");
+      const validity = { notBefore: leaf.validFromDate, notAfter: leaf.validToDate };
+      const wait = renewalRules["pilot-agent"](validity, new Date(), Math.random());
+      await pause(1000 * Math.max(0, wait), signal);
+    }
+    client?.close();
+  }
+
+  /** The roots of the CA's own certificate come from a file, which `rampart distribute` keeps current. */
+  async #publishedRoots(): Promise<string | undefined> {
+    for (const { bundle } of this.#options.replicas) {
+      const published = await bundle();
+      if (published !== undefined) return published;
+    }
+    return undefined;
+  }
+
+  /** @returns The chain; `undefined` when every attempt has failed. */
+  async #renew(client: NativeClient, number: number): Promise<readonly string[] | undefined> {
+    const account = `shop:web-${number}`;
+    const { csrPem: csr } = await createWorkloadKey("spiffe://cluster.local/ns/any/sa/any");
+    const headers = { authorization: `Bearer ${await this.#options.token(account)}` };
+    const begun = performance.now();
+    for (const wait of [0, ...retryMilliseconds]) {
+      await sleep(wait * (0.9 + 0.2 * Math.random()));
+      const outcome = await client.createCertificate({ csr }, headers);
+      if ("certChain" in outcome) {
+        this.#renewals++;
+        const took = performance.now() - begun;
+        this.#slowestMilliseconds = Math.max(this.#slowestMilliseconds, took);
+        await this.#verify(outcome.certChain);
+        return outcome.certChain;
+      }
+      const { code, message } = outcome;
+      const what = `${code} ${message.replaceAll(/\d+/g, "#").slice(0, 80)}`;
+      this.#failedAttempts.set(what, (this.#failedAttempts.get(what) ?? 0) + 1);
+    }
+    this.#failed++;
+    return undefined;
+  }
+
+  /** Every replica that publishes a bundle now must know the root of the certificate. */
+  async #verify([pem = "", ...rest]: readonly string[]): Promise<void> {
+    const leaf = new X509Certificate(pem);
+    const signed = (bundle: string): X509Certificate | undefined =>
+      parseCertificates(bundle).find((root) => leaf.verify(root.publicKey));
+    const authority = signed(rest.at(-1) ?? "")?.fingerprint256.slice(0, 8) ?? "unknown";
+    this.#byAuthority.set(authority, (this.#byAuthority.get(authority) ?? 0) + 1);
+    for (const { name, bundle } of this.#options.replicas) {
+      const published = await bundle();
+      if (published === undefined) continue;
+      if (signed(published)) this.#verifications++;
+      else this.#unverified.push(`${authority} is not in the bundle of ${name}`);
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "smol-toml";
+import type { Relay } from "../../testkit/network/relay.ts";
+import { startRelay } from "../../testkit/network/relay.ts";
+import { freePorts } from "../free-ports.ts";
+import { type RampartProcess, startRampart } from "../native-grpc/servers/rampart-process.ts";
+import type { SharedService } from "./shared-service.ts";
+
+/** A process of `rampart serve` that ends and comes back at one address, with a way of its own to the store. */
+export interface Replica {
+  readonly name: string;
+  readonly port: number;
+  readonly configurationFile: string;
+  /** The way to the store. */
+  readonly link: Relay;
+  /** Starts the process, and waits until it serves. */
+  readonly start: () => Promise<void>;
+  /** Ends the process as a machine that fails. */
+  readonly kill: () => Promise<void>;
+  /** Ends the process as Kubernetes does. @returns How it ended. */
+  readonly drain: () => Promise<string>;
+  readonly isReady: () => Promise<boolean>;
+  /** The published trust bundle; `undefined` while the replica publishes none. */
+  readonly bundle: () => Promise<string | undefined>;
+  /** All lines of all its processes. */
+  readonly lines: () => readonly string[];
+  readonly end: () => Promise<void>;
+}
+
+export async function createReplica(
+  name: string,
+  folder: string,
+  service: SharedService,
+  keys: object,
+): Promise<Replica> {
+  const link = await startRelay(service.port);
+  const [port = 0, monitoringPort = 0] = await freePorts(2);
+  const configurationFile = join(folder, `${name}.toml`);
+  const listen = { LISTEN: `127.0.0.1:${port}`, MONITORING_LISTEN: `127.0.0.1:${monitoringPort}` };
+  await writeFile(
+    configurationFile,
+    stringify({ ...keys, ...service.keysBehind(link.port), ...listen }),
+  );
+  const processes: RampartProcess[] = [];
+  let running: RampartProcess | undefined;
+
+  const published = async (path: string): Promise<Response | undefined> =>
+    fetch(`http://127.0.0.1:${monitoringPort}${path}`).catch(() => undefined);
+
+  async function ended(how: (process: RampartProcess) => Promise<string>): Promise<string> {
+    const process = running;
+    running = undefined;
+    return process ? how(process) : "not running";
+  }
+
+  return {
+    ...{ name, port, configurationFile, link },
+    start: async () => {
+      running = await startRampart("serve", configurationFile, service.environment);
+      processes.push(running);
+    },
+    kill: async () => void (await ended(({ kill }) => kill())),
+    drain: () => ended(({ end }) => end()),
+    isReady: async () => {
+      const response = await published("/readyz");
+      await response?.body?.cancel();
+      return response?.status === 200;
+    },
+    bundle: async () => {
+      const response = await published("/bundle.pem");
+      const text = (await response?.text().catch(() => "")) ?? "";
+      return response?.status === 200 && text.includes("BEGIN") ? text : undefined;
+    },
+    lines: () => processes.flatMap(({ lines }) => lines),
+    end: async () => {
+      await ended(({ kill }) => kill());
+      link.close();
+    },
+  };
+}

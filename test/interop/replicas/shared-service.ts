@@ -1,0 +1,16 @@
+import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
+
+/** A service that keeps the records of several replicas, as a story uses it. */
+export interface SharedService {
+  readonly name: string;
+  /** Its port on this machine. */
+  readonly port: number;
+  /** The keys of `rampart.toml` for a process that reaches it by another port. */
+  readonly keysBehind: (port: number) => Readonly<Record<string, string>>;
+  /** The variables of such a process: the KEK, and credentials that no file has. */
+  readonly environment: Readonly<Record<string, string>> & { readonly KEK: string };
+  /** Its objects, seen without a watch. */
+  readonly space: ObjectSpace;
+  /** Ends the service, and starts it again with all it had. */
+  readonly restart: () => Promise<void>;
+}
