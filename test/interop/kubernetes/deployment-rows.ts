@@ -72,6 +72,7 @@ const rows: readonly (readonly [string, (tools: Tools) => Promise<void>])[] = [
   ["the chart as `helm install` has it by default, applied", appliesDefaults],
   ["the example overlay of kustomize, applied", appliesOverlay],
   ["the overlay of kustomize with replicas, applied", appliesReplicas],
+  ["the chart with replicas, applied, is the overlay with replicas", appliesChartOfReplicas],
   ["the chart's objects are those of the bases", sameAsBases],
   ["the chart's configurations are ones that the programs take", configuresPrograms],
   ["the chart replaces pods for keys that need a restart, and for no other", replacesPods],
@@ -174,6 +175,29 @@ async function appliesReplicas({ plane, kustomize }: Tools): Promise<void> {
   assert.deepEqual(volumes, ["configuration"]);
 }
 
+/** The values with which the chart makes what the overlay with replicas has. */
+const withReplicas = {
+  issuers: [{ issuer: "https://issuer.example.com" }],
+  serve: { inceptionDate: "2026-12-31", replicas: 2, configuration: { STORE: "kubernetes" } },
+};
+
+async function appliesChartOfReplicas({ plane, helm, kustomize }: Tools): Promise<void> {
+  const objects = await renderChart(helm, "rampart", "istio-system", withReplicas);
+  for (const object of objects) await applyStrictly(plane, object);
+  const overlay = await buildKustomization(kustomize, "overlays/replicas");
+  const isComparable = ({ kind }: KubernetesObject): boolean => kind !== "ConfigMap";
+  const essenceOf = (object: KubernetesObject): string =>
+    essence(object).replaceAll(/"image":"[^"]+"/g, '"image":""');
+  assert.deepEqual(
+    objects.filter(isComparable).map(essenceOf).toSorted(),
+    overlay.filter(isComparable).map(essenceOf).toSorted(),
+  );
+  const [text] = objects.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
+  const values = { ...parseToml(text ?? ""), KEK: randomKek("k1") };
+  const { store } = parseServeConfiguration(values, { KUBERNETES_SERVICE_HOST: "10.0.0.1" });
+  assert.equal(store.kind, "kubernetes");
+}
+
 /** The fields of a Deployment that differ with replicas. */
 interface Spec {
   readonly replicas: number;
@@ -268,6 +292,12 @@ async function refusesValues({ helm }: Tools): Promise<void> {
     [{ issuers, serve, distribute: { enabled: true } }, /distribute\.upstream: set the URL/],
     [{ issuers, serve, signer: { enabled: true, upstream } }, /signer\.signers: name at least one/],
     [{ issuers, serve: { ...serve, plaintext: 1 } }, /plaintext/],
+    [{ issuers, serve: { ...serve, replicas: 2 } }, /serve\.replicas: more than one takes/],
+    [{ issuers, serve: { ...serve, replicas: 0 } }, /replicas/],
+    [
+      { issuers, serve: { ...serve, storeNamespace: "rampart-store" } },
+      /storeNamespace/,
+    ],
     [{ issuers, serve, image: { digest: "sha256:1" } }, /digest/],
     [{ issuers, serve, monitoring: { rules: { runbookUrl: "runbooks" } } }, /runbookUrl/],
   ];
@@ -277,8 +307,11 @@ async function refusesValues({ helm }: Tools): Promise<void> {
 async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
   const objects = [
     ...(await renderChart(helm, "mesh", namespace, everything)),
+    ...(await renderChart(helm, "replicas", namespace, withReplicas)),
     ...(await buildKustomization(kustomize, "overlays/example")),
     ...(await buildKustomization(kustomize, "base/import")),
+    ...(await buildKustomization(kustomize, "overlays/replicas")),
+    ...(await buildKustomization(kustomize, "overlays/bucket")),
   ];
   // The Prometheus operator's kinds are not Kubernetes' own.
   const ofOperator = /^(?:ServiceMonitor|PrometheusRule)$/;

@@ -61,7 +61,10 @@ data:
 {{- toToml $values }}
 {{- end }}
 
-{{/* A Deployment: of `strategy`, with `ports` beside the monitoring port, and with `volumes`. */}}
+{{/*
+A Deployment: of `strategy`, with `ports` beside the monitoring port, and with `volume`. Pods with `pauseSeconds`
+wait so long before SIGTERM, and spread over nodes and zones.
+*/}}
 {{- define "rampart.deployment" -}}
 {{- $settings := index .root.Values .program -}}
 {{- $name := include "rampart.name" . -}}
@@ -72,7 +75,7 @@ metadata:
 spec:
   replicas: {{ $settings.replicas | default 1 }}
   {{- with .strategy }}
-  strategy: { type: {{ . }} }
+  strategy: {{- toYaml . | nindent 4 }}
   {{- end }}
   selector:
     matchLabels: { app: {{ $name }} }
@@ -92,6 +95,22 @@ spec:
       automountServiceAccountToken: {{ .callsApi | default false }}
       {{- with .graceSeconds }}
       terminationGracePeriodSeconds: {{ . }}
+      {{- end }}
+      {{- if .pauseSeconds }}
+      affinity:
+        podAntiAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+            - weight: 100
+              podAffinityTerm:
+                topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels: { app: {{ $name }} }
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: topology.kubernetes.io/zone
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels: { app: {{ $name }} }
       {{- end }}
       {{- with .root.Values.image.pullSecrets }}
       imagePullSecrets: {{- toYaml . | nindent 8 }}
