@@ -80,7 +80,7 @@ export class ReplicatedStore implements SimulatedStore {
 
   #partitionAfter(now: number): readonly [number, number] {
     const random = this.#random;
-    const begins = now + this.#propagationSeconds * random.between(0, 200);
+    const begins = now + this.#propagationSeconds * random.between(0, 40);
     return [begins, begins + this.#propagationSeconds * random.between(0, 20)];
   }
 

@@ -294,10 +294,7 @@ async function refusesValues({ helm }: Tools): Promise<void> {
     [{ issuers, serve: { ...serve, plaintext: 1 } }, /plaintext/],
     [{ issuers, serve: { ...serve, replicas: 2 } }, /serve\.replicas: more than one takes/],
     [{ issuers, serve: { ...serve, replicas: 0 } }, /replicas/],
-    [
-      { issuers, serve: { ...serve, storeNamespace: "rampart-store" } },
-      /storeNamespace/,
-    ],
+    [{ issuers, serve: { ...serve, storeNamespace: "rampart-store" } }, /storeNamespace/],
     [{ issuers, serve, image: { digest: "sha256:1" } }, /digest/],
     [{ issuers, serve, monitoring: { rules: { runbookUrl: "runbooks" } } }, /runbookUrl/],
   ];

@@ -77,7 +77,9 @@ async function givesTurns(scene: Scene): Promise<string> {
   await emptied(scene);
   let atWork = 0;
   let turns = 0;
-  const replicas = Array.from({ length: 4 }, (_, i) => createTurns(spaceOf(scene), `${i}`, clock));
+  const replicas = Array.from({ length: 4 }, (_, i) =>
+    createTurns(spaceOf(scene), { identity: `${i}`, clock, turnSeconds: 60 }),
+  );
   const work = async (): Promise<void> => {
     assert.equal(++atWork, 1);
     await spaceOf(scene).list("now");

@@ -162,9 +162,14 @@ describe("a bucket whose answers are lost", () => {
 
   test("gives a turn to the replica that took it", async () => {
     const { api, space, clock } = await start();
+    const turnSeconds = 60;
     api.loses = once();
-    expect(await createTurns(space, "a", clock).take(async () => {})).toBe(true);
-    expect(await createTurns(space, "b", clock).take(async () => {})).toBe(true);
+    expect(
+      await createTurns(space, { identity: "a", clock, turnSeconds }).take(async () => {}),
+    ).toBe(true);
+    expect(
+      await createTurns(space, { identity: "b", clock, turnSeconds }).take(async () => {}),
+    ).toBe(true);
   });
 });
 

@@ -233,13 +233,7 @@ subjects:
 {{- define "rampart.enabled" -}}
 {{- $values := .Values -}}
 {{- $ports := dict
-  "serve" (list "TRUST_DOMAIN" "AUTHORITY_ROOT" "PROPAGATION_INTERVAL" "CRL" "LOG_ORIGIN" "LOG_MODE"
-    "LOG_INCEPTION_DATE" "LOG_INTERVAL" "LOG_SHARDS" "LOG_WITNESSES" "LOG_TILES"
-    "LOG_READERS" "KEK" "STORE" "STORE_DIRECTORY" "STORE_NAMESPACE" "KUBERNETES_SERVER"
-    "KUBERNETES_CA_FILE" "KUBERNETES_TOKEN_FILE" "STORE_BUCKET" "STORE_PREFIX"
-    "S3_ENDPOINT" "S3_REGION" "S3_ADDRESSING" "S3_CA_FILE" "S3_CREDENTIALS_FILE"
-    "IMPORT_DIRECTORY" "PLAINTEXT_LISTEN" "LISTEN" "MONITORING_LISTEN" "DIAGNOSTIC_RPCS"
-    "LIMITS"))
+  "serve" (list (dict "name" "grpc-tls" "port" 15012))
   "gateway" (list (dict "name" "grpc-tls" "port" 15012))
   "distribute" list
   "signer" list -}}
