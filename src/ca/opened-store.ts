@@ -63,10 +63,10 @@ export interface OpenedStore extends RotationState {
   /** Every authority with the schedule that it was minted with. */
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
-  /** Those that the store holds, and those that the configuration states. */
+  /** The taints that the store holds, and those that the configuration states. */
   readonly taints: readonly Taint[];
   readonly storedTaints: readonly Taint[];
-  /** Those without an answer: none has the id of an authority. */
+  /** The requests without an answer: none has the id of an authority. */
   readonly requests: readonly AuthorityRequest[];
   readonly phaseLengths: PhaseLengths;
   readonly denials: readonly Denial[];

@@ -4,7 +4,7 @@ import { nameAllowList } from "../foundation/text/globs.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 
-/** What the accounts of an issuer may do, as its table says. */
+/** The rights of an issuer's accounts. */
 export type IssuerRights = Pick<
   TrustedIssuer,
   | "mayVouchFor"

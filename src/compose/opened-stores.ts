@@ -50,7 +50,7 @@ export interface OpenedStore {
 /** The stores of a CA. They stay open while the rest of its configuration changes. */
 export interface OpenedStores {
   readonly own: OpenedStore;
-  /** Those of the named signers, by name. */
+  /** The stores of the named signers, by name. */
   readonly named: ReadonlyMap<string, OpenedStore>;
   /** Has the taints and the phases of another configuration count from now on. */
   readonly follow: (configuration: Configuration) => void;

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { jsonText } from "../foundation/text/json-text.ts";
 import { parsedText } from "../foundation/text/parsed-text.ts";
 
-/** Who may see the console. Without one of the two, a Worker has none. */
+/** The two ways to let an operator see the console. Without either, a Worker has no console. */
 export interface ConsoleConfiguration {
   readonly tokens: readonly ConsoleToken[];
   readonly access: AccessTable | undefined;

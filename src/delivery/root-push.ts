@@ -24,7 +24,7 @@ export interface RootPush {
   readonly clusters: readonly string[];
 }
 
-/** What a push delivers. */
+/** The content that a push delivers. */
 export interface PushContent {
   /** The first word of its events: `roots-delivered`. */
   readonly name: "roots" | "crls";

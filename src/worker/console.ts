@@ -17,7 +17,7 @@ export const assetsBinding = "CONSOLE_ASSETS";
 /** The parts of the console of a Worker. */
 export interface WorkerConsoleParts {
   readonly configuration: Configuration;
-  /** Who may see it. */
+  /** The operators who may see it. */
   readonly console: NonNullable<Configuration["console"]>;
   readonly composition: Composition;
   readonly push: Pick<RootPush, "clusters" | "outcomes">;

@@ -34,7 +34,7 @@ export interface IssuerKeys {
 export interface KeyState {
   /** Whether they stand in the configuration, or the issuer publishes them. */
   readonly source: "configuration" | "issuer";
-  /** Those that serve. */
+  /** The keys that serve. */
   readonly keys: readonly Pick<VerificationKey, "keyId" | "algorithms">[];
   /** When they were fetched; `undefined` before the first fetch that succeeded. */
   readonly fetchedAt?: Date | undefined;

@@ -9,7 +9,7 @@ export interface Finding {
   readonly what: string;
   /** Why it matters, one sentence. */
   readonly why: string;
-  /** What to type or to change. */
+  /** The command to type, or the change to make. */
   readonly remedy: string;
 }
 

@@ -17,7 +17,7 @@ export interface StoreCircumstances {
 /** A cron runs every quarter of an hour, and may fail a few times. */
 const cronPatienceSeconds = 3600;
 
-/** What the records of a store tell about the CA. It asks nobody and reads nothing else. */
+/** The findings about a CA in the records of its store. They ask no server and read nothing else. */
 export function storeFindings(
   store: OpenedStore,
   { inceptionDate, now }: StoreCircumstances,

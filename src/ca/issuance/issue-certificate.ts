@@ -51,7 +51,7 @@ export interface Issuance {
   readonly authorities: Authorities;
   readonly identityPolicy: IdentityPolicy;
   readonly signers: ReadonlyMap<string, NamedSigner>;
-  /** Those of the configuration, which count whatever the store says. */
+  /** The denials of the configuration, which count whatever the store says. */
   readonly configuredDenials: readonly Denial[];
   readonly leafLifetimes: LeafLifetimes;
   readonly cryptoProvider: CryptoProvider;

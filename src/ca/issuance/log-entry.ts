@@ -13,7 +13,7 @@ export interface Circumstances {
    * trusts or which signs: not issued now, but seen in the store for the first time.
    */
   readonly proof: "token" | "certificate" | "forwarded" | "own" | "authority";
-  /** Of the token, or of the last token behind the caller's certificate. */
+  /** The cluster of the token, or of the last token behind the caller's certificate. */
   readonly cluster?: string | undefined;
   readonly issuer?: string | undefined;
   /** The certificate by which the caller proved itself, and the last token behind it. */

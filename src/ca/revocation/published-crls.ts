@@ -40,7 +40,7 @@ export type CrlSource = (now: Date) => Promise<PublishedCrls>;
 /** How CRLs are made. */
 export interface CrlConfiguration extends CrlLengths {
   readonly authorities: Authorities;
-  /** Those of the configuration, which count whatever the store says. */
+  /** The revocations of the configuration, which count whatever the store says. */
   readonly configuredRevocations: readonly RevocationContent[];
   readonly shareWork: WorkSharing;
   readonly log: EventLog;

@@ -120,7 +120,7 @@ function successorIn(
   const minted = planRotation(state, lengths, now).flatMap((step) =>
     step.act === "mint" ? [{ id: "next", schedule: step.schedule }] : [],
   );
-  // One that is minted now may sign at once, and so before the next one.
+  // An authority that is minted now may sign at once, and so before the next one.
   const [successor] = [nextSigningAuthority(authorities, now) ?? [], minted]
     .flat()
     .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime());

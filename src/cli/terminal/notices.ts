@@ -1,6 +1,6 @@
 import { styled } from "./style.ts";
 
-/** Who reads what a verb prints. */
+/** The reader of what a verb prints. */
 export interface Audience {
   /** Whether a script reads the answer: then only a terminal gets notices beside it. */
   readonly json?: boolean | undefined;
@@ -15,7 +15,7 @@ export function notice(text: string, { json = false }: Audience = {}): void {
 export const noticePlace = (place: string, audience: Audience): void =>
   notice(styled("quiet", `On the ${place}:`, process.stderr), audience);
 
-/** What to type next, and what it is good for. */
+/** A command to type next, and its purpose. */
 export type NextStep = readonly [command: string, reason: string];
 
 /** Says what an operator does after a verb. */

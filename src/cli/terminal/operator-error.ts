@@ -17,7 +17,7 @@ export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** What the codes of the system mean to whoever named the file. */
+/** The system's error codes, in the words of an operator who named the file. */
 const systemReasons: Readonly<Record<string, string>> = {
   EACCES: "this user may not use it",
   EPERM: "this user may not use it",

@@ -1,6 +1,6 @@
 import { styleText } from "node:util";
 
-/** What a style means to an operator. */
+/** The meaning of a style to an operator. */
 export type Meaning = "good" | "warning" | "bad" | "heading" | "quiet";
 
 const formats = {

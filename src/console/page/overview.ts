@@ -4,7 +4,7 @@ import type { Authority, Event, GetStatusResponse } from "../../gen/rampart/stat
 import { NextStep_Act as Act, Event_What as What } from "../../gen/rampart/status/v1/status_pb.ts";
 import { badge, count, foreign, instant, type Markup, nowOf, shortHex } from "./format.ts";
 
-/** Who signs, until when, and what comes next: what an operator looks for first. */
+/** The part that an operator looks for first: who signs, until when, and what comes next. */
 export function overview(status: GetStatusResponse): Markup {
   const now = nowOf(status);
   const [own] = status.signers;

@@ -12,7 +12,7 @@ export const inEnglish: z.core.ParseContext<z.core.$ZodIssue> = {
   },
 };
 
-/** What a value must be, as a clause. zod's own words tell what its parser thinks of the input. */
+/** Words a fault as a rule for the value. zod's own words tell what its parser thinks of the input. */
 function plain(message: string): string {
   return message
     .replace(/^Invalid (?:input|option): expected (.*), received (.*)$/, "must be $1, not $2")

@@ -57,7 +57,7 @@ export interface DocumentFollowerOptions<Document> {
 const usualTimeoutMilliseconds = 10_000;
 const defaultRefreshSeconds = 300;
 
-/** What a follower knows about its endpoint. */
+/** A follower's knowledge about its endpoint. */
 export type FollowerState = Pick<DocumentFollower<never>, "confirmedAt" | "lastError">;
 
 /**

@@ -40,7 +40,7 @@ function parseList(base64: string): CertificateList {
   try {
     const der = parseBase64(base64);
     const list = der && parseCertificateList(der);
-    // Whoever reads the entries later need not expect a broken one.
+    // Later readers of the entries need not expect a broken one.
     if (list && namedIn(list, new Set()).length === 0) return list;
   } catch (error) {
     if (!(error instanceof DerError)) throw error;

@@ -5,7 +5,7 @@ import type { ListenAddress } from "./listen-address.ts";
 import { type Listener, listenInPlaintext } from "./listener.ts";
 import { createMonitoringRoutes } from "./monitoring-routes.ts";
 
-/** What a program shows of its work to orchestrators and scrapers. */
+/** The part of a program's work that orchestrators and scrapers see. */
 export interface Monitored {
   readonly readiness: () => Readiness;
   readonly registry: Registry;

@@ -28,7 +28,7 @@ export type RequestKind = "pod" | "service";
 /** Takes each answer that a request gets. */
 export type Answered = (kind: RequestKind, outcome: "issued" | "denied" | "failed") => void;
 
-/** What the queues of one signer name need. */
+/** The parts that the queues of one signer name share. */
 export interface AnswerContext {
   readonly signer: string;
   readonly client: KubernetesClient;

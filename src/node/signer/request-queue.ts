@@ -9,7 +9,7 @@ export interface RequestQueue {
   readonly work: () => Promise<void>;
   /** How many requests await an answer. */
   readonly pending: () => number;
-  /** What keeps all of them from being answered; `undefined` since the last answer. */
+  /** The fault that keeps all requests from being answered; `undefined` since the last answer. */
   readonly trouble: () => string | undefined;
 }
 

@@ -12,7 +12,7 @@ import type { PodPolicy, SignerConfiguration, SignerName } from "./signer-config
 export interface SignerWork {
   readonly ended: Promise<void>;
   readonly pending: () => number;
-  /** What keeps requests from being answered. */
+  /** The faults that keep requests from being answered. */
   readonly reasons: () => readonly string[];
 }
 

@@ -16,7 +16,7 @@ import { openDatabase } from "../files/database.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 
-/** What a witness is made of. */
+/** The parts of a witness. */
 export interface WitnessParts {
   /** Holds its key and what it has cosigned. Whoever copies it can cosign in its name. */
   readonly directory: string;

@@ -9,7 +9,7 @@ import { type Tree, verifyConsistency } from "../proof.ts";
 import { type AddCheckpoint, parseAddCheckpoint, sizeContentType } from "./add-checkpoint.ts";
 import type { WitnessAnswer } from "./ask-witnesses.ts";
 
-/** What a witness remembers: the last tree that it cosigned for each log. */
+/** The memory of a witness: the last tree that it cosigned for each log. */
 export interface WitnessMemory {
   readonly latest: (origin: string) => Tree | undefined;
   /**

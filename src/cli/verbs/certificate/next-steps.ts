@@ -5,7 +5,7 @@ import { printable } from "../../terminal/printable.ts";
 import type { SearchFields } from "../log/follower-index.ts";
 import type { Candidate } from "./candidate.ts";
 
-/** What was revoked, and by which search. */
+/** The revoked certificates, and the search that found them. */
 export interface Revoked {
   readonly revoked: readonly Candidate[];
   readonly statements: readonly RevocationContent[];

@@ -1,6 +1,6 @@
 import type { Argument, Command, Option } from "commander";
 
-/** What a shell completes for a value: names of files or folders, one of some words, or nothing. */
+/** The completion of a value: names of files or folders, one of some words, or nothing. */
 export type Values = "files" | "folders" | "nothing" | readonly string[];
 
 /** An option, with all its spellings. */
@@ -18,7 +18,7 @@ export interface CompletedCommand {
   /** The commands below it, with their descriptions. */
   readonly commands: readonly (readonly [name: string, description: string])[];
   readonly options: readonly CompletedOption[];
-  /** What its arguments are. */
+  /** The completion of its arguments. */
   readonly values: Values;
 }
 
@@ -53,7 +53,7 @@ function valuesOf(all: readonly Argument[]): Values {
   return choices.length > 0 ? choices : namedValues(all.map((each) => each.name()).join(" "));
 }
 
-/** What the name of a value tells, such as `<file>` in the flags of an option. */
+/** The completion that the name of a value implies, such as `<file>` in the flags of an option. */
 function namedValues(name: string): Values {
   if (/file|archive|chain|source|certificate|proof/.test(name)) return "files";
   return /folder/.test(name) ? "folders" : "nothing";

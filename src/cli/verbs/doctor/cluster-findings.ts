@@ -3,7 +3,7 @@ import type { DeliveryReport } from "../root/delivery-report.ts";
 
 const delivery = "Find out what delivers roots there: rampart authority plan";
 
-/** What the bundles in the clusters tell. */
+/** Findings about the trust bundles in the clusters. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
   return reports.flatMap((report) =>
     report.fault === undefined

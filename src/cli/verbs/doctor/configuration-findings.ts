@@ -8,7 +8,7 @@ const exampleHost = /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid)$/;
 /** The id that the comment of `wrangler.toml` shows. */
 const exampleNamespaceId = "0123456789abcdef0123456789abcdef";
 
-/** What a valid configuration tells by itself. */
+/** Findings about a valid configuration by itself. */
 export function configurationFindings({
   issuers,
   warnings,

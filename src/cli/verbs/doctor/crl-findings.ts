@@ -7,14 +7,14 @@ import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 
-/** What the CA knows, to which the CRLs in the clusters are compared. */
+/** The CA's own knowledge, to which the doctor compares the CRLs in the clusters. */
 export interface CrlKnowledge extends CrlLifetime {
   readonly latestRevocation: Date | undefined;
   /** The issuers of the clusters in which the CA itself keeps CRLs. */
   readonly delivering: ReadonlySet<string>;
 }
 
-/** What the CRLs in the clusters tell. A cluster in which nobody keeps CRLs has none to be old. */
+/** Findings about the CRLs in the clusters. A cluster in which nobody keeps CRLs has none to be old. */
 export function crlFindings(
   inspections: readonly ClusterInspection[],
   knowledge: CrlKnowledge,

@@ -25,7 +25,7 @@ import { issuerFindings } from "./issuer-findings.ts";
 import { nodeFindings } from "./machine-findings.ts";
 import { toolFindings } from "./tool-findings.ts";
 
-/** What the doctor looks at. */
+/** The deployment to examine, and whom to ask about it. */
 export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
   /** Whether nobody is asked: neither issuers nor API servers. */
   readonly offline?: boolean;

@@ -6,7 +6,7 @@ import { systemCode } from "../../../host/files/system-code.ts";
 /** The owner and the mode of a store's files. A store that does not exist yet has none. */
 export async function fileFindings(directory: string): Promise<readonly Finding[]> {
   const top = await lstat(directory).catch(ignoringAbsence);
-  // What is no folder is a store that cannot be read, which the records tell.
+  // A path that is no folder is a store that cannot be read, which the records tell.
   if (!top?.isDirectory()) return [];
   const open = isOpen(top.mode) ? [notPrivate(directory, "its folder")] : [];
   const files = await filesBelow(directory);

@@ -1,7 +1,7 @@
 import { type Finding, finding } from "../../../ca/checkup/finding.ts";
 import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
 
-/** What the reports about issuers tell. */
+/** Findings about the issuers, from the reports about them. */
 export function issuerFindings(reports: readonly IssuerReport[]): readonly Finding[] {
   return reports.flatMap((report) => [
     ...unreachable(report),

@@ -3,7 +3,7 @@ import { type Finding, finding } from "../../../ca/checkup/finding.ts";
 /** The Node of the tests. */
 export const testedNode = "24.21.0";
 
-/** What is known of a version of Node, such as `24.11.0`. */
+/** Findings about a version of Node, such as `24.11.0`. */
 export function nodeFindings(version: string): readonly Finding[] {
   if (!isOlder(version, testedNode)) return [];
   const what = `This is Node ${version}; Rampart is tested with ${testedNode}.`;

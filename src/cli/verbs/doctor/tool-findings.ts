@@ -26,7 +26,7 @@ const workerdFaults: readonly KnownFault[] = [
   },
 ];
 
-/** What is known of the tools of a Worker. @param compatibilityDate Its own, such as `2026-10-23`. */
+/** Findings about the tools of a Worker. @param compatibilityDate Its own, such as `2026-10-23`. */
 export function toolFindings(
   { wrangler, workerd }: WorkerTools,
   compatibilityDate: string,

@@ -6,12 +6,12 @@ export const packageName = "@rampart-ca/rampart";
 /** Where the package has the script of the console. */
 const consoleFolder = `node_modules/${packageName}/dist/console`;
 
-/** What differs between two projects. */
+/** The answers in which two projects differ. */
 export interface ProjectSettings {
   /** The Worker's name. */
   readonly name: string;
   readonly today: Date;
-  /** What npm installs as Rampart: a version, or a file. */
+  /** The version or file that npm installs as Rampart. */
   readonly rampart: string;
   /** The `wrangler.toml` of Rampart's repository. */
   readonly wranglerToml: string;

@@ -76,7 +76,7 @@ export async function runProcesses(
 
   using watch = watchSignals();
   const reload = (): void => {
-    // One that only begins would die of it, and reads the file anyway.
+    // A process that only begins would die of the signal, and reads the file anyway.
     for (const child of serving) child.kill("SIGHUP");
   };
   process.on("SIGHUP", reload);
