@@ -1,3 +1,4 @@
+import { escaped, svgPage } from "../../dev/svg-page.ts";
 import { median } from "../measurement/median.ts";
 import type { MissingPeer, Peer } from "./peer.ts";
 
@@ -71,31 +72,15 @@ export function chartOf({ costs, date, machine }: Run): string {
   const rest = costs.map(
     ({ name, api, rootKey }, i) => `${name} (${api}, ${rootKey}): ${whole(rates[i] ?? 0)}`,
   );
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${chart.width} ${height}" role="img" aria-labelledby="title desc">
-  <title id="title">Certificates that one core issues in a second</title>
-  <desc id="desc">${escaped(rest.join("; ").replaceAll("`", ""))}.</desc>
-  <style>
-    .page { fill: #ffffff }
-    .own { fill: #1f5a96 }
-    .other { fill: #8c959f }
-    text { font-family: system-ui, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 13px; fill: #1f2328 }
-    .name { font-size: 15px; font-weight: 600 }
-    .note { font-size: 11px; fill: #57606a }
-    .end { text-anchor: end }
-    @media (prefers-color-scheme: dark) {
-      .page { fill: #0d1117 }
-      .own { fill: #8fc1f0 }
-      .other { fill: #6e7681 }
-      text { fill: #e6edf3 }
-      .note { fill: #9da7b3 }
-    }
-  </style>
-  <rect width="${chart.width}" height="${height}" class="page"/>
-  <text x="${chart.left}" y="24" class="name">Certificates per second of one core</text>
+  return svgPage({
+    width: chart.width,
+    height,
+    title: "Certificates that one core issues in a second",
+    description: `${rest.join("; ").replaceAll("`", "")}.`,
+    light: [".own { fill: #1f5a96 }", ".other { fill: #8c959f }"],
+    dark: [".own { fill: #8fc1f0 }", ".other { fill: #6e7681 }"],
+    body: `  <text x="${chart.left}" y="24" class="name">Certificates per second of one core</text>
 ${bars.join("\n")}
-  <text x="${chart.left}" y="${height - 12}" class="note">${escaped(`${machine}, ${date}`)}</text>
-</svg>
-`;
+  <text x="${chart.left}" y="${height - 12}" class="note">${escaped(`${machine}, ${date}`)}</text>`,
+  });
 }
-
-const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");

@@ -59,6 +59,8 @@ test.each([
   ["--refusal", "NaN"],
   ["--core-hour", "1e3"],
   ["--lifetime", "3600"],
+  ["--write", "--mesh", "agents"],
+  ["--write", "--workloads", "100000"],
   ["--unknown"],
   ["storm"],
 ])("refuses %s %s %s", (...args) => {

@@ -9,6 +9,7 @@ export interface StormOptions {
   readonly cases: readonly StormCase[];
   readonly seed: number;
   readonly parameters: StormParameters;
+  readonly write: boolean;
   readonly help: boolean;
 }
 
@@ -28,6 +29,8 @@ Simulates how a mesh asks for certificates after an event, in virtual time.
   --connection <µs>     CPU that a connection of its own adds to a certificate of serve (2880)
   --refusal <µs>        CPU of a connection to serve that finds no place (250)
   --core-hour <dollars> price of a core for an hour
+  --write               writes docs/explanation/scale.md and its pictures: every mesh of 100,000
+                        workloads, and the mixed one of 1,000,000
 `;
 
 /** Parses the arguments after \`storm\`. @throws OperatorError for a wrong one. */
@@ -40,7 +43,7 @@ export function parseStormOptions(
     parseArgs({
       args: [...args],
       options: {
-        workloads: { type: "string", default: "100000,1000000" },
+        workloads: text,
         seed: { type: "string", default: "1" },
         scenario: text,
         mesh: text,
@@ -50,11 +53,14 @@ export function parseStormOptions(
         connection: text,
         refusal: text,
         "core-hour": text,
+        write: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
     }),
   ).values;
-  const sizes = values.workloads.split(",").map((size) => wholeNumber("--workloads", size));
+  const sizes = (values.workloads ?? "100000,1000000")
+    .split(",")
+    .map((size) => wholeNumber("--workloads", size));
   if (sizes.some((size) => size > maximumWorkloads)) {
     throw new OperatorError(`--workloads: at most ${maximumWorkloads}`);
   }
@@ -66,10 +72,14 @@ export function parseStormOptions(
   for (const [kind, found] of Object.entries(selected)) {
     if (found.length === 0) throw new OperatorError(`there are no such ${kind}; see --help`);
   }
+  if (values.write && (values.workloads ?? values.scenario ?? values.mesh ?? values.server)) {
+    throw new OperatorError("--write writes all rows, so it goes with no selection");
+  }
   const certificate = positive("--certificate", values.certificate);
   const { prices } = defaults;
   return {
     seed: wholeNumber("--seed", values.seed),
+    write: values.write,
     help: values.help,
     cases: selected.scenarios.flatMap((scenario) =>
       selected.meshes.flatMap((mesh) =>
