@@ -29,6 +29,8 @@ const rules = [
   "path { fill: none; stroke-width: 1.8 }",
   ".grid { stroke: #d0d7de; stroke-width: 1 }",
   ...strokes(light),
+  // It lies on the line of the sidecars, whose rules it had.
+  ".s5 { stroke-dasharray: 5 5 }",
 ];
 
 /** Draws rates over hours, on a logarithmic scale from 0.1 in a second. */
