@@ -30,7 +30,7 @@ Simulates how a mesh asks for certificates after an event, in virtual time.
   --refusal <µs>        CPU of a connection to serve that finds no place (250)
   --core-hour <dollars> price of a core for an hour
   --write               writes docs/explanation/scale.md and its pictures: every mesh of 100,000
-                        workloads, and the mixed one of 1,000,000
+                        workloads, and the mixed one of 1,000,000 at the Worker
 `;
 
 /** Parses the arguments after \`storm\`. @throws OperatorError for a wrong one. */
