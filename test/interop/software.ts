@@ -53,15 +53,22 @@ export function ofTheMachine(
   });
 }
 
-/** A program from the Go module proxy, `example.com/module/cmd/name@v1.2.3`, built once. */
-export function fromGoProxy(versioned: string): Promise<Software> {
+/**
+ * A program from the Go module proxy, `example.com/module/cmd/name@v1.2.3`, built once.
+ *
+ * @param settings More variables of the build, such as `CGO_ENABLED`.
+ */
+export function fromGoProxy(
+  versioned: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Software> {
   return orMissing(async () => {
     const [path = "", version] = versioned.split("@");
     // `example.com/name/v5` is the fifth version of `name`.
     const name = path.split("/").findLast((part) => !/^v\d+$/.test(part)) ?? path;
     const folder = join(cacheFolder, "go", `${name}@${version}`);
     const program = join(folder, name);
-    const environment = { GOBIN: folder, GOFLAGS: "-mod=mod" };
+    const environment = { ...settings, GOBIN: folder, GOFLAGS: "-mod=mod" };
     const options = { environment, timeoutSeconds: buildSeconds };
     await alone(async () => {
       if (!(await isThere(program))) await runWell("go", ["install", versioned], options);
