@@ -47,7 +47,11 @@ export async function startLoadBalancer(replicas: readonly Replica[]): Promise<L
   return {
     port: (server.address() as AddressInfo).port,
     remove: (replica) => void removed.add(replica),
-    add: (replica) => void removed.delete(replica),
+    add: (replica) => {
+      removed.delete(replica);
+      // Its probe has succeeded, though the last round here may be older.
+      ready = [...new Set([...ready, replica])];
+    },
     end: async () => {
       await probing.end();
       server.close();
