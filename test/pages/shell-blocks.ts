@@ -20,6 +20,9 @@ export const needs = {
 /** The mark of a block whose last program runs until Ctrl-C. */
 export const staysOpen = "stays-open";
 
+/** The mark of a block that only asks, and whose answer comes with time. */
+export const asksAgain = "asks-again";
+
 /** The suite that types the unmarked blocks of a page: a folder of `test/interop`. */
 export const suites: Readonly<Record<string, string>> = {
   "README.md": "pages",
@@ -53,4 +56,4 @@ export function blocksOf(page: string): Block[] {
 
 /** Whether a suite has to type this block. */
 export const isTyped = ({ language, mark }: Block): boolean =>
-  language === "sh" && (mark === "" || mark === staysOpen);
+  language === "sh" && ["", staysOpen, asksAgain].includes(mark);

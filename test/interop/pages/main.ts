@@ -1,10 +1,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { blocksOf, isTyped, staysOpen, suites } from "../../pages/shell-blocks.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { asksAgain, blocksOf, isTyped, staysOpen, suites } from "../../pages/shell-blocks.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { missingLine } from "./expectation.ts";
 import * as scenes from "./scenes.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** How a page is read. */
 interface Reading {
@@ -63,6 +65,8 @@ async function read(page: string, { scene, until = [], paste }: Reading): Promis
         printed = await terminal.leaveOpen(block.text, awaited.shift() ?? /./);
         const [line] = paste?.exec(printed) ?? [];
         if (line !== undefined) await terminal.type(line);
+      } else if (block.mark === asksAgain) {
+        printed = await ask(terminal, block.text, blocks[i + 1]?.text ?? "");
       } else printed = await terminal.type(block.text);
       typed++;
     } catch (error) {
@@ -70,6 +74,16 @@ async function read(page: string, { scene, until = [], paste }: Reading): Promis
     }
   }
   return typed;
+}
+
+/** Types a block up to thirty times, a second apart, until the page's answer has come. */
+async function ask({ type }: Terminal, question: string, shown: string): Promise<string> {
+  let printed = await type(question);
+  for (let times = 1; times < 30 && missingLine(shown, printed) !== undefined; times++) {
+    await sleep(1000);
+    printed = await type(question);
+  }
+  return printed;
 }
 
 function requireShown(shown: string, printed: string): void {
