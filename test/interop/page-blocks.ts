@@ -9,6 +9,8 @@ export interface FencedBlock {
   /** The words behind the language: what the block needs, or how it ends. */
   readonly mark: string;
   readonly text: string;
+  /** The heading above it, without its level. */
+  readonly heading: string;
 }
 
 const fence = /^( *)```(\S*) ?(.*)$/;
@@ -18,8 +20,10 @@ export function fencedBlocks(markdown: string): FencedBlock[] {
   const blocks: FencedBlock[] = [];
   let lines: string[] | undefined;
   let indent = "";
+  let heading = "";
   for (const [i, row] of markdown.split("\n").entries()) {
     const [, spaces = "", language = "", mark = ""] = fence.exec(row) ?? [];
+    if (!lines) heading = /^#+ (.*)$/.exec(row)?.[1] ?? heading;
     if (!fence.test(row)) lines?.push(row.startsWith(indent) ? row.slice(indent.length) : row);
     else if (lines) {
       const open = blocks.at(-1);
@@ -28,7 +32,7 @@ export function fencedBlocks(markdown: string): FencedBlock[] {
     } else {
       lines = [];
       indent = spaces;
-      blocks.push({ line: i + 1, language, mark, text: "" });
+      blocks.push({ line: i + 1, language, mark, text: "", heading });
     }
   }
   return blocks;

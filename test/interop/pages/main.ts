@@ -2,7 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { asksAgain, blocksOf, isTyped, staysOpen, suites } from "../../pages/shell-blocks.ts";
+import {
+  asksAgain,
+  type Block,
+  blocksOf,
+  isTyped,
+  staysOpen,
+  suites,
+} from "../../pages/shell-blocks.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { missingLine } from "./expectation.ts";
 import * as scenes from "./scenes.ts";
@@ -15,11 +22,17 @@ interface Reading {
   readonly until?: readonly RegExp[];
   /** A line of such a program that the page has the reader paste. */
   readonly paste?: RegExp;
+  /** The headings whose blocks other readers type instead. */
+  readonly skips?: readonly string[];
 }
 
 const started = [/Ctrl-C ends everything/];
 
-const readings: Readonly<Record<string, Reading>> = {
+/** The headings of a page that moves a mesh, of which each reader follows one. */
+const [onServe, onWorker] = ["`serve`", "A rehearsal with a Worker on this machine"];
+
+/** The readers of each page: one, unless it has several ways. */
+const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "README.md": { scene: scenes.clone, until: started },
   "docs/tutorials/first-certificate.md": {
     scene: scenes.checkout,
@@ -31,7 +44,10 @@ const readings: Readonly<Record<string, Reading>> = {
     scene: scenes.withEnvoy,
     until: [/Serving HTTP/, /"certificate-obtained"/, /"certificate-obtained"/],
   },
-  "docs/tutorials/migrate-from-istiod.md": { scene: scenes.istiodsMesh },
+  "docs/tutorials/migrate-from-istiod.md": [
+    { scene: scenes.istiodsMesh, skips: [onWorker] },
+    { scene: scenes.istiodsMeshAndArchive, skips: [onServe], until: [/Ready on http/] },
+  ],
   "docs/tutorials/serve-on-systemd.md": { scene: scenes.machine, until: [/"gRPC on /] },
   "docs/explanation/data-planes.md": { scene: scenes.emptyFolder },
   "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },
@@ -47,13 +63,14 @@ const readings: Readonly<Record<string, Reading>> = {
 };
 
 /** Types the blocks of a page in their order. @returns How many; @throws Error with the line of the first fault. */
-async function read(page: string, { scene, until = [], paste }: Reading): Promise<number> {
+async function read(page: string, reading: Reading): Promise<number> {
+  const { scene, until = [], paste } = reading;
   const folder = await mkdtemp(join(tmpdir(), "rampart-page-"));
   await using ends = new AsyncDisposableStack();
   ends.defer(() => rm(folder, { recursive: true, force: true }));
   const terminal = await scene(folder, ends);
   const awaited = [...until];
-  const blocks = blocksOf(page);
+  const blocks = blocksFor(page, reading);
   let typed = 0;
   let printed = "";
   for (const [i, block] of blocks.entries()) {
@@ -86,18 +103,34 @@ async function ask({ type }: Terminal, question: string, shown: string): Promise
   return printed;
 }
 
+function blocksFor(page: string, { skips = [] }: Reading): readonly Block[] {
+  const blocks = blocksOf(page);
+  const unknown = skips.filter((skip) => !blocks.some(({ heading }) => heading === skip));
+  if (unknown.length > 0) throw new Error(`no block is under ${unknown}`);
+  return blocks.filter(({ heading }) => !skips.includes(heading));
+}
+
 function requireShown(shown: string, printed: string): void {
   const missing = missingLine(shown, printed);
   if (missing !== undefined) throw new Error(`"${missing}" did not come, but:\n${printed}`);
 }
 
+/** @throws Error if the page has no reader, or if each of them skips the same heading. */
+function readersOf(page: string): readonly Reading[] {
+  const readers = [readings[page] ?? []].flat();
+  const [first] = readers;
+  if (first === undefined) throw new Error("it has no scene");
+  const left = first.skips?.filter((skip) => readers.every(({ skips }) => skips?.includes(skip)));
+  if (left?.length) throw new Error(`nobody types what is under ${left}`);
+  return readers;
+}
+
 async function outcomeOf(page: string): Promise<Outcome> {
   const outcome = { client: page, server: "a shell" };
-  const reading = readings[page];
-  if (reading === undefined) return { ...outcome, passed: 0, faults: ["it has no scene"] };
   const begun = performance.now();
   try {
-    const passed = await read(page, reading);
+    let passed = 0;
+    for (const reading of readersOf(page)) passed += await read(page, reading);
     console.log(`pages: ok: ${page} (${Math.round(performance.now() - begun)} ms)`);
     return { ...outcome, passed, faults: [] };
   } catch (error) {

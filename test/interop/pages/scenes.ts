@@ -15,7 +15,7 @@ export type Scene = (folder: string, ends: AsyncDisposableStack) => Promise<Term
 const { HTTP_PROXY = "", HTTPS_PROXY = "" } = process.env;
 
 /** A PATH with this Node, `rampart` as an installation puts it there, and the machine's programs. */
-async function environmentIn(folder: string): Promise<Record<string, string>> {
+export async function environmentIn(folder: string): Promise<Record<string, string>> {
   const file = join(folder, ".home/bin/rampart");
   await mkdir(dirname(file), { recursive: true });
   const program = join(root, "src/cli/main.ts");
@@ -146,11 +146,7 @@ export const operator: Scene = async (folder, ends) => {
   return terminal;
 };
 
-/** An operator with the Secret of istiod's CA, beside a `rampart serve` that has no authority. */
-export const istiodsMesh: Scene = async (folder, ends) => {
-  const terminal = await operatorIn(folder, ends, 'MAX_WORKLOAD_CERT_TTL = "24h"');
-  await terminal.leaveOpen("rampart serve", /"monitoring on /);
-  await terminal.type(`openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -keyout ca-key.pem -out ca-cert.pem \\
+const secretOfIstiod = `openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -keyout ca-key.pem -out ca-cert.pem \\
   -subj /O=cluster.local -addext "keyUsage=critical,keyCertSign,cRLSign"
 cat > ca.yaml <<EOF
 apiVersion: v1
@@ -162,6 +158,19 @@ data:
   ca-key.pem: $(base64 -w 0 ca-key.pem)
   root-cert.pem: $(base64 -w 0 ca-cert.pem)
 EOF
-rm ca-key.pem ca-cert.pem`);
+rm ca-key.pem ca-cert.pem`;
+
+/** An operator with the Secret of istiod's CA, beside a `rampart serve` that has no authority. */
+export const istiodsMesh: Scene = async (folder, ends) => {
+  const terminal = await operatorIn(folder, ends, 'MAX_WORKLOAD_CERT_TTL = "24h"');
+  await terminal.leaveOpen("rampart serve", /"monitoring on /);
+  await terminal.type(secretOfIstiod);
+  return terminal;
+};
+
+/** An operator with the same Secret, and the archive that `npm pack` makes. */
+export const istiodsMeshAndArchive: Scene = async (folder, ends) => {
+  const terminal = await archive(folder, ends);
+  await terminal.type(secretOfIstiod);
   return terminal;
 };
