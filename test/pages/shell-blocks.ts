@@ -13,6 +13,7 @@ export const needs = {
   "needs-cluster": "a Kubernetes cluster",
   "needs-deployment": "a CA that is deployed where the example says",
   "needs-engine": "an engine for images",
+  "needs-kubelet": "a Kubernetes cluster whose pods run",
   "needs-root": "root on a machine with systemd",
   "takes-hours": "more time than a test has",
 } as const;
@@ -46,6 +47,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/how-to/own-root.md": "operator",
   "docs/how-to/serve.md": "native-grpc",
   "docs/how-to/signers.md": "kubernetes",
+  "docs/tutorials/serve-on-kubernetes.md": "kubernetes",
 };
 
 /** The blocks of a page in their order. */

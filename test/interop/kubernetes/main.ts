@@ -23,9 +23,11 @@ import { distribute } from "../../../src/node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { type Outcome, report } from "../outcomes.ts";
+import { fromGoProxy } from "../software.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import { type ControlPlane, type Json, startControlPlane } from "./control-plane.ts";
 import { playDeployments } from "./deployment-rows.ts";
+import { writeKubeconfig } from "./kubeconfig.ts";
 import { applyManifest } from "./manifests.ts";
 import { pageRows } from "./page-rows.ts";
 import { type ControlPlanePrograms, controlPlanePrograms, version } from "./programs.ts";
@@ -34,6 +36,7 @@ import { rootRows } from "./root-rows.ts";
 import { serviceRows } from "./service-rows.ts";
 import { signerRows } from "./signer-rows.ts";
 import { storeRows } from "./store-rows.ts";
+import { followTutorial, tutorial } from "./tutorial.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PROD_1";
 
@@ -118,16 +121,7 @@ async function enrolledCa(
   review?: "instead-of-keys",
 ): Promise<RunningCa> {
   const path = join(folder, "kubeconfig");
-  const data = Buffer.from(plane.ca).toString("base64");
-  const config = {
-    "current-context": "here",
-    clusters: [
-      { name: "c", cluster: { server: plane.server, "certificate-authority-data": data } },
-    ],
-    users: [{ name: "u", user: { token: plane.adminToken } }],
-    contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
-  };
-  await writeFile(path, JSON.stringify(config));
+  await writeKubeconfig(plane, path);
   const { read, server, ca } = await readKubeconfig(path, undefined);
   const shown = parseIssuerDocuments(
     await read("/.well-known/openid-configuration"),
@@ -417,27 +411,49 @@ async function faultsOf(name: string, work: Promise<void>): Promise<string[]> {
 /** A part of the names of the rows to run, for work on one of them. */
 const [, , part = ""] = process.argv;
 
-async function runRows(programs: ControlPlanePrograms): Promise<Outcome[]> {
+/** Gives some work a new cluster and a folder. */
+async function inCluster(
+  programs: ControlPlanePrograms,
+  work: (plane: ControlPlane, folder: string) => Promise<Outcome[]>,
+): Promise<Outcome[]> {
   const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
   const plane = await startControlPlane(programs);
   // An API server outlives its suite, and its etcd.
   const interrupt = (): void => void plane.stop().finally(() => process.exit(1));
   process.once("SIGTERM", interrupt).once("SIGINT", interrupt);
   try {
-    const scene = await setScene(plane, folder);
-    const faults: string[] = [];
-    const wanted = rows.filter(([name]) => name.includes(part));
-    for (const [name, work] of wanted) faults.push(...(await faultsOf(name, work(scene))));
-    const outcome = { ...participants, passed: wanted.length - faults.length, faults };
-    return [outcome, ...(await playDeployments(plane, participants.server, part))];
+    return await work(plane, folder);
   } finally {
+    process.off("SIGTERM", interrupt).off("SIGINT", interrupt);
     await plane.stop();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function runRows(plane: ControlPlane, folder: string): Promise<Outcome[]> {
+  const scene = await setScene(plane, folder);
+  const faults: string[] = [];
+  const wanted = rows.filter(([name]) => name.includes(part));
+  for (const [name, work] of wanted) faults.push(...(await faultsOf(name, work(scene))));
+  const outcome = { ...participants, passed: wanted.length - faults.length, faults };
+  return [outcome, ...(await playDeployments(plane, participants.server, part))];
+}
+
+/** The tutorial begins in a cluster that has nothing yet. */
+async function runTutorial(plane: ControlPlane, folder: string): Promise<Outcome[]> {
+  const outcome = { ...participants, client: "kubectl and helm" };
+  const helm = await fromGoProxy("helm.sh/helm/v3/cmd/helm@v3.22.0");
+  if ("missing" in helm) return [{ ...outcome, passed: 0, faults: [], missing: helm.missing }];
+  const faults = await faultsOf(tutorial, followTutorial(plane, folder, helm.program));
+  return [{ ...outcome, passed: 1 - faults.length, faults }];
 }
 
 const participants = { client: "Rampart", server: `kube-apiserver ${version}` };
 const programs = await controlPlanePrograms();
 if (typeof programs === "string") {
   report([{ ...participants, passed: 0, faults: [], missing: programs }]);
-} else report(await runRows(programs));
+} else {
+  const outcomes = await inCluster(programs, runRows);
+  if (tutorial.includes(part)) outcomes.push(...(await inCluster(programs, runTutorial)));
+  report(outcomes);
+}

@@ -11,6 +11,7 @@ import { blocksUnder, textsIn } from "../page-blocks.ts";
 import { runWell } from "../programs.ts";
 import { eventually, mint } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
+import { writeKubeconfig } from "./kubeconfig.ts";
 import {
   answered,
   base64Of,
@@ -37,17 +38,7 @@ type Type = (script: string) => Promise<string>;
 
 async function terminalOf({ plane, folder }: Scene, ca: string): Promise<Type> {
   const KUBECONFIG = join(folder, "kubeconfig-of-the-page");
-  const cluster = {
-    server: plane.server,
-    "certificate-authority-data": Buffer.from(plane.ca).toString("base64"),
-  };
-  const config = {
-    "current-context": "here",
-    clusters: [{ name: "c", cluster }],
-    users: [{ name: "u", user: { token: plane.adminToken } }],
-    contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
-  };
-  await writeFile(KUBECONFIG, JSON.stringify(config));
+  await writeKubeconfig(plane, KUBECONFIG);
   const environment = { KUBECONFIG, SIGNER: signer, CA: ca, BUNDLE: bundleName, OUT: folder };
   return (script) => runWell("sh", ["-euc", script], { environment, timeoutSeconds: 120 });
 }
