@@ -64,7 +64,7 @@ export function createConsole(parts: ConsoleParts): Console {
   async function admitCall(headers: Headers): Promise<void> {
     if (isFromElsewhere(headers)) throw new ConnectError(elsewhere, Code.PermissionDenied);
     await admit(headers).catch((error: unknown) => {
-      throw error instanceof CaError ? toConnectError(error.refusal) : error;
+      throw error instanceof CaError ? toConnectError(error.refusal, clock()) : error;
     });
   }
 

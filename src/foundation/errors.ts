@@ -55,7 +55,7 @@ export type Refusal =
   | { reason: "csr-signature-algorithm-unacceptable" }
   | { reason: "subject-key-unacceptable"; fault: SubjectKeyFault }
   | { reason: "denied"; subject: string }
-  | { reason: "quota-exceeded"; quota: QuotaName }
+  | { reason: "quota-exceeded"; quota: QuotaName; retryAfterSeconds: number }
   | { reason: "lifetime-too-long"; requestedSeconds: bigint; maximumSeconds: number }
   | { reason: "request-abandoned" }
   | { reason: "no-signing-authority"; why: string }

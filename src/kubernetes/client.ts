@@ -7,6 +7,7 @@ import {
   toFetchError,
   usualFetchTimeoutMilliseconds,
 } from "../foundation/http/json-fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../foundation/http/retry-after.ts";
 
 /** One request to an API server: a GET, unless it says otherwise. */
 export interface KubernetesRequest {
@@ -126,13 +127,10 @@ function statusError(
   const message = refused
     ? `refuses the credential for ${method} ${collection} (status ${status})`
     : `answered ${method} ${collection} with status ${status}`;
-  return new FetchError(message, { status, retryAfterSeconds: retryAfter(headers) });
-}
-
-/** `Retry-After` as an API server writes it, in seconds (RFC 9110 §10.2.3). */
-function retryAfter(headers: Headers): number | undefined {
-  const text = headers.get("retry-after");
-  return text !== null && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
+  return new FetchError(message, {
+    status,
+    retryAfterSeconds: parseRetryAfter(headers.get(retryAfterHeader)),
+  });
 }
 
 async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {

@@ -8,6 +8,9 @@ interface RateLimitBinding {
   readonly limit: (options: { readonly key: string }) => Promise<{ readonly success: boolean }>;
 }
 
+/** The platform does not say when there is something left of a minute: a sixth of the minute is a guess. */
+const waitSeconds = 10;
+
 /**
  * A quota by a rate limit of the platform, which counts in each data centre. Without the binding there is
  * no limit, and the log says so. A platform that cannot count must not stop the mesh.
@@ -16,14 +19,14 @@ export function boundQuota(quota: QuotaName, binding: unknown, log: OperationLog
   if (!isRateLimit(binding)) {
     const detail = `${bindingNames[quota]}: is not bound, so one ${quota} may take any number of certificates`;
     log.operation({ event: "configuration-warning", level: "warning", detail });
-    return () => true;
+    return () => 0;
   }
   return async (key) => {
     try {
-      return (await binding.limit({ key })).success;
+      return (await binding.limit({ key })).success ? 0 : waitSeconds;
     } catch (error) {
       logFault(log, "quota-unknown", error);
-      return true;
+      return 0;
     }
   };
 }

@@ -145,7 +145,9 @@ export class RefreshingIdentity {
       this.#storing = store(issuance);
     } catch (error) {
       this.#lastError = error;
-      this.#nextAttempt = retryAt(++this.#failures, random(), clock());
+      const seconds = error instanceof IssuanceError ? error.retryAfterSeconds : 0;
+      const requested = { seconds, notAfter: this.issuance?.svid.notAfter };
+      this.#nextAttempt = retryAt(++this.#failures, random(), clock(), requested);
       if (this.#ending.signal.aborted) return;
       const fault = error instanceof IssuanceError ? error.fault : "defect";
       const hoursLeft = hoursUntil(this.#issuance?.svid.notAfter, clock());

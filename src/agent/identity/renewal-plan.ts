@@ -55,10 +55,30 @@ const backoff: Backoff = {
   spread: [0.5, 1],
 };
 
+/** The wait that the CA asks for. */
+export interface RequestedWait {
+  readonly seconds: number;
+  /** The end of the certificate that the workload has meanwhile, if it has one. */
+  readonly notAfter: Date | undefined;
+}
+
 /**
  * The instant of the next attempt after so many failures in a row. The wait is a second, and doubles each
- * time up to two and a half minutes. Chance cuts it by up to a half, so that no two agents stay in step.
+ * time up to two and a half minutes. Chance cuts it by up to a half, so that no two agents stay in step. The
+ * CA may ask for a longer one.
  */
-export function retryAt(failures: number, random: number, now: Date): Date {
-  return new Date(now.getTime() + backoffMilliseconds(backoff, failures, random));
+export function retryAt(
+  failures: number,
+  random: number,
+  now: Date,
+  requested: RequestedWait = { seconds: 0, notAfter: undefined },
+): Date {
+  const pause = backoffMilliseconds(backoff, failures, random);
+  return new Date(now.getTime() + Math.max(pause, grantedMilliseconds(requested, now)));
+}
+
+/** A CA delays no attempt for longer than an outage would, or than a tenth of what is left of the life. */
+function grantedMilliseconds({ seconds, notAfter }: RequestedWait, now: Date): number {
+  const left = notAfter ? Math.max(0, notAfter.getTime() - now.getTime()) : Infinity;
+  return Math.min(1000 * seconds, backoff.longestMilliseconds, left / 10);
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { parseRetryAfter, retryAfterHeader } from "../../foundation/http/retry-after.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
 
 /** Attempts of one call. */
@@ -26,6 +27,15 @@ const retryable: ReadonlySet<Code> = new Set([
   Code.Unavailable,
 ]);
 
+/**
+ * The seconds for which a CA asks not to be called, or 0. A refusal that no retry can turn into a
+ * certificate asks for nothing.
+ */
+export function secondsToWait({ code, metadata }: ConnectError): number {
+  if (!retryable.has(code)) return 0;
+  return parseRetryAfter(metadata.get(retryAfterHeader)) ?? 0;
+}
+
 /** The dependencies of a retried call. */
 export interface RetryOptions {
   /** At least 1, at most {@link maximumAttempts}. */
@@ -39,7 +49,8 @@ export interface RetryOptions {
 
 /**
  * Makes so many attempts, up to the five of pilot-agent. The waits between them are 100, 200, 400 and 800 ms,
- * each up to a tenth longer or shorter. Only a retryable code leads to another attempt.
+ * each up to a tenth longer or shorter. Only a retryable code leads to another attempt, and none does where
+ * the CA asks for a wait, which is longer than these.
  *
  * @param call Gets the number of earlier attempts.
  * @throws ConnectError The error of the last attempt.
@@ -53,7 +64,8 @@ export async function callWithRetry<T>(
       return await call(retries);
     } catch (error) {
       const failure = ConnectError.from(error);
-      const isLast = retries + 1 >= attempts || !retryable.has(failure.code);
+      const mayRetry = retryable.has(failure.code) && secondsToWait(failure) === 0;
+      const isLast = retries + 1 >= attempts || !mayRetry;
       if (isLast || signal.aborted) throw failure;
       onRetry(failure);
     }

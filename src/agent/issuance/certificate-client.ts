@@ -11,7 +11,7 @@ import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key
 import { type CertificatePurpose, type Issuance, parseIssuance } from "../identity/x509-svid.ts";
 import type { IssuanceMetrics } from "../status/metrics.ts";
 import type { CaChannel } from "./ca-channel.ts";
-import { callWithRetry, maximumAttempts } from "./call-retry.ts";
+import { callWithRetry, maximumAttempts, secondsToWait } from "./call-retry.ts";
 import { IssuanceError } from "./issuance-error.ts";
 
 /**
@@ -143,5 +143,6 @@ function toIssuanceError(error: unknown): unknown {
     return new IssuanceError("authority-unreachable", error.cause.message, error);
   }
   const fault = refusals.has(error.code) ? "authority-refused" : "authority-unreachable";
-  return new IssuanceError(fault, `the CA answered ${messageOf(error)}`, error);
+  const detail = `the CA answered ${messageOf(error)}`;
+  return new IssuanceError(fault, detail, error, secondsToWait(error));
 }

@@ -15,9 +15,12 @@ export type IssuanceFault =
 export class IssuanceError extends Error {
   override readonly name = "IssuanceError";
   readonly fault: IssuanceFault;
+  /** The wait that the CA asks for, as it says it; 0 without one. */
+  readonly retryAfterSeconds: number;
 
-  constructor(fault: IssuanceFault, detail: string, cause?: unknown) {
+  constructor(fault: IssuanceFault, detail: string, cause?: unknown, retryAfterSeconds = 0) {
     super(detail, cause === undefined ? undefined : { cause });
     this.fault = fault;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 }

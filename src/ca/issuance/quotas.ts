@@ -3,11 +3,12 @@ import { CaError, type QuotaName } from "../../foundation/errors.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 
 /**
- * Takes one certificate from what a key may still have; `false` when nothing is left.
+ * Takes one certificate from what a key may still have, and is 0. When nothing is left, it takes nothing,
+ * and is the seconds until there may be something again.
  *
  * Each process or data centre counts by itself, and may forget. A quota limits abuse; it is no exact account.
  */
-export type Quota = (key: string, now: Date) => boolean | Promise<boolean>;
+export type Quota = (key: string, now: Date) => number | Promise<number>;
 
 /** The quotas of a CA: how often one caller, and all callers of one issuer, may ask for a certificate. */
 export type Quotas = Readonly<Record<QuotaName, Quota>>;
@@ -30,13 +31,15 @@ export async function requireQuotas(
 ): Promise<void> {
   const issuer = caller.issuer?.name ?? "";
   const callerKey = [issuer, caller.spiffeId, caller.pod?.uid, spiffeId].join(" ");
-  if (!(await quotas.caller(callerKey, now))) throw exceeded("caller");
-  if (!(await quotas.issuer(issuer, now))) throw exceeded("issuer");
+  const callerWait = await quotas.caller(callerKey, now);
+  if (callerWait > 0) throw exceeded("caller", callerWait);
+  const issuerWait = await quotas.issuer(issuer, now);
+  if (issuerWait > 0) throw exceeded("issuer", issuerWait);
 }
 
-function exceeded(quota: QuotaName): CaError {
+function exceeded(quota: QuotaName, retryAfterSeconds: number): CaError {
   return new CaError(
-    { reason: "quota-exceeded", quota },
+    { reason: "quota-exceeded", quota, retryAfterSeconds },
     `the ${quota} asks for too many certificates`,
   );
 }

@@ -17,6 +17,7 @@ import { createFallback, type FallbackMethod } from "../../transport/rpc/fallbac
 import { fastPathFor } from "../../transport/rpc/fast-path/fast-path.ts";
 import type { UnaryCall } from "../../transport/rpc/fast-path/unary-call.ts";
 import { requestIdHeader, requestIdOf } from "../../transport/rpc/request-id.ts";
+import { unavailableError } from "../../transport/rpc/retry-later.ts";
 import type { Platform, RpcService } from "../../transport/rpc/rpc.ts";
 import { answered, type CallEnding, type CallOutcome, endingOf } from "./call-ending.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
@@ -91,7 +92,7 @@ async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uin
     report(answered, "ok");
     return answer;
   } catch (error) {
-    const answer = toCallersError(error);
+    const answer = toCallersError(error, begun);
     report(endingOf(error, isSent), Code[answer.code]);
     throw answer;
   }
@@ -122,8 +123,8 @@ async function headersFor(
 }
 
 /** Without an answer of the CA the caller gets `Unavailable`, because a retry may succeed. */
-function toCallersError(error: unknown): ConnectError {
+function toCallersError(error: unknown, now: Date): ConnectError {
   if (error instanceof ConnectError) return error;
-  if (error instanceof CaError) return toConnectError(error.refusal);
-  return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
+  if (error instanceof CaError) return toConnectError(error.refusal, now);
+  return unavailableError(now);
 }

@@ -2,6 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../../foundation/http/retry-after.ts";
 import { jsonText } from "../../foundation/text/json-text.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import { createHttpClient, parseTarget } from "../../host/http/http-client.ts";
@@ -99,8 +100,8 @@ export class UpstreamRefusal extends ConnectError {
   /** The HTTP status of the answer. */
   readonly status: number;
 
-  constructor(message: string, code: Code, status: number) {
-    super(message, code);
+  constructor(message: string, code: Code, status: number, metadata: Record<string, string> = {}) {
+    super(message, code, metadata);
     this.status = status;
   }
 
@@ -128,12 +129,14 @@ function toUpstreamFault(error: unknown): never {
 }
 
 /** The error in the body of an answer. Its status alone decides where something else than the CA answered. */
-function refusalIn({ status, octets }: WholeAnswer): UpstreamRefusal | UpstreamFault {
+function refusalIn({ status, headers, octets }: WholeAnswer): UpstreamRefusal | UpstreamFault {
   const { data: error } = errorForm.safeParse(new TextDecoder().decode(octets));
   const code = codeFromString(error?.code ?? "") ?? codeFromHttpStatus(status);
   if (status === 200 || !forwardedCodes.has(code))
     return new UpstreamFault(`the CA answered with status ${status}`, status);
   // A trailer has a bounded length, and cannot encode a lone surrogate.
   const message = error?.message.slice(0, longestMessage).toWellFormed();
-  return new UpstreamRefusal(message ?? `refused with status ${status}`, code, status);
+  const seconds = parseRetryAfter(headers[retryAfterHeader]);
+  const metadata = seconds === undefined ? {} : { [retryAfterHeader]: String(seconds) };
+  return new UpstreamRefusal(message ?? `refused with status ${status}`, code, status, metadata);
 }

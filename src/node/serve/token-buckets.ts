@@ -1,5 +1,5 @@
-/** Takes a token from the bucket of a key, unless it is empty. */
-export type TokenBuckets = (key: string, instant: Date) => boolean;
+/** Takes a token from the bucket of a key, and is 0, or the seconds until an empty bucket has one. */
+export type TokenBuckets = (key: string, instant: Date) => number;
 
 const minute = 60_000;
 
@@ -49,8 +49,9 @@ export function createTokenBuckets(
     const known = Math.max(fullAt.get(bucket) ?? now, now);
     // After the clock was set back, no bucket is empty for longer than a minute.
     const full = Math.min(known, now + minute) + interval;
-    const isEmpty = full > now + minute + Math.min(inexact, interval / 2);
+    const wait = full - (now + minute);
+    const isEmpty = wait > Math.min(inexact, interval / 2);
     fullAt.set(bucket, isEmpty ? full - interval : full);
-    return !isEmpty;
+    return isEmpty ? wait / 1000 : 0;
   };
 }

@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import { parseWaitSeconds } from "../../foundation/http/prefer.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
+import { retrySoon } from "../rpc/retry-later.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
 
 /** A document in its current state. */
@@ -15,8 +16,12 @@ export interface Representation {
 /** Reads a document; the same object while it has not changed. `undefined` while there is none to publish. */
 export type ReadDocument = () => Promise<Representation | undefined>;
 
-/** The body of a 503: there is nothing to publish, or the store cannot be read. */
-export const unavailable = "certificate authority is temporarily unavailable\n";
+/** The answer while there is nothing to publish, or the store cannot be read. */
+export function unavailable(now: Date): Response {
+  const headers = { ...retrySoon(now), "content-type": "text/plain; charset=UTF-8" };
+  const sentence = "certificate authority is temporarily unavailable\n";
+  return new Response(sentence, { status: 503, headers });
+}
 
 /**
  * An endpoint for a document, which revalidates by its entity tag (RFC 9110 §13.1.2). A request with
@@ -43,7 +48,7 @@ export function createPolledEndpoint(
         };
         await longPoll.hold(hasChanged, c.req.raw.signal);
       }
-      if (!current) return c.text(unavailable, 503);
+      if (!current) return unavailable(ca.clock());
       const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
       if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
       return c.body(bodyOf(current), 200, { ...headers, "content-type": current.contentType });

@@ -40,7 +40,7 @@ export function createRoutes(
   if (ca.publishedLog) addLogRoutes(app, ca.publishedLog);
   const faulty = (error: unknown): Response => {
     ca.log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
-    return new Response(unavailable, { status: 503 });
+    return unavailable(ca.clock());
   };
   app.onError(faulty);
   const { fetch } = app;

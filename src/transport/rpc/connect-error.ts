@@ -1,11 +1,15 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal } from "../../foundation/errors.ts";
+import { retryAfter, unavailableError } from "./retry-later.ts";
 
 /**
  * The error that a caller receives for a refusal. Its code answers one question, because Istio's clients
- * decide on it: would the same request succeed if it were sent again? Its message says nothing more.
+ * decide on it: would the same request succeed if it were sent again? Its message says nothing more. Where
+ * it would, the metadata says from when on.
+ *
+ * @param now The instant of the call.
  */
-export function toConnectError(refusal: Refusal): ConnectError {
+export function toConnectError(refusal: Refusal, now: Date): ConnectError {
   switch (refusal.reason) {
     case "credential-missing":
     case "credential-rejected":
@@ -30,7 +34,11 @@ export function toConnectError(refusal: Refusal): ConnectError {
         Code.InvalidArgument,
       );
     case "quota-exceeded":
-      return new ConnectError("too many certificates, try again later", Code.ResourceExhausted);
+      return new ConnectError(
+        "too many certificates, try again later",
+        Code.ResourceExhausted,
+        retryAfter(refusal.retryAfterSeconds, now),
+      );
     case "request-abandoned":
       return new ConnectError("deadline exceeded", Code.DeadlineExceeded);
     case "no-signing-authority":
@@ -40,6 +48,6 @@ export function toConnectError(refusal: Refusal): ConnectError {
     case "key-provider-unreachable":
     case "cluster-unreachable":
     case "cluster-busy":
-      return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
+      return unavailableError(now);
   }
 }

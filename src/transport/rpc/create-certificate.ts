@@ -125,7 +125,7 @@ export async function runStep<T>(
     return await deadline.wait(work(call), abandoned);
   } catch (error) {
     auditFailure(call.audit, error);
-    throw error instanceof CaError ? toConnectError(error.refusal) : error;
+    throw error instanceof CaError ? toConnectError(error.refusal, call.now) : error;
   }
 }
 

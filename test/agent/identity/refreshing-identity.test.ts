@@ -126,6 +126,30 @@ test("makes one request for all waiting callers", async () => {
   expect(first).toBe(second);
 });
 
+test("does not ask again before the time for which the CA has asked", async () => {
+  const bench = new Bench();
+  bench.outage = new IssuanceError("authority-unreachable", "later", undefined, 20);
+  bench.run();
+  await bench.settle();
+  await bench.pass(19_500);
+  expect(bench.calls).toBe(1);
+  await bench.pass(1_000);
+  expect(bench.calls).toBe(2);
+});
+
+test("does not let the CA delay the renewal of a short certificate to its end", async () => {
+  const bench = new Bench();
+  bench.lifetimeMilliseconds = 120_000;
+  bench.run();
+  await bench.settle();
+  bench.outage = new IssuanceError("authority-unreachable", "later", undefined, 99_999);
+  await bench.pass(60_500);
+  expect(bench.calls).toBe(2);
+  await bench.pass(6_500);
+  expect(bench.calls).toBe(3);
+  expect(bench.identity.issuance).toBeDefined();
+});
+
 test("keeps its certificate while the CA is unreachable, and asks ever more slowly", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 20 * 60_000;

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   hoursUntil,
   renewalAt,
@@ -74,6 +74,29 @@ test("tries again after a second, then ever later, and at most two and a half mi
 
 test("cuts a wait by up to a half, so that no two agents stay in step", () => {
   expect(retryAt(1, 1 - 1e-9, now).getTime() - now.getTime()).toBeCloseTo(500, 0);
+});
+
+describe("a wait that the CA asks for", () => {
+  const waited = (seconds: number, notAfter?: Date, failures = 1): number =>
+    (retryAt(failures, 0, now, { seconds, notAfter }).getTime() - now.getTime()) / 1000;
+
+  test("delays the next attempt, and never brings it forward", () => {
+    expect(waited(7)).toBe(7);
+    expect(waited(7, minutes(24 * 60))).toBe(7);
+    expect(waited(0)).toBe(1);
+    expect(waited(7, undefined, 5)).toBe(16);
+  });
+
+  test("counts as two and a half minutes if it is longer", () => {
+    expect([150, 151, 3600, 99_999].map((seconds) => waited(seconds))).toEqual(Array(4).fill(150));
+  });
+
+  test("takes a tenth of what is left of the certificate at most", () => {
+    expect(waited(99_999, minutes(10))).toBe(60);
+    expect(waited(60, minutes(1))).toBe(6);
+    expect(waited(60, minutes(0))).toBe(1);
+    expect(waited(60, minutes(-1))).toBe(1);
+  });
 });
 
 test.each([

@@ -99,10 +99,10 @@ const settings = (): RequestSettings => ({
 const trace = newTrace();
 const log = createEventRecorder();
 
-async function createCalls(
+async function createIssue(
   changes: Partial<RequestSettings> = {},
   serverName = "istiod.istio-system.svc",
-): Promise<() => Promise<string>> {
+) {
   const baseUrl = `https://127.0.0.1:${await startServer()}`;
   const address = { protocol: "grpc" as const, baseUrl, serverName };
   log.operations.length = 0;
@@ -118,8 +118,15 @@ async function createCalls(
       metrics,
     },
   );
+  return () => issue(spiffeId, new AbortController().signal, trace);
+}
+
+async function createCalls(
+  ...client: Parameters<typeof createIssue>
+): Promise<() => Promise<string>> {
+  const issue = await createIssue(...client);
   return () =>
-    issue(spiffeId, new AbortController().signal, trace).then(
+    issue().then(
       () => "issued",
       (error) => (error instanceof IssuanceError ? error.fault : Promise.reject(error)),
     );
@@ -237,6 +244,37 @@ test.each([
   answer = () => (calls.length === 1 ? new ConnectError("no", code) : []);
   await call();
   expect(calls).toHaveLength(attempts);
+});
+
+const waiting = (value: string, code = Code.ResourceExhausted) =>
+  new ConnectError("later", code, { "retry-after": value });
+
+test.each([
+  ["1", Code.ResourceExhausted, 1],
+  ["7", Code.Unavailable, 7],
+  ["99999", Code.Unavailable, 99_999],
+])("waits for %s seconds if the CA asks for it with the code %d", async (value, code, seconds) => {
+  answer = () => waiting(value, code);
+  const wait = await (await createIssue())().catch(
+    (error: IssuanceError) => error.retryAfterSeconds,
+  );
+  expect(wait).toBe(seconds);
+  expect(calls).toHaveLength(1);
+});
+
+test.each(["0", "-7", "soon", "1e3", "1.5", "100000", "9".repeat(99)])(
+  "tries again at once if the CA asks for a wait of %s",
+  async (value) => {
+    answer = () => (calls.length === 1 ? waiting(value) : []);
+    expect(await call()).toBe("answer-empty");
+    expect(calls).toHaveLength(2);
+  },
+);
+
+test("waits for nothing after a refusal for good", async () => {
+  answer = () => waiting("7", Code.PermissionDenied);
+  await expect((await createIssue())()).rejects.toMatchObject({ retryAfterSeconds: 0 });
+  expect(calls).toHaveLength(1);
 });
 
 test("gives up on a CA that never answers", async () => {

@@ -6,10 +6,10 @@ import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 /** Counts what each key has taken, and gives nothing back. */
 function counter(limit: number) {
   const taken = new Map<string, number>();
-  return (key: string): boolean => {
+  return (key: string): number => {
     const before = taken.get(key) ?? 0;
     taken.set(key, before + 1);
-    return before < limit;
+    return before < limit ? 0 : 60;
   };
 }
 

@@ -79,6 +79,24 @@ describe("a refusal by the CA", () => {
     expect(await outcomeOf(call())).toBe("away");
   });
 
+  test.each<[string, string | null]>([
+    ["retry-after: 0\r\n", "0"],
+    ["retry-after: 007\r\n", "7"],
+    ["", null],
+    ["retry-after: -1\r\n", null],
+    ["retry-after: soon\r\n", null],
+    ["retry-after: 100000\r\n", null],
+    ["retry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\n", null],
+    ["x-retry: 7\r\n", null],
+  ])("with the header %j asks the caller for a wait of %s", async (header, seconds) => {
+    const text = JSON.stringify({ code: "resource_exhausted", message: "later" });
+    const answer = response("429 Too Many Requests", "application/json", text, header);
+    const { call } = await startUpstream((socket) => socket.write(answer));
+    const error = ConnectError.from(await call().catch((reason: unknown) => reason));
+    expect(error.code).toBe(Code.ResourceExhausted);
+    expect([...error.metadata]).toEqual(seconds === null ? [] : [["retry-after", seconds]]);
+  });
+
   test("has a message that fits into a trailer and can be encoded", async () => {
     const body = `{"code":"internal","message":"\\ud800${"x".repeat(100_000)}"}`;
     const { call } = await startUpstream((s) =>

@@ -5,15 +5,21 @@ import { createTokenBuckets } from "../../../src/node/serve/token-buckets.ts";
 const start = new Date("2026-11-21T12:00:00.123Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
 
+/** Whether a key got a token. */
+function takingFrom(...settings: Parameters<typeof createTokenBuckets>) {
+  const waitFor = createTokenBuckets(...settings);
+  return (key: string, instant: Date): boolean => waitFor(key, instant) === 0;
+}
+
 describe("a token bucket", () => {
   test.each([1, 3, 7, 600, 30_000])("of %i in a minute gives so many at once, no more", (limit) => {
-    const take = createTokenBuckets(() => limit);
+    const take = takingFrom(() => limit);
     for (let i = 0; i < limit; i++) expect(take("a", start)).toBe(true);
     for (let i = 0; i < 5; i++) expect(take("a", start)).toBe(false);
   });
 
   test("fills evenly, also while it refuses", () => {
-    const take = createTokenBuckets(() => 60);
+    const take = takingFrom(() => 60);
     for (let i = 0; i < 60; i++) take("a", start);
     for (let tenth = 1; tenth < 10; tenth++) expect(take("a", later(tenth / 10))).toBe(false);
     expect(take("a", later(1))).toBe(true);
@@ -24,7 +30,7 @@ describe("a token bucket", () => {
   });
 
   test("holds no more after a day than after a minute", () => {
-    const take = createTokenBuckets(() => 10);
+    const take = takingFrom(() => 10);
     take("a", start);
     const given = Array.from({ length: 100 }, () => take("a", later(86_400))).filter(Boolean);
     expect(given).toHaveLength(10);
@@ -34,7 +40,7 @@ describe("a token bucket", () => {
     const pauses = fc.array(fc.double({ min: 0, max: 2, noNaN: true }), { maxLength: 300 });
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 50 }), pauses, (limit, waits) => {
-        const take = createTokenBuckets(() => limit);
+        const take = takingFrom(() => limit);
         let at = 0;
         const given: number[] = [];
         for (const wait of waits) {
@@ -50,21 +56,48 @@ describe("a token bucket", () => {
   });
 
   test("is empty for a minute at most after the clock was set back", () => {
-    const take = createTokenBuckets(() => 2);
+    const take = takingFrom(() => 2);
     for (let i = 0; i < 3; i++) take("a", later(86_400));
     expect(take("a", start)).toBe(false);
     expect(take("a", later(30))).toBe(true);
   });
 });
 
+describe("an empty bucket", () => {
+  test.each([1, 7, 60, 600, 30_000])(
+    "of %i in a minute says when it has a token: not before, and then",
+    (limit) => {
+      const waitFor = createTokenBuckets(() => limit);
+      for (let i = 0; i < limit; i++) expect(waitFor("a", start)).toBe(0);
+      const wait = waitFor("a", start);
+      expect(wait).toBeGreaterThan(0);
+      expect(wait).toBeLessThanOrEqual(60 / limit);
+      if (wait > 0.01) expect(waitFor("a", later(wait - 0.01))).toBeGreaterThan(0);
+      expect(waitFor("a", later(Math.ceil(wait)))).toBe(0);
+    },
+  );
+
+  test("asks nobody to wait longer for asking again", () => {
+    const waitFor = createTokenBuckets(() => 1);
+    waitFor("a", start);
+    expect([0, 10, 59].map((seconds) => waitFor("a", later(seconds)))).toEqual([60, 50, 1]);
+  });
+
+  test("asks for a minute at most after the clock was set back", () => {
+    const waitFor = createTokenBuckets(() => 1);
+    waitFor("a", later(86_400));
+    expect(waitFor("a", start)).toBe(60);
+  });
+});
+
 describe("more buckets than there is room for", () => {
   test("forgets those that are full again, and loses nothing", () => {
-    const take = createTokenBuckets(() => 60, 100);
+    const take = takingFrom(() => 60, 100);
     for (let i = 0; i < 100_000; i++) expect(take(`${i}`, later(i * 0.02))).toBe(true);
   });
 
   test("share one when none is full again: a flood of keys gets no more", () => {
-    const take = createTokenBuckets(() => 2, 100);
+    const take = takingFrom(() => 2, 100);
     for (let i = 0; i < 100; i++) for (let j = 0; j < 2; j++) take(`${i}`, start);
     const given = Array.from({ length: 1000 }, (_, i) => take(`x${i}`, start)).filter(Boolean);
     expect(given).toHaveLength(2);
@@ -74,7 +107,7 @@ describe("more buckets than there is room for", () => {
   });
 
   test("do not let a drained key begin anew", () => {
-    const take = createTokenBuckets(() => 2, 3);
+    const take = takingFrom(() => 2, 3);
     for (let i = 0; i < 2; i++) take("drained", start);
     for (let i = 0; i < 50; i++) take(`${i}`, later(i / 10));
     expect(take("drained", later(5))).toBe(false);

@@ -38,7 +38,7 @@ export interface RunningCa {
 /** WebCrypto, and OpenSSL for the certificates of other CAs. */
 const strictProvider: CryptoProvider = { ...webCryptoProvider, requireReadable };
 
-const unlimited: Quotas = { caller: () => true, issuer: () => true };
+const unlimited: Quotas = { caller: () => 0, issuer: () => 0 };
 
 const start = new Date("2026-11-21T12:00:00.250Z");
 

@@ -69,6 +69,15 @@ describe("a CA that cannot sign", () => {
     for (const audit of audits) expect(audit).toMatchObject({ outcome: "refused", reason });
   });
 
+  test.each(protocols)("asks for a wait of some seconds over $name", async (protocol) => {
+    const body = { csr: workload.csrPem };
+    const response = await service.send(requestOf(protocol, body, await bearer(service)));
+    const trailers = protocol === grpcWeb ? await response.text() : "";
+    const [, trailer = null] = /^retry-after: (.*)\r$/m.exec(trailers) ?? [];
+    expect(trailer ?? response.headers.get("retry-after")).toMatch(/^[234]$/);
+    expect(response.headers.has("retry-after")).toBe(protocol !== grpcWeb);
+  });
+
   test("serves the same caller once it can", async () => {
     expect(await call()).toEqual(unavailable);
     await running.found();

@@ -10,6 +10,7 @@ import {
   toFetchError,
   usualFetchTimeoutMilliseconds,
 } from "../../../foundation/http/json-fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../../../foundation/http/retry-after.ts";
 import type { BucketPlace } from "./bucket-place.ts";
 import { parseXml, textOf } from "./xml.ts";
 
@@ -160,7 +161,6 @@ function faultOf(
       return `refuses the credential for ${method} (${reason})`;
     return `answered ${method} with ${reason}`;
   };
-  const wait = headers.get("retry-after") ?? "";
-  const retryAfterSeconds = /^\d{1,5}$/.test(wait) ? Number(wait) : undefined;
+  const retryAfterSeconds = parseRetryAfter(headers.get(retryAfterHeader));
   return new FetchError(sentence(), { status, retryAfterSeconds });
 }

@@ -1,8 +1,9 @@
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import type { AnswerFields } from "../../../foundation/http/header-fields.ts";
 import { parseConnectTimeout } from "../../../foundation/http/timeout-header.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
-import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
+import { answerUnary, asConnectError, retryAfterOf, type UnaryMethod } from "./unary-call.ts";
 
 const protobuf = "application/proto";
 const json = "application/json";
@@ -29,15 +30,15 @@ export async function answerConnect(
   try {
     const timeoutMs = parseConnectTimeout(request.header.get(timeoutHeader) ?? "");
     const octets = await answerUnary(request, timeoutMs, method, (body) => body);
-    return response(200, protobuf, octets);
+    return response(200, { "content-type": protobuf }, octets);
   } catch (error) {
     const refusal = asConnectError(error);
-    return response(codeToHttpStatus(refusal.code), json, errorToJsonBytes(refusal, undefined));
+    const header = { "content-type": json, ...retryAfterOf(refusal) };
+    return response(codeToHttpStatus(refusal.code), header, errorToJsonBytes(refusal, undefined));
   }
 }
 
-function response(status: number, contentType: string, octets: Uint8Array): RpcResponse {
-  const length = String(octets.length);
-  const header = { "content-type": contentType, "content-length": length };
+function response(status: number, fields: AnswerFields, octets: Uint8Array): RpcResponse {
+  const header = { ...fields, "content-length": String(octets.length) };
   return { status, header, octets: octets as Bytes };
 }

@@ -12,7 +12,7 @@ import {
   trailersFlag,
 } from "../grpc-frames.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
-import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
+import { answerUnary, asConnectError, retryAfterOf, type UnaryMethod } from "./unary-call.ts";
 
 const timeoutHeader = "grpc-timeout";
 const webType = "application/grpc-web+proto";
@@ -121,8 +121,10 @@ function messageAmong(body: Uint8Array, knownFlags: number): Uint8Array {
 
 /** The status by which a caller learns why its call failed. */
 function statusOf(error: unknown, encode: (message: string) => string): Record<string, string> {
-  const { code, rawMessage } = asConnectError(error);
-  return { "grpc-status": String(code), "grpc-message": encode(rawMessage) };
+  const refusal = asConnectError(error);
+  const { code, rawMessage } = refusal;
+  const status = { "grpc-status": String(code), "grpc-message": encode(rawMessage) };
+  return { ...status, ...retryAfterOf(refusal) };
 }
 
 /** Status-Message: all but printable ASCII is percent-encoded, and the percent sign itself. */

@@ -1,5 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { HeaderFields } from "../../../foundation/http/header-fields.ts";
+import type { AnswerFields, HeaderFields } from "../../../foundation/http/header-fields.ts";
+import { retryAfterHeader } from "../../../foundation/http/retry-after.ts";
 import { Deadline } from "../deadline.ts";
 import { tooSlow } from "../request-body.ts";
 import type { RpcRequest } from "../rpc.ts";
@@ -49,6 +50,12 @@ export async function answerUnary(
 /** The error as the caller sees it. A fault becomes an internal error without its message. */
 export function asConnectError(error: unknown): ConnectError {
   return error instanceof ConnectError ? error : new ConnectError("internal error", Code.Internal);
+}
+
+/** The only metadata that an error of the service has. */
+export function retryAfterOf({ metadata }: ConnectError): AnswerFields {
+  const value = metadata.get(retryAfterHeader);
+  return value === null ? {} : { [retryAfterHeader]: value };
 }
 
 function withDeadline(

@@ -72,12 +72,12 @@ const sharedDifferences: readonly IntendedDifference[] = [
   },
   {
     fields: ["header x-retry"],
-    reason: "No error of the service has metadata.",
+    reason: "No error of the service has metadata but a wait.",
     calls: ({ name, protocol }) => protocol === "Connect" && name === "an error with metadata",
   },
   {
     fields: ["trailer x-retry"],
-    reason: "No error of the service has metadata.",
+    reason: "No error of the service has metadata but a wait.",
     calls: ({ name, protocol }) => protocol === "gRPC" && name === "an error with metadata",
   },
 ];

@@ -16,6 +16,10 @@ const failures: readonly (readonly [string, unknown])[] = [
   ["a fault", new TypeError("secret")],
   ["a fault that is no error", "secret"],
   ["a store that is away", new CaError({ reason: "store-unreachable" }, "down")],
+  [
+    "a quota that is used up",
+    new CaError({ reason: "quota-exceeded", quota: "caller", retryAfterSeconds: 7 }, "too often"),
+  ],
   ["an error of ASCII", new ConnectError("~!*'() 100% a/b?c=d&e", Code.Aborted)],
   ["an error beyond ASCII", new ConnectError("é 漢 🔑 %C3", Code.AlreadyExists)],
   ["an error of several lines", new ConnectError("a\r\ngrpc-status: 0\u0000\u007f", Code.DataLoss)],
