@@ -103,6 +103,13 @@ export async function callWithClient(
   }
 }
 
+/** The `retry-after` of an answer: a header over Connect, a trailer over gRPC-Web. */
+export async function retryAfterIn(protocol: Protocol, response: Response): Promise<string | null> {
+  if (protocol !== grpcWeb) return response.headers.get("retry-after");
+  const body = new TextDecoder().decode(await response.arrayBuffer());
+  return /^retry-after: (.*)\r$/m.exec(body)?.[1] ?? null;
+}
+
 /** The request of a call, which a test may still change. */
 export function requestOf(
   protocol: Protocol,

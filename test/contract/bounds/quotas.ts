@@ -1,7 +1,15 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { QuotaName } from "../../../src/foundation/errors.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
-import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "../rpc-calls.ts";
+import {
+  bearer,
+  type CertificateCall,
+  callWithClient,
+  grpcWeb,
+  protocols,
+  requestOf,
+  retryAfterIn,
+} from "../rpc-calls.ts";
 import { issuers, type ServiceUnderTest, trustDomain } from "../service-under-test.ts";
 
 /** Certificates in a minute. */
@@ -50,6 +58,8 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
           code: "ResourceExhausted",
           message: "too many certificates, try again later",
         });
+        const response = await service.send(requestOf(protocol, call, headers));
+        expect(Number(await retryAfterIn(protocol, response))).toBeGreaterThan(0);
       }
       for (const audit of service.takeAudits()) {
         expect(audit).toMatchObject({
