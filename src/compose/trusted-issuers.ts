@@ -135,7 +135,7 @@ function issuerKeys(
   fetching: KeyFetching,
   { keys }: LastingParts,
 ): IssuerKeys {
-  if (jwks) return pinnedKeys(jwks.usable, fetching.cryptoProvider);
+  if (jwks) return pinnedKeys(jwks, fetching.cryptoProvider);
   const location = jwks_uri
     ? ({ kind: "jwks-uri", url: jwks_uri } as const)
     : ({ kind: "discovery", issuer } as const);

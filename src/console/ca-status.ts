@@ -1,16 +1,12 @@
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
-import type { RootPush } from "../delivery/root-push.ts";
-import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import { createLogSearch } from "./status/log-search.ts";
 import { createStatus, type Status, type StatusSources } from "./status/status.ts";
 
+type ShownParts = "program" | "configuration" | "issuance" | "issuers" | "push" | "crlPush";
+
 /** A CA whose status is shown, and what its platform adds. */
-export interface ShownCa extends Pick<StatusSources, "program" | "issuance" | "inceptionDate"> {
-  readonly trustDomain: TrustDomain;
+export interface ShownCa extends Pick<StatusSources, ShownParts> {
   readonly certificateAuthority: CertificateAuthority;
-  readonly issuers: readonly TrustedIssuer[];
-  readonly push: Pick<RootPush, "clusters" | "outcomes">;
   /** Whether who asks has shown a credential: the entries of a log are for nobody else. */
   readonly hasCredentials: boolean;
 }

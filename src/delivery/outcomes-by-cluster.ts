@@ -14,6 +14,7 @@ function together(a: PushOutcome, b: PushOutcome): PushOutcome {
     namespaces: a.namespaces + b.namespaces,
     delivered: a.delivered + b.delivered,
     written: a.written + b.written,
+    missing: a.missing + b.missing,
     since: latest([a.since, b.since]),
     fault: a.fault ?? b.fault,
   };

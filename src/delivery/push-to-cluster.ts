@@ -30,6 +30,8 @@ export interface PushOutcome {
   readonly namespaces: number;
   readonly delivered: number;
   readonly written: number;
+  /** How many have none at all; the others that lack the bundle have another one. */
+  readonly missing: number;
   /** Since when it is everywhere; `undefined` while it is not, or where an annotation has no time. */
   readonly since: Date | undefined;
   /** Why it is not everywhere. */
@@ -51,7 +53,7 @@ export async function deliverTo(
 ): Promise<PushOutcome> {
   const send = budget.limit(target.client.send);
   const { cluster, configMap } = target;
-  const outcome = { cluster, sequence: bundle.sequence, written: 0, since: undefined };
+  const outcome = { cluster, sequence: bundle.sequence, written: 0, missing: 0, since: undefined };
   try {
     const found = await listRoots(send, configMap, (held) => stateOf(held, bundle));
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
@@ -65,20 +67,22 @@ export async function deliverTo(
   }
 }
 
-/** Whether a namespace has the bundle, and since when it has what it has. */
+/** Whether a namespace has the bundle, or any, and since when it has what it has. */
 interface NamespaceState {
   readonly isCurrent: boolean;
+  readonly isEmpty: boolean;
   readonly deliveredAt: Date | undefined;
 }
 
 const stateOf = async (held: HeldRoots, bundle: DeliverableContent): Promise<NamespaceState> => ({
   isCurrent: holds(held, bundle) || (await bundle.isAsGood?.(held.pem)) === true,
+  isEmpty: held.pem === "",
   deliveredAt: held.deliveredAt,
 });
 
 /** The result of the writes to a cluster. */
 interface Writes {
-  readonly written: number;
+  readonly written: ReadonlySet<string>;
   /** The first failure: its namespace, and why. */
   readonly fault: string | undefined;
 }
@@ -88,7 +92,8 @@ async function writeAll(
   write: (namespace: string) => Promise<unknown>,
   { writesAtOnce, isSpent }: ClusterBudget,
 ): Promise<Writes> {
-  let [written, failedRounds] = [0, 0];
+  const written = new Set<string>();
+  let failedRounds = 0;
   let fault: string | undefined;
   for (
     let i = 0;
@@ -98,8 +103,9 @@ async function writeAll(
     const round = pending.slice(i, i + writesAtOnce);
     const results = await Promise.allSettled(round.map(write));
     for (const [j, result] of results.entries()) {
-      if (result.status === "fulfilled") written++;
-      else fault ??= faultOf(round[j] ?? "", result.reason);
+      const namespace = round[j] ?? "";
+      if (result.status === "fulfilled") written.add(namespace);
+      else fault ??= faultOf(namespace, result.reason);
     }
     failedRounds = results.every(({ status }) => status === "rejected") ? failedRounds + 1 : 0;
   }
@@ -118,15 +124,17 @@ function summaryOf(
   { written, fault }: Writes,
   now: Date,
 ): Omit<PushOutcome, "cluster" | "sequence"> {
-  const delivered = namespaces.length - pending.length + written;
+  const unwritten = pending.filter((each) => !written.has(each));
+  const delivered = namespaces.length - unwritten.length;
   const isEverywhere = delivered === namespaces.length;
   const unfinished = "the budget of this run is spent; the next run continues";
   const before = latest(namespaces.map((each) => held.get(each)?.deliveredAt));
   return {
     namespaces: namespaces.length,
     delivered,
-    written,
-    since: isEverywhere ? (written > 0 ? now : before) : undefined,
+    written: written.size,
+    missing: unwritten.filter((each) => held.get(each)?.isEmpty !== false).length,
+    since: isEverywhere ? (written.size > 0 ? now : before) : undefined,
     fault: isEverywhere ? undefined : (fault ?? unfinished),
   };
 }

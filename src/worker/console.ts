@@ -21,6 +21,7 @@ export interface WorkerConsoleParts {
   readonly console: NonNullable<Configuration["console"]>;
   readonly composition: Composition;
   readonly push: Pick<RootPush, "clusters" | "outcomes">;
+  readonly crlPush: Pick<RootPush, "outcomes">;
   readonly environment: Environment;
 }
 
@@ -28,17 +29,17 @@ export interface WorkerConsoleParts {
 export type AddConsole = (app: Hono, parts: WorkerConsoleParts) => void;
 
 export const addConsole: AddConsole = (app, parts) => {
-  const { configuration, composition, push, environment } = parts;
+  const { configuration, composition, push, crlPush, environment } = parts;
   const { certificateAuthority, issuers, accessKeys } = composition;
   const { clock, log, publishedLog } = certificateAuthority;
   const newest = publishedLog && createLogSearch(publishedLog);
   const status = statusOf({
-    trustDomain: configuration.trustDomain,
-    inceptionDate: configuration.inceptionDate,
+    configuration,
     program: "Rampart on Workers, as one isolate sees it",
     certificateAuthority,
     issuers,
     push,
+    crlPush,
     hasCredentials: true,
     issuance:
       newest &&

@@ -137,6 +137,7 @@ async function startConfigured(
       console: configuration.console,
       composition,
       push,
+      crlPush,
       environment,
     });
   } else addConsoleNotice(app, configuration, log);

@@ -91,7 +91,7 @@ describe("a guard with Cloudflare Access", () => {
     const keySet = parseKeySet(jwksOf(key)) ?? [];
     const guard = createOperatorGuard(
       { tokens: [], access: { team, audience } },
-      pinnedKeys(keySet, webCryptoProvider),
+      pinnedKeys({ usable: keySet, unusable: [] }, webCryptoProvider),
     );
     await guard.require(new Headers({ "cf-access-jwt-assertion": shown, ...other }), now);
   }

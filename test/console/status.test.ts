@@ -21,6 +21,7 @@ import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts"
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { trustedIssuer, trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { configurationOf } from "../testkit/configuration.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
 const after = (days: number): Date => addSeconds(inception, days * 86_400);
@@ -44,12 +45,12 @@ const unreachable: Authorities = {
 
 function statusOf(own: Authorities, changes: Partial<StatusSources> = {}) {
   return createStatus({
-    trustDomain: "cluster.local",
+    configuration: configurationOf({}),
     program: "a test",
-    inceptionDate: undefined,
     signers: new Map([["", own]]),
     issuers: [],
     push: { clusters: [], outcomes: () => [] },
+    crlPush: { outcomes: () => [] },
     troubles: () => [],
     isLogged: false,
     ...changes,
@@ -145,7 +146,7 @@ test("says how far the roots have come in each cluster, and where it does not kn
   const mint = await foundedMint();
   const now = after(1);
   const { sequence } = await authoritiesOf(mint).at(now);
-  const outcome = { sequence, written: 0, since: now, fault: undefined };
+  const outcome = { sequence, written: 0, missing: 0, since: now, fault: undefined };
   const issuers = ["a", "b", "c", "d", "e"].map((cluster) =>
     trustedIssuerWithoutKeys(`https://${cluster}.test`, { cluster }),
   );
@@ -212,7 +213,9 @@ test("names what the records tell that an operator should know, the worst first"
   const mint = await foundedMint();
   const { checkup } = await statusOf(authoritiesOf(mint)).at(after(1));
   expect(checkup?.findings).toEqual([]);
-  const empty = statusOf(authoritiesOf(createMemoryMint(keks)), { inceptionDate: "2020-01-01" });
+  const empty = statusOf(authoritiesOf(createMemoryMint(keks)), {
+    configuration: configurationOf({ INCEPTION_DATE: "2020-01-01" }),
+  });
   const { findings = [] } = (await empty.at(after(1))).checkup ?? {};
   expect(findings.map(({ name }) => name)).toEqual(["inception-date-passed"]);
   expect(findings[0]?.remedy).toContain("rampart authority init");

@@ -4,6 +4,7 @@ import { rootTargets } from "../../src/compose/root-targets.ts";
 import type { PushLimits } from "../../src/delivery/push-budget.ts";
 import { createRootPush, type RootPush, trustBundleContent } from "../../src/delivery/root-push.ts";
 import { fetchTrusting } from "../../src/host/http/node-fetch.ts";
+import { rootConfigMap } from "../../src/kubernetes/root-config-map.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import {
@@ -316,6 +317,29 @@ describe("a namespace delays no other", () => {
       request.method === "PATCH" && answers(403, "{}")(request, response);
     await pushTo().deliver(ca.now());
     expect(writes(api)).toHaveLength(6);
+  });
+
+  test("where one refuses, and it says how many have another bundle and how many have none", async () => {
+    api.put(
+      rootConfigMap(
+        "istio-ca-root-cert",
+        "default",
+        { pem: "another", sequence: 1 },
+        ca.now(),
+      ) as Parameters<WatchedApi["put"]>[0],
+    );
+    api.instead = (request, response) =>
+      request.method === "PATCH" &&
+      !request.url?.includes("/shop/") &&
+      answers(403, "{}")(request, response);
+    const push = pushTo();
+    await push.deliver(ca.now());
+    expect([...push.outcomes()]).toMatchObject([
+      { namespaces: 3, delivered: 1, written: 1, missing: 1 },
+    ]);
+    api.instead = undefined;
+    await push.deliver(ca.now());
+    expect([...push.outcomes()]).toMatchObject([{ delivered: 3, written: 2, missing: 0 }]);
   });
 });
 

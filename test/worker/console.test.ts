@@ -86,6 +86,22 @@ describe("a Worker with a token", () => {
     expect(status.issuance?.scope).toContain("not counted here");
   });
 
+  test("shows what a checkup finds in its configuration, and where rampart doctor looks further", async () => {
+    const healthy = await start({
+      CONSOLE_TOKENS: token,
+      ISSUERS: [{ issuer: "https://a.test" }],
+    });
+    const { checkup } = await healthy.client.getStatus({}, { headers: operator });
+    expect(checkup?.findings).toEqual([]);
+    const ISSUERS = [{ issuer: "https://oidc.example.com" }];
+    const { get, client } = await start({ CONSOLE_TOKENS: token, ISSUERS });
+    const status = await client.getStatus({}, { headers: operator });
+    expect(status.checkup?.findings.map(({ name }) => name)).toEqual(["configuration-example"]);
+    const html = await (await get("/", operator)).text();
+    expect(html).toContain("ISSUERS has the example issuer https://oidc.example.com.");
+    expect(html).toContain("<code>rampart doctor</code> looks further");
+  });
+
   test.each([{}, { authorization: "Bearer wrong" }, { "cf-access-jwt-assertion": "a.b.c" }])(
     "asks everybody else for it: %j",
     async (headers: Readonly<Record<string, string>>) => {

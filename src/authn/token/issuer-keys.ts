@@ -9,7 +9,13 @@ import type { WorkSharing } from "../../foundation/work/shared-work.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { discoverKeys } from "./discovery.ts";
-import { candidatesIn, type KeySet, parseKeySet } from "./key-set.ts";
+import {
+  candidatesIn,
+  type JudgedKeySet,
+  parseKeySet,
+  type UnusableKey,
+  unusableKeysIn,
+} from "./key-set.ts";
 import { type VerificationKey, verificationKeys } from "./verification-key.ts";
 
 /** The key that a token's header asks for. */
@@ -36,6 +42,8 @@ export interface KeyState {
   readonly source: "configuration" | "issuer";
   /** The keys that serve. */
   readonly keys: readonly Pick<VerificationKey, "keyId" | "algorithms">[];
+  /** The others for signatures. */
+  readonly unusable?: readonly UnusableKey[];
   /** When they were fetched; `undefined` before the first fetch that succeeded. */
   readonly fetchedAt?: Date | undefined;
   /** The last fetch, if it failed. */
@@ -78,10 +86,13 @@ const retrySeconds = 5;
 export const maximumWaiting = 1000;
 
 /** The keys of an issuer whose JWK Set is in the configuration. */
-export function pinnedKeys(pinned: KeySet, cryptoProvider: CryptoProvider): IssuerKeys {
-  const keys = verificationKeys(pinned, cryptoProvider);
+export function pinnedKeys(
+  { usable, unusable }: JudgedKeySet,
+  cryptoProvider: CryptoProvider,
+): IssuerKeys {
+  const keys = verificationKeys(usable, cryptoProvider);
   return Object.assign(({ algorithm, keyId }: KeyQuery) => candidatesIn(keys, algorithm, keyId), {
-    state: (): KeyState => ({ source: "configuration", keys }),
+    state: (): KeyState => ({ source: "configuration", keys, unusable }),
   });
 }
 
@@ -106,6 +117,7 @@ export function publishedKeys(
   const room = new Semaphore(maximumWaiting, waitingRoom);
   const fetching = shareWork(room, longestMilliseconds);
   let keys: readonly VerificationKey[] = [];
+  let unusable: readonly UnusableKey[] = [];
   let fetchedAt = new Date(0);
   let failure: KeyState["failure"];
   let freshUntil = new Date(0);
@@ -116,7 +128,9 @@ export function publishedKeys(
     // Set before the fetch, so that requests whose keys are known do not wait for it.
     nextFetch = addSeconds(now, longestMilliseconds / 1000);
     try {
-      keys = verificationKeys(await fetchKeySet(location, fetchJson), cryptoProvider);
+      const fetched = await fetchKeySet(location, fetchJson);
+      keys = verificationKeys(fetched.usable, cryptoProvider);
+      unusable = fetched.unusable;
       fetchedAt = now;
       failure = undefined;
       freshUntil = addSeconds(now, keysFreshSeconds);
@@ -156,18 +170,20 @@ export function publishedKeys(
     state: (): KeyState => ({
       source: "issuer",
       keys,
+      unusable,
       fetchedAt: fetchedAt.getTime() > 0 ? fetchedAt : undefined,
       failure,
     }),
   });
 }
 
-async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<KeySet> {
+async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<JudgedKeySet> {
   const { url, reach } =
     location.kind === "jwks-uri"
       ? ({ url: location.url, reach: "anywhere" } as const)
       : await discoverKeys(location.issuer, fetchJson);
-  const keys = parseKeySet(await fetchJson[reach](url));
-  if (!keys) throw new FetchError("answered no JWK Set with a usable key");
-  return keys;
+  const published = await fetchJson[reach](url);
+  const usable = parseKeySet(published);
+  if (!usable) throw new FetchError("answered no JWK Set with a usable key");
+  return { usable, unusable: unusableKeysIn(published) };
 }

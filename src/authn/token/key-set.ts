@@ -29,6 +29,13 @@ export interface UnusableKey {
   readonly fault: string;
 }
 
+/** The beginning of a key's id, for tables and sentences. */
+export const shortKeyId = (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-";
+
+/** An unusable key in a sentence: its id and the reason. Both come from the issuer. */
+export const unusableKeyText = ({ keyId, fault }: UnusableKey): string =>
+  `${shortKeyId(keyId)}: ${fault}`;
+
 /** A cluster publishes two or three keys. */
 const maximumKeys = 32;
 

@@ -11,10 +11,10 @@ const severities: Readonly<Record<number, Markup>> = {
   [Severity.ERROR]: badge("bad", "error"),
 };
 
-/** The findings of a checkup of the records, each with its reason and its remedy. */
+/** The findings of a checkup, each with its reason and its remedy. */
 export function checkup({ checkup }: GetStatusResponse): Markup {
   const findings = checkup?.findings ?? [];
-  return html`<p class="quiet">Of the records alone. <code>rampart doctor</code> also looks at configuration, clocks, issuers and clusters.</p>
+  return html`<p class="quiet">Of the records, the configuration, and what this CA knows of its issuers and clusters. <code>rampart doctor</code> looks further: it asks issuers and API servers anew, and looks at clocks, files and versions.</p>
     ${findings.length === 0 ? html`<p>${badge("good", "healthy")} Nothing was found.</p>` : ""}
     <ul class="findings">${findings.map(
       ({

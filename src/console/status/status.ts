@@ -4,6 +4,7 @@ import { ConnectError } from "@connectrpc/connect";
 import type { TrustedIssuer } from "../../authn/trusted-issuer.ts";
 import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import type { RootPush } from "../../delivery/root-push.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
@@ -21,26 +22,28 @@ import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { displayedName } from "../../pki/x509/distinguished-name.ts";
 import { signerStatus } from "./authorities-status.ts";
-import { checkupStatus } from "./checkup-status.ts";
+import { type CheckedConfiguration, type Checkups, createCheckups } from "./checkup-status.ts";
 import { clusterStatuses } from "./cluster-status.ts";
 import { issuerStatus } from "./issuer-status.ts";
 import type { LogSearch } from "./log-search.ts";
 
+/** The parts of a configuration that the status reads. */
+export type ShownConfiguration = Pick<Configuration, "trustDomain"> & CheckedConfiguration;
+
 /** The parts of a CA that the status reads. Reading them costs no request to anybody. */
 export interface StatusSources {
-  readonly trustDomain: string;
+  readonly configuration: ShownConfiguration;
   /** Such as `rampart serve`. */
   readonly program: string;
   /** The authorities by the name of their signer; those without a name come first. */
   readonly signers: ReadonlyMap<string, Authorities>;
   readonly issuers: readonly TrustedIssuer[];
   readonly push: Pick<RootPush, "clusters" | "outcomes">;
+  readonly crlPush: Pick<RootPush, "outcomes">;
   /** Warnings beside those of the authorities, one sentence each. */
   readonly troubles: () => readonly string[];
   /** The calls of the last day; absent where nothing counts them. It may throw a ConnectError. */
   readonly issuance?: ((now: Date) => Issuance | Promise<Issuance>) | undefined;
-  /** The day of an empty store's first authority. */
-  readonly inceptionDate: string | undefined;
   /** Present where entries may be read. */
   readonly logSearch?: LogSearch | undefined;
   /** Whether certificates are logged. */
@@ -56,20 +59,25 @@ export interface Status {
 
 export function createStatus(sources: StatusSources): Status {
   const { logSearch } = sources;
+  const checkups = createCheckups(sources);
   return {
-    at: (now) => statusAt(sources, now),
+    at: (now) => statusAt(sources, checkups, now),
     searchLog: logSearch && ((query, limit) => logSearch.search({ query, limit })),
   };
 }
 
-async function statusAt(sources: StatusSources, now: Date): Promise<GetStatusResponse> {
-  const { trustDomain, program, issuers, push, inceptionDate } = sources;
+async function statusAt(
+  sources: StatusSources,
+  checkups: Checkups,
+  now: Date,
+): Promise<GetStatusResponse> {
+  const { program, issuers, push } = sources;
   const { views, faults } = await viewsAt(sources.signers, now);
   const own = views.get("");
   const sequence = own?.sequence ?? 0;
   return create(GetStatusResponseSchema, {
     now: timestampFromDate(now),
-    trustDomain,
+    trustDomain: sources.configuration.trustDomain,
     program,
     ready: own?.issuer !== undefined && own.trustBundle.roots.length > 0,
     needsAttention: [...faults, ...attentionIn(views), ...sources.troubles()],
@@ -81,7 +89,7 @@ async function statusAt(sources: StatusSources, now: Date): Promise<GetStatusRes
     clusters: clusterStatuses(issuers, push, sequence),
     issuers: issuers.map(issuerStatus),
     issuance: await issuanceOf(sources, now),
-    checkup: checkupStatus(views, inceptionDate, now),
+    checkup: checkups.at(views, now),
     log: logStateOf(sources),
   });
 }

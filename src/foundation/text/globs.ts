@@ -58,6 +58,7 @@ function matches({ first, others, last }: Glob, name: string): boolean {
 
 /** The shortest name that matches both globs; `undefined` where no name does. */
 export function commonName(one: string, other: string): string | undefined {
+  if (!startsAgree(one, other)) return undefined;
   // By the ends of both that are still to be matched, the shortest ends first.
   let below: (string | undefined)[] = [];
   for (let i = one.length; i >= 0; i--) {
@@ -72,6 +73,15 @@ export function commonName(one: string, other: string): string | undefined {
     below = row;
   }
   return below[0];
+}
+
+/** Whether two globs are the same before the first star of either. Few pairs of a long configuration are. */
+function startsAgree(one: string, other: string): boolean {
+  for (let i = 0; one[i] !== "*" && other[i] !== "*"; i++) {
+    if (one[i] !== other[i]) return false;
+    if (one[i] === undefined) return true;
+  }
+  return true;
 }
 
 /** The names for the ends without the first character of one glob, of the other, and of both. */

@@ -9,16 +9,16 @@ import {
 } from "../../console/console.ts";
 import { createOperatorGuard, portGuard } from "../../console/operator/operator-guard.ts";
 import type { IssuanceCounts } from "../../console/status/issuance-counts.ts";
-import type { RootPush } from "../../delivery/root-push.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { PeerProcesses } from "../observability/peer-processes.ts";
+import type { RecurringPush } from "./recurring-push.ts";
 
 /** The parts of the console of a server. */
 export interface ServeConsoleParts {
   readonly configuration: Configuration;
   readonly composition: Composition;
   readonly counts: IssuanceCounts;
-  readonly push: Pick<RootPush, "clusters" | "outcomes">;
+  readonly push: Pick<RecurringPush, "clusters" | "outcomes" | "crls">;
 }
 
 /** The console on the monitoring port. Where a credential is configured, it is needed here too. */
@@ -29,12 +29,12 @@ export function serveConsole(parts: ServeConsoleParts): Console {
     ? createOperatorGuard(configuration.console, accessKeys)
     : portGuard;
   const status = statusOf({
-    trustDomain: configuration.trustDomain,
-    inceptionDate: configuration.inceptionDate,
+    configuration,
     program: "rampart serve",
     certificateAuthority,
     issuers,
     push,
+    crlPush: push.crls,
     hasCredentials: configuration.console !== undefined,
     issuance: counts.statusAt,
   });

@@ -14,6 +14,8 @@ import type { ReplicaStores } from "../stores/stores.ts";
 
 /** The delivery of roots to the clusters of the configuration. */
 export interface RecurringPush extends Pick<RootPush, "clusters" | "outcomes"> {
+  /** The CRLs, which follow the roots. */
+  readonly crls: Pick<RootPush, "outcomes">;
   /** Starts a run, unless one is under way. */
   readonly begin: () => void;
   /** Aborts the current run. The next process continues it. */
@@ -49,6 +51,7 @@ export function pushRoots(
   let current: Promise<unknown> | undefined;
   return {
     ...push,
+    crls: crlPush,
     begin: () => {
       if (ending.signal.aborted || (targets.length === 0 && listTargets.length === 0)) return;
       const { signal } = ending;

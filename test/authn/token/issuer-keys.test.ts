@@ -274,6 +274,18 @@ describe("an issuer that cannot be reached", () => {
     expect(failures).toHaveLength(1);
   });
 
+  test("leaves what is known of its unusable keys as it is", async () => {
+    const publication = await publish(withKeys(first, { kty: "oct", kid: "old" }, { use: "enc" }));
+    expect(publication.keys.state?.().unusable).toEqual([]);
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    await publication.keys(query("first"), later(keysFreshSeconds));
+    expect(publication.keys.state?.()).toMatchObject({
+      unusable: [{ keyId: "old" }, { fault: "it is no JWK" }],
+      failure: { at: later(keysFreshSeconds) },
+    });
+  });
+
   test("leaves its last keys to serve for the stated time, and no longer", async () => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);

@@ -52,7 +52,7 @@ const authenticators: readonly Authenticator[] = [webCryptoProvider, nodeCryptoP
 function authenticatorOf(provider: CryptoProvider): Authenticator {
   const keySet = parseKeySet(issuerJwks);
   if (!keySet) throw new Error("no JWK Set");
-  const keys = pinnedKeys(keySet, provider);
+  const keys = pinnedKeys({ usable: keySet, unusable: [] }, provider);
   return createTokenAuthenticator(clusterLocal, [
     { ...trustedIssuerWithoutKeys(issuerName), keys },
   ]);

@@ -16,7 +16,10 @@ export function trustedIssuer(
 ): TrustedIssuer {
   const keySet = parseKeySet(jwksOf(...keys));
   if (!keySet) throw new Error("no key that Rampart can use");
-  return { ...trustedIssuerWithoutKeys(name, rules), keys: pinnedKeys(keySet, webCryptoProvider) };
+  return {
+    ...trustedIssuerWithoutKeys(name, rules),
+    keys: pinnedKeys({ usable: keySet, unusable: [] }, webCryptoProvider),
+  };
 }
 
 /** An issuer whose tokens no test reads. */

@@ -2,8 +2,10 @@ import { discoverKeys, type KeySource } from "../../../authn/token/discovery.ts"
 import {
   type KeySet,
   parseKeySet,
+  shortKeyId,
   type UnusableKey,
   unusableKeysIn,
+  unusableKeyText,
 } from "../../../authn/token/key-set.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
@@ -83,12 +85,10 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
 }
 
 const keyNames = (keys: KeySet): string[] =>
-  keys.map(({ keyId, algorithms }) => `${shortId(keyId)} ${algorithms.join("/")}`);
+  keys.map(({ keyId, algorithms }) => `${shortKeyId(keyId)}  ${algorithms.join("/")}`);
 
 const unusableNames = (keys: readonly UnusableKey[]): string[] =>
-  keys.map(({ keyId, fault }) => printable(`${shortId(keyId)}: ${fault}`));
-
-const shortId = (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-";
+  keys.map((key) => printable(unusableKeyText(key)));
 
 /** By the `Date` of an answer (RFC 9110 §6.6.1), to the second. */
 async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<number | undefined> {

@@ -1,4 +1,5 @@
-import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import { crlFindings, notInspected } from "../../../ca/checkup/delivery-findings.ts";
+import type { Finding } from "../../../ca/checkup/finding.ts";
 import type { CrlLifetime } from "../../../config/configuration.ts";
 import { FetchError } from "../../../foundation/http/json-fetch.ts";
 import { parseRevocationLists } from "../../../host/bundle/revocation-lists.ts";
@@ -15,7 +16,7 @@ export interface CrlKnowledge extends CrlLifetime {
 }
 
 /** Findings about the CRLs in the clusters. A cluster in which nobody keeps CRLs has none to be old. */
-export function crlFindings(
+export function crlInspectionFindings(
   inspections: readonly ClusterInspection[],
   knowledge: CrlKnowledge,
   now: Date,
@@ -23,14 +24,9 @@ export function crlFindings(
   return inspections.flatMap((inspection) => {
     const { cluster, crls } = inspection;
     if (crls === undefined) return [];
-    if (typeof crls === "string") return [notInspected(cluster, crls)];
+    if (typeof crls === "string") return [notInspected("CRLs", cluster, crls)];
     return findingsIn(inspection, crls, knowledge, now);
   });
-}
-
-function notInspected(cluster: string, fault: string): Finding {
-  const what = `The CRLs in ${cluster} were not looked at: ${fault}.`;
-  return finding("cluster-not-inspected", what, "rampart doctor --kubeconfig <file>");
 }
 
 type State = "missing" | "ended" | "stale" | "current";
@@ -40,7 +36,7 @@ function findingsIn(
   { namespaces, held }: ClusterRoots<HeldRoots>,
   knowledge: CrlKnowledge,
   now: Date,
-): Finding[] {
+): readonly Finding[] {
   const states = new Map<string, State>();
   const stateOf = (pem: string): State => {
     const state = states.get(pem) ?? stateOfLists(pem, knowledge, now);
@@ -50,25 +46,11 @@ function findingsIn(
   const found = Map.groupBy(namespaces, (each) => stateOf(held.get(each)?.pem ?? ""));
   const count = (state: State): number => found.get(state)?.length ?? 0;
   const isDelivered = issuer !== undefined && knowledge.delivering.has(issuer);
-  if (count("missing") === namespaces.length && !isDelivered) return [];
-  const of = (state: State): string => `${count(state)} of ${namespaces.length} namespaces`;
-  return [
-    ...(count("ended") > 0
-      ? [finding("crl-ended", `The CRLs in ${of("ended")} of ${cluster} have ended.`, empty)]
-      : []),
-    ...(count("stale") > 0
-      ? [finding("crl-stale", `${of("stale")} of ${cluster} have old CRLs.`, delivery)]
-      : []),
-    ...(count("missing") > 0
-      ? [finding("crl-missing", `${of("missing")} of ${cluster} have no CRLs.`, delivery)]
-      : []),
-  ];
+  const missing = count("missing");
+  if (missing === namespaces.length && !isDelivered) return [];
+  const counts = { stale: count("stale"), missing, ended: count("ended") };
+  return crlFindings({ cluster, namespaces: namespaces.length, ...counts });
 }
-
-const delivery =
-  "Read the lines crls-not-delivered and crls-emptied in the log of the CA, or of rampart distribute";
-const empty =
-  "Start what delivers CRLs there (serve or rampart distribute), or delete the ConfigMaps istio-ca-crl";
 
 /** A CA makes a CRL in each quarter of its lifetime, so at a half one delivery was missed. */
 const oldestShare = 1 / 2;

@@ -1,5 +1,7 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
+import { configurationFindings } from "../../../ca/checkup/configuration-findings.ts";
 import { type Finding, finding, ofSigner, worstFirst } from "../../../ca/checkup/finding.ts";
+import { issuerFindings } from "../../../ca/checkup/issuer-findings.ts";
 import { storeFindings } from "../../../ca/checkup/store-checkup.ts";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
@@ -18,12 +20,12 @@ import type { LoginChoice } from "../cluster/cluster-logins.ts";
 import { bundleOf, currentView } from "../root/current-bundle.ts";
 import { reportDeliveries } from "../root/delivery-report.ts";
 import { clusterFindings } from "./cluster-findings.ts";
-import { configurationFindings, wranglerFindings } from "./configuration-findings.ts";
-import { type CrlKnowledge, crlFindings } from "./crl-findings.ts";
+import { type CrlKnowledge, crlInspectionFindings } from "./crl-findings.ts";
 import { fileFindings } from "./file-findings.ts";
-import { issuerFindings } from "./issuer-findings.ts";
 import { nodeFindings } from "./machine-findings.ts";
+import { skewFindings } from "./skew-findings.ts";
 import { toolFindings } from "./tool-findings.ts";
+import { wranglerFindings } from "./wrangler-findings.ts";
 
 /** The deployment to examine, and whom to ask about it. */
 export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
@@ -182,8 +184,9 @@ async function worldFindings(
   const deliveries = await reportDeliveries(inspections, async () => bundleOf(view));
   return [
     ...issuerFindings(issuers),
+    ...skewFindings(issuers),
     ...clusterFindings(deliveries),
-    ...(crl ? crlFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
+    ...(crl ? crlInspectionFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
   ];
 }
 

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Finding } from "../../../../src/ca/checkup/finding.ts";
+import { issuerFindings } from "../../../../src/ca/checkup/issuer-findings.ts";
+import { overlapFindings } from "../../../../src/ca/checkup/overlap-findings.ts";
 import { inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
 import { inspectClusters } from "../../../../src/cli/verbs/cluster/cluster-inspection.ts";
 import { clusterFindings } from "../../../../src/cli/verbs/doctor/cluster-findings.ts";
-import { crlFindings } from "../../../../src/cli/verbs/doctor/crl-findings.ts";
-import { issuerFindings } from "../../../../src/cli/verbs/doctor/issuer-findings.ts";
-import { overlapFindings } from "../../../../src/cli/verbs/doctor/overlap-findings.ts";
+import { crlInspectionFindings } from "../../../../src/cli/verbs/doctor/crl-findings.ts";
+import { skewFindings } from "../../../../src/cli/verbs/doctor/skew-findings.ts";
 import { reportDelivery } from "../../../../src/cli/verbs/root/delivery-report.ts";
 import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
@@ -31,7 +32,8 @@ describe("an issuer", () => {
       response.setHeader("date", date).end(JSON.stringify({ keys }));
     });
     const ISSUERS = [{ issuer: "https://a.test", jwks_uri: `${server.origin}/jwks` }];
-    return issuerFindings(await inspectIssuers(configurationOf({ ISSUERS }), clock));
+    const reports = await inspectIssuers(configurationOf({ ISSUERS }), clock);
+    return [...issuerFindings(reports), ...skewFindings(reports)];
   }
 
   test.each([
@@ -189,7 +191,9 @@ describe("what a cluster holds", () => {
   ): Promise<string[]> {
     const delivering = new Set(isDelivered ? ["https://a.test"] : []);
     const knowledge = { lifetimeSeconds, latestRevocation, delivering };
-    return namesOf(crlFindings(await inspected(isDelivered), knowledge, seconds(ca.now(), passed)));
+    return namesOf(
+      crlInspectionFindings(await inspected(isDelivered), knowledge, seconds(ca.now(), passed)),
+    );
   }
 
   test("is no finding where CRLs are young, nor where nobody keeps CRLs", async () => {

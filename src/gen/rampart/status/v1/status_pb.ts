@@ -92,7 +92,7 @@ export type GetStatusResponse = Message<"rampart.status.v1.GetStatusResponse"> &
   issuance?: Issuance | undefined;
 
   /**
-   * Of the records alone.
+   * Of the records, the configuration, and what the CA knows of its issuers and clusters.
    *
    * @generated from field: rampart.status.v1.Checkup checkup = 11;
    */

@@ -1,12 +1,18 @@
-import { type Finding, finding } from "../../../ca/checkup/finding.ts";
-import type { IssuerTable } from "../../../config/issuer-table.ts";
-import { commonName } from "../../../foundation/text/globs.ts";
+import { commonName } from "../../foundation/text/globs.ts";
+import { type Finding, finding } from "./finding.ts";
 
 /** RFC 1123 §2.1, which Kubernetes applies to namespaces. */
 const longestNamespace = 63;
 
+/** An issuer, and the namespaces that its tokens may name, as globs. */
+export interface VouchingIssuer {
+  readonly issuer: string;
+  readonly cluster: string;
+  readonly namespaces: readonly string[];
+}
+
 interface Overlap {
-  readonly other: IssuerTable;
+  readonly other: VouchingIssuer;
   readonly globs: readonly [string, string];
   readonly example: string;
 }
@@ -15,7 +21,7 @@ interface Overlap {
  * The issuers of different clusters whose globs match a common namespace, one finding for each issuer with such
  * issuers after it. Two issuers of one cluster may share theirs: that is how a cluster changes its issuer.
  */
-export function overlapFindings(issuers: readonly IssuerTable[]): readonly Finding[] {
+export function overlapFindings(issuers: readonly VouchingIssuer[]): readonly Finding[] {
   // A start warns of issuers for every namespace, and so does the doctor.
   const limited = issuers.filter(({ namespaces }) => !namespaces.includes("*"));
   return limited.flatMap((table, i) => {
@@ -25,7 +31,7 @@ export function overlapFindings(issuers: readonly IssuerTable[]): readonly Findi
   });
 }
 
-function overlapOf(table: IssuerTable, other: IssuerTable): Overlap | undefined {
+function overlapOf(table: VouchingIssuer, other: VouchingIssuer): Overlap | undefined {
   if (table.cluster === other.cluster) return undefined;
   for (const one of table.namespaces) {
     for (const another of other.namespaces) {
@@ -39,7 +45,7 @@ function overlapOf(table: IssuerTable, other: IssuerTable): Overlap | undefined 
 }
 
 function overlapFinding(
-  { issuer, cluster }: IssuerTable,
+  { issuer, cluster }: VouchingIssuer,
   { other, globs, example }: Overlap,
   more: number,
 ): Finding {

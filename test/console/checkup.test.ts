@@ -1,0 +1,155 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { IssuerKeys, KeyState } from "../../src/authn/token/issuer-keys.ts";
+import { type AuthorityView, viewAt } from "../../src/ca/authority-view.ts";
+import { openStored } from "../../src/ca/opened-store.ts";
+import { rotate } from "../../src/ca/rotation/rotate.ts";
+import { type CheckupSources, createCheckups } from "../../src/console/status/checkup-status.ts";
+import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
+import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { configurationOf } from "../testkit/configuration.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+
+let view: AuthorityView;
+
+beforeAll(async () => {
+  const mint = createMemoryMint(await createKekRing());
+  await rotate(mint, addSeconds(now, -3600));
+  view = viewAt(await openStored(await mint.store.load(), mint), now);
+});
+
+function found(changes: Partial<CheckupSources> = {}, own: AuthorityView = view) {
+  const none = { outcomes: () => [] };
+  const parts = { configuration: configurationOf({}), issuers: [], push: none, crlPush: none };
+  const { findings } = createCheckups({ ...parts, ...changes }).at(new Map([["", own]]), now);
+  return findings.map(({ name, what }) => [name, what]);
+}
+
+test("finds nothing in a CA that is well", () => {
+  const issuers = [withState({ source: "issuer", keys: [], fetchedAt: now, unusable: [] })];
+  expect(found({ issuers, ...pushes(outcome({ delivered: 3 })) })).toEqual([]);
+});
+
+describe("a configuration", () => {
+  const inside = (values: object) => found({ configuration: configurationOf({ ...values }) });
+
+  test("with an example is an error", () => {
+    expect(inside({ ISSUERS: [{ issuer: "https://oidc.example.com" }] })).toEqual([
+      ["configuration-example", "ISSUERS has the example issuer https://oidc.example.com."],
+    ]);
+  });
+
+  test("with weak settings says so as a start does", () => {
+    expect(inside({ TRUST_DOMAIN: "mesh" })).toEqual([
+      ["configuration-warning", expect.stringContaining("TRUST_DOMAIN mesh is a single label")],
+    ]);
+  });
+
+  test("in which two clusters may name one namespace says which", () => {
+    const ISSUERS = ["a", "b"].map((cluster) => ({
+      ...{ issuer: `https://${cluster}.test`, cluster, namespaces: [`shop-${cluster}`, "web-*"] },
+    }));
+    expect(inside({ ISSUERS })).toEqual([
+      ["namespaces-overlap", expect.stringContaining("such as web-")],
+    ]);
+  });
+
+  test("is compared once, and not for each reader of the page", () => {
+    let reads = 0;
+    const { issuers, ...rest } = configurationOf({});
+    const configuration = Object.defineProperty({ ...rest, issuers }, "issuers", {
+      get: () => {
+        reads++;
+        return issuers;
+      },
+    });
+    const none = { outcomes: () => [] };
+    const checkups = createCheckups({ configuration, issuers: [], push: none, crlPush: none });
+    for (let i = 0; i < 3; i++) checkups.at(new Map(), now);
+    expect(reads).toBe(1);
+  });
+});
+
+describe("an issuer", () => {
+  const failure = { at: now, detail: "answered with status 503" };
+  const unusable = [{ keyId: "old-key-0123456789", fault: "it is no JWK" }];
+
+  test("whose keys cannot be fetched is unreachable, even while older ones serve", () => {
+    const issuers = [withState({ source: "issuer", keys: [], fetchedAt: now, failure })];
+    const what =
+      "The keys of https://a.test (cluster a) cannot be loaded: it answered with status 503.";
+    expect(found({ issuers })).toEqual([["issuer-unreachable", what]]);
+  });
+
+  test.each(["issuer", "configuration"] as const)(
+    "with a key of the %s that cannot be used",
+    (source) => {
+      const issuers = [withState({ source, keys: [], unusable })];
+      const what =
+        "https://a.test (cluster a) has a key that Rampart cannot use, old-key-0123: it is no JWK.";
+      expect(found({ issuers })).toEqual([["issuer-key-unusable", what]]);
+    },
+  );
+
+  test.each([undefined, { source: "issuer", keys: [] } as const])(
+    "whose keys nobody has needed yet has no finding: %j",
+    (state) => {
+      expect(found({ issuers: [withState(state)] })).toEqual([]);
+    },
+  );
+});
+
+describe("a cluster", () => {
+  test("in which the push could not write has old bundles, or none", () => {
+    const fault = "for namespace shop the API server answered with status 403";
+    expect(found(pushes(outcome({ delivered: 0, missing: 1, fault })))).toEqual([
+      ["bundle-missing", "1 of 3 namespaces of a have no trust bundle."],
+      ["bundle-stale", "2 of 3 namespaces of a have another trust bundle than the CA publishes."],
+    ]);
+  });
+
+  test("that does not answer is not known", () => {
+    const fault = "the API server answered with status 401";
+    expect(found(pushes(outcome({ namespaces: 0, fault })))).toEqual([
+      ["cluster-not-inspected", `The roots in a were not looked at: ${fault}.`],
+    ]);
+  });
+
+  test("with roots that a rotation has just replaced is left to the next push", () => {
+    const before = { sequence: view.sequence - 1, delivered: 1, missing: 2 };
+    expect(found(pushes(outcome(before)))).toEqual([]);
+  });
+
+  test("has findings about CRLs where the CA makes them", () => {
+    const fault = "the API server answered with status 403";
+    const crlPush = {
+      outcomes: () => [
+        outcome({ sequence: 7, delivered: 1, missing: 1, fault }),
+        outcome({ cluster: "b", namespaces: 0, fault }),
+      ],
+    };
+    expect(found({ configuration: configurationOf({ CRL: "on" }), crlPush })).toEqual([
+      ["crl-missing", "1 of 3 namespaces of a have no CRLs."],
+      ["crl-stale", "1 of 3 namespaces of a have old CRLs."],
+      ["cluster-not-inspected", `The CRLs in b were not looked at: ${fault}.`],
+    ]);
+    expect(found({ crlPush })).toEqual([]);
+  });
+});
+
+function withState(state: KeyState | undefined) {
+  const keys: IssuerKeys = Object.assign(() => [], state && { state: () => state });
+  return trustedIssuerWithoutKeys("https://a.test", { cluster: "a", keys });
+}
+
+const outcome = (changes: Partial<PushOutcome>): PushOutcome => ({
+  ...{ cluster: "a", sequence: view.sequence, namespaces: 3, delivered: 0, written: 0 },
+  ...{ missing: 0, since: undefined, fault: undefined, ...changes },
+});
+
+const pushes = (...outcomes: readonly PushOutcome[]): Pick<CheckupSources, "push"> => ({
+  push: { outcomes: () => outcomes },
+});
