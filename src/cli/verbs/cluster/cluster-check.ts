@@ -85,7 +85,7 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
 }
 
 const keyNames = (keys: KeySet): string[] =>
-  keys.map(({ keyId, algorithms }) => `${shortKeyId(keyId)}  ${algorithms.join("/")}`);
+  keys.map(({ keyId, algorithms }) => `${shortKeyId(keyId)} ${algorithms.join("/")}`);
 
 const unusableNames = (keys: readonly UnusableKey[]): string[] =>
   keys.map((key) => printable(unusableKeyText(key)));
