@@ -3,7 +3,15 @@ import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { rampart } from "../../src/cli/rampart.ts";
-import { asksAgain, blocksOf, isTyped, needs, staysOpen, suites } from "./shell-blocks.ts";
+import {
+  asksAgain,
+  blocksOf,
+  inCluster,
+  isTyped,
+  needs,
+  staysOpen,
+  suites,
+} from "./shell-blocks.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const pages = globSync(["*.md", "docs/**/*.md"], { cwd: root });
@@ -13,7 +21,7 @@ const where = ({ page, line }: { page: string; line: number }): string => `${pag
 
 test("every block of shell is typed by a suite as it stands, or says what it needs", () => {
   expect(shell.length).toBeGreaterThan(60);
-  const marks = ["", staysOpen, asksAgain, ...Object.keys(needs)];
+  const marks = ["", staysOpen, asksAgain, inCluster, ...Object.keys(needs)];
   expect(shell.filter(({ mark }) => !marks.includes(mark)).map(where)).toEqual([]);
   const left = shell.filter((block) => isTyped(block) && suites[block.page] === undefined);
   expect(left.map(where)).toEqual([]);
@@ -26,6 +34,11 @@ test("every page that a suite types is there, has blocks, and its suite exists",
     );
     expect(existsSync(`${root}/test/interop/${suite}/main.ts`), suite).toBe(true);
   }
+});
+
+test("blocks for the cluster stand on the page that the suite of Kubernetes reads", () => {
+  const inClusters = shell.filter(({ mark }) => mark === inCluster).map(({ page }) => page);
+  expect([...new Set(inClusters)]).toEqual(["docs/tutorials/migrate-from-istiod.md"]);
 });
 
 test("commands stand in blocks of shell alone", () => {

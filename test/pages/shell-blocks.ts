@@ -24,6 +24,9 @@ export const staysOpen = "stays-open";
 /** The mark of a block that only asks, and whose answer comes with time. */
 export const asksAgain = "asks-again";
 
+/** The mark of a block that the suite `kubernetes` types, on a page of another suite. */
+export const inCluster = "in-cluster";
+
 /** The suite that types the unmarked blocks of a page: a folder of `test/interop`. */
 export const suites: Readonly<Record<string, string>> = {
   "README.md": "pages",

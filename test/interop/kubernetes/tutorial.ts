@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { readFile, symlink } from "node:fs/promises";
+import { readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
+import { blocksOf, inCluster, isTyped } from "../../pages/shell-blocks.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
-import { blocksUnder } from "../page-blocks.ts";
 import { missingLine } from "../pages/expectation.ts";
 import { environmentIn } from "../pages/scenes.ts";
 import { openTerminal, type Terminal } from "../pages/terminal.ts";
@@ -11,9 +11,14 @@ import type { ControlPlane, Json } from "./control-plane.ts";
 import { writeKubeconfig } from "./kubeconfig.ts";
 
 const page = "docs/tutorials/serve-on-kubernetes.md";
+const moving = "docs/tutorials/migrate-from-istiod.md";
 
 /** The name of the row. */
-export const tutorial: string = `${page}, typed as it stands, with kubectl and helm`;
+export const tutorial: string = `${page}, typed as it stands, and what ${moving} has for a cluster`;
+
+/** The headings whose blocks are typed before the CA runs, and those that ask it. */
+const before = ["2. Make the KEK", "3. Install the chart"];
+const after = ["4. See that it signs", "5. Ask for a certificate"];
 
 /** Types the page into a shell whose folder has the chart. */
 export async function followTutorial(
@@ -21,6 +26,8 @@ export async function followTutorial(
   folder: string,
   helm: string,
 ): Promise<void> {
+  const left = blocksOf(page).filter((block) => isTyped(block) && !isUnder(block.heading));
+  assert.deepEqual(left, [], "nobody types these blocks");
   const terminal = await terminalOf(plane, folder, helm);
   // The controllers of a real cluster make this account.
   await plane.call("POST", "/api/v1/namespaces/default/serviceaccounts", {
@@ -28,17 +35,18 @@ export async function followTutorial(
   });
   let ca: ServedCa | undefined;
   try {
-    await typeSection(terminal, "2. Make the KEK");
-    await typeSection(terminal, "3. Install the chart");
+    for (const heading of before) await typeSection(terminal, heading);
     ca = await serveAsPod(plane, folder);
     const ports = { "15012": ca.port, "15014": ca.monitoringPort };
-    await typeSection(terminal, "4. See that it signs", ports);
-    await typeSection(terminal, "5. Ask for a certificate", ports);
+    for (const heading of after) await typeSection(terminal, heading, ports);
+    await takeOverFromIstiod(plane, terminal, folder);
   } finally {
     await ca?.end();
     await terminal.end();
   }
 }
+
+const isUnder = (heading: string): boolean => [...before, ...after].includes(heading);
 
 async function terminalOf(plane: ControlPlane, folder: string, helm: string): Promise<Terminal> {
   const KUBECONFIG = join(folder, "kubeconfig");
@@ -60,14 +68,55 @@ async function typeSection(
   ports: Readonly<Record<string, number>> = {},
 ): Promise<void> {
   let printed: string | undefined;
-  for (const { language, mark, text } of await blocksUnder(page, heading)) {
+  for (const block of blocksOf(page).filter((each) => each.heading === heading)) {
+    const { language, text } = block;
     if (language === "text" && printed !== undefined) {
       assert.equal(missingLine(text, printed), undefined, printed);
     }
-    const isTyped = language === "sh" && mark === "";
-    printed = isTyped ? await terminal.type(withPorts(text, ports)) : undefined;
+    printed = isTyped(block) ? await terminal.type(withPorts(text, ports)) : undefined;
   }
 }
+
+/** Types what the page that moves a mesh has for the cluster, beside an istiod whose Secret is there. */
+async function takeOverFromIstiod(
+  { call }: ControlPlane,
+  terminal: Terminal,
+  folder: string,
+): Promise<void> {
+  const [fetchSecret, switchOff, ...others] = blocksOf(moving)
+    .filter(({ mark }) => mark === inCluster)
+    .map(({ text }) => text);
+  assert(
+    fetchSecret && switchOff && others.length === 0,
+    "the page has two blocks for the cluster",
+  );
+  await terminal.type(createIstiod);
+  await terminal.type(fetchSecret);
+  await writeFile(join(folder, "rampart.toml"), rehearsal);
+  const dryRun = await terminal.type(
+    "KEK=$(rampart kek new k1) rampart authority import ca.yaml --dry-run",
+  );
+  assert.match(dryRun, /^Nothing was written/m);
+  await terminal.type(switchOff);
+  const path = "/apis/apps/v1/namespaces/istio-system/deployments/istiod";
+  const { spec } = await call("GET", path);
+  assert.match(JSON.stringify(spec), /"name":"ENABLE_CA_SERVER","value":"false"/);
+  await assert.rejects(
+    call("GET", "/api/v1/namespaces/istio-system/secrets/istio-ca-secret"),
+    /: 404 /,
+  );
+}
+
+const createIstiod = `openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -keyout ca-key.pem -out ca-cert.pem \\
+  -subj /O=cluster.local -addext "keyUsage=critical,keyCertSign,cRLSign"
+kubectl -n istio-system create secret generic istio-ca-secret --type istio.io/ca-root --from-file=ca-cert.pem \\
+  --from-file=ca-key.pem --from-file=root-cert.pem=ca-cert.pem
+kubectl -n istio-system create deployment istiod --image=istiod`;
+
+const rehearsal = `STORE_DIRECTORY = "store"
+[[ISSUERS]]
+issuer = "https://issuer.example.com"
+`;
 
 const withPorts = (text: string, ports: Readonly<Record<string, number>>): string =>
   Object.entries(ports).reduce((said, [from, to]) => said.replaceAll(from, String(to)), text);
