@@ -1,4 +1,5 @@
 import { networkOf } from "../../foundation/peer-address.ts";
+import { hasMoreUnderWay, hasMoreWaiting, type Lane, type Network } from "./fair-lane.ts";
 import { first, largest } from "./largest.ts";
 import { type Loop, systemLoop } from "./loop.ts";
 
@@ -23,28 +24,13 @@ export interface Piece {
   readonly giveWay: () => void;
 }
 
-/** The pieces of all addresses of one network. */
-interface Network {
-  lanes: number;
-  waiting: number;
-  underWay: number;
-}
-
-/** The pieces of one address. */
-interface Lane {
-  readonly address: string;
-  readonly network: Network;
-  readonly waiting: Set<Piece>;
-  underWay: number;
-  begunInPass: number;
-}
-
 /**
  * Begins the work of callers: first that of the network with least under way, and in it that of the address with
  * least. An address whose bound is reached waits for its own work to end, so that its flood delays no other address.
  *
- * At the bound of all, the oldest work of the address with most gives way to an address with less. An address
- * with none does not wait for longer than the patience: then the oldest work of all gives way. So callers with any
+ * At the bound of all, the oldest work of the network with most gives way to a network with less, and within one
+ * network that of the address with most to an address with less. An address with none does not wait for longer than
+ * the patience: then the oldest work of all gives way. So callers with any
  * number of addresses keep a newcomer only for as long. Few works begin in one pass of the event loop, because the
  * loop reads what other callers send only between two passes.
  */
@@ -53,10 +39,10 @@ export class FairQueue {
   readonly #loop: Loop;
   readonly #networks = new Map<string, Network>();
   /** Of addresses with as much under way, the one whose turn was longest ago is first. */
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new Map<string, Lane<Piece>>();
   /** When each piece began, oldest first. */
   readonly #underWay = new Map<Piece, number>();
-  readonly #begunInPass: Lane[] = [];
+  readonly #begunInPass: Lane<Piece>[] = [];
   #waiting = 0;
   #isImpatient = false;
 
@@ -99,7 +85,7 @@ export class FairQueue {
       for (const piece of waiting) this.withdraw(piece);
   }
 
-  #laneOf(address: string): Lane {
+  #laneOf(address: string): Lane<Piece> {
     const known = this.#lanes.get(address);
     if (known) return known;
     const prefix = networkOf(address);
@@ -111,18 +97,18 @@ export class FairQueue {
     return lane;
   }
 
-  #forgetIdle({ address, network, waiting, underWay, begunInPass }: Lane): void {
+  #forgetIdle({ address, network, waiting, underWay, begunInPass }: Lane<Piece>): void {
     if (underWay > 0 || begunInPass > 0 || waiting.size > 0 || !this.#lanes.delete(address)) return;
     if (--network.lanes === 0) this.#networks.delete(networkOf(address));
   }
 
-  #countWaiting(lane: Lane, change: 1 | -1): void {
+  #countWaiting(lane: Lane<Piece>, change: 1 | -1): void {
     this.#waiting += change;
     lane.network.waiting += change;
   }
 
   /** @returns Whether a piece of a network or an address with more has left the queue, or the oldest for an address with none. */
-  #makeRoom(own: Lane): boolean {
+  #makeRoom(own: Lane<Piece>): boolean {
     const most = this.#limits.waiting + 1;
     const longest = largest(
       this.#lanes.values(),
@@ -131,23 +117,17 @@ export class FairQueue {
     );
     const [oldest] = longest?.waiting ?? [];
     if (!longest || !oldest) return false;
-    const isMore =
-      longest.network === own.network
-        ? longest.waiting.size > own.waiting.size + 1
-        : longest.network.waiting > own.network.waiting + 1;
-    if (!isMore && own.waiting.size > 0) return false;
+    if (!hasMoreWaiting(longest, own) && own.waiting.size > 0) return false;
     this.withdraw(oldest);
     oldest.giveWay();
     return true;
   }
 
-  /** @returns Whether work of an address with more, or work that takes too long, has given its turn to this address. */
-  #giveTurnTo(own: Lane): boolean {
-    if (this.#underWay.size < this.#limits.atWork) return false;
-    const sizeOf = ({ address }: Piece) => this.#lanes.get(address)?.underWay ?? 0;
-    const isMore = (piece: Piece) => sizeOf(piece) > own.underWay + 1;
-    const oldest =
-      largest(this.#underWay.keys(), sizeOf, isMore) ?? this.#oldestBeyondPatience(own);
+  /** @returns Whether work of a network or an address with more, or work that takes too long, has given its turn to this address. */
+  #giveTurnTo(own: Lane<Piece>): boolean {
+    const { atWork, atWorkPerAddress } = this.#limits;
+    if (this.#underWay.size < atWork || own.underWay >= atWorkPerAddress) return false;
+    const oldest = this.#oldestOfLargest(own) ?? this.#oldestBeyondPatience(own);
     if (!oldest) return false;
     this.#end(oldest);
     oldest.giveWay();
@@ -155,7 +135,17 @@ export class FairQueue {
     return true;
   }
 
-  #oldestBeyondPatience(own: Lane): Piece | undefined {
+  /** The oldest work under way of the address with most in the network with most, if that has more by two. */
+  #oldestOfLargest(own: Lane<Piece>): Piece | undefined {
+    const laneOf = ({ address }: Piece) => this.#lanes.get(address) ?? own;
+    return largest(
+      this.#underWay.keys(),
+      (piece) => this.#loadOf(laneOf(piece)),
+      (piece) => hasMoreUnderWay(laneOf(piece), own),
+    );
+  }
+
+  #oldestBeyondPatience(own: Lane<Piece>): Piece | undefined {
     const [[oldest, since] = []] = this.#underWay;
     const isOverdue = since !== undefined && this.#loop.clock() - since >= this.#limits.patience;
     return own.underWay === 0 && isOverdue ? oldest : undefined;
@@ -172,7 +162,7 @@ export class FairQueue {
     });
   }
 
-  #hasTurn({ underWay, begunInPass }: Lane): boolean {
+  #hasTurn({ underWay, begunInPass }: Lane<Piece>): boolean {
     const { atWorkPerAddress, inOnePass } = this.#limits;
     const isWithin = underWay < atWorkPerAddress && begunInPass < inOnePass.address;
     return isWithin && this.#hasRoom();
@@ -183,7 +173,7 @@ export class FairQueue {
     return this.#underWay.size < atWork && this.#begunInPass.length < inOnePass.all;
   }
 
-  #begin(lane: Lane, piece: Piece): void {
+  #begin(lane: Lane<Piece>, piece: Piece): void {
     if (this.#begunInPass.length === 0) this.#loop.afterPass(() => this.#endPass());
     this.#begunInPass.push(lane);
     lane.begunInPass++;
@@ -233,10 +223,10 @@ export class FairQueue {
     }
   }
 
-  #nextLane(): Lane | undefined {
+  #nextLane(): Lane<Piece> | undefined {
     if (this.#waiting === 0) return undefined;
-    const { atWork, atWorkPerAddress, inOnePass } = this.#limits;
-    const mayBegin = ({ waiting, underWay, begunInPass }: Lane) =>
+    const { atWorkPerAddress, inOnePass } = this.#limits;
+    const mayBegin = ({ waiting, underWay, begunInPass }: Lane<Piece>) =>
       waiting.size > 0 && underWay < atWorkPerAddress && begunInPass < inOnePass.address;
     // In a flood from many networks this is near the front, and most lanes need not be looked at.
     const idle = first(
@@ -244,7 +234,11 @@ export class FairQueue {
       (lane) => lane.network.underWay === 0 && mayBegin(lane),
     );
     if (idle) return idle;
-    const load = ({ network, underWay }: Lane) => network.underWay * (atWork + 1) + underWay;
-    return largest(this.#lanes.values(), (lane) => -load(lane), mayBegin);
+    return largest(this.#lanes.values(), (lane) => -this.#loadOf(lane), mayBegin);
+  }
+
+  /** Compares what networks have under way, and within one what addresses have. */
+  #loadOf({ network, underWay }: Lane<Piece>): number {
+    return network.underWay * (this.#limits.atWork + 1) + underWay;
   }
 }

@@ -259,14 +259,43 @@ describe("at the bound of all, with work that never ends,", () => {
   const inOneSite = (i: number) => `2001:db8:1:${i.toString(16)}::/64`;
   const inManySites = (i: number) => `2001:db8:${i.toString(16)}:1::/64`;
 
-  test("thousands of addresses of one site keep a newcomer for no longer than the patience", () => {
-    const { begun, gone, take, come, elapse } = saturated(inOneSite);
+  test("thousands of addresses of one site give way to a newcomer from another at once", () => {
+    const { begun, gone, take, come } = saturated(inOneSite);
     expect(take("192.0.2.1", "newcomer")).toBeUndefined();
-    come(4000);
-    expect(begun).not.toContain("newcomer");
-    elapse(1.5 * patience);
     expect(begun).toContain("newcomer");
+    come(4000);
     expect(gone).not.toContain("newcomer");
+  });
+
+  test("thousands of addresses of one site take no turn from an address with several", () => {
+    const { begun, gone, take, come, elapse } = saturated(inOneSite);
+    for (let i = 0; i < 4; i++) take("192.0.2.1", "gateway");
+    expect(begun.filter((name) => name === "gateway")).toHaveLength(4);
+    come(4000);
+    elapse(patience - 1);
+    expect(gone).not.toContain("gateway");
+  });
+
+  test("an address with several gives way to others of its own network, until it has one", () => {
+    const { begun, gone, take } = saturated(() => "192.0.2.1", 4, 4);
+    for (const i of [2, 3, 4, 5]) take(`192.0.2.${i}`, `neighbour ${i}`);
+    expect(begun.slice(4)).toEqual(["neighbour 2", "neighbour 3", "neighbour 4"]);
+    const underWay = gone.filter((name) => Number(name.split(" ")[1]) < 4);
+    expect(underWay).toEqual(["stranger 0", "stranger 1", "stranger 2"]);
+  });
+
+  test("a network gives turns to another until both have as much", () => {
+    const { begun, gone, take } = saturated((i) => `192.0.2.${i}`, 4, 4);
+    for (let i = 0; i < 4; i++) take(`198.51.100.${i}`, "other");
+    expect(begun.slice(4)).toEqual(["other", "other"]);
+    expect(gone).not.toContain("other");
+  });
+
+  test("an address that may begin no more takes no turn from a network with more", () => {
+    const { gone, take } = saturated(inOneSite, 12, 16);
+    for (let i = 0; i < 6; i++) take("192.0.2.1", "gateway");
+    const underWay = gone.filter((name) => Number(name.split(" ")[1]) < 12);
+    expect(underWay).toHaveLength(4);
   });
 
   test("those of as many sites let a newcomer in, and keep it for no longer than a round of all that wait", () => {
