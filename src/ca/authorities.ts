@@ -3,7 +3,7 @@ import { recordKey } from "../custody/record-key.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
-import { addSeconds, later } from "../pki/x509/validity.ts";
+import { addSeconds, earlier, later } from "../pki/x509/validity.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import {
@@ -57,6 +57,9 @@ export interface AuthoritiesConfiguration extends RecordOpening {
 /** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
 const maximumWaiting = 5000;
 
+/** Requests come with times this old after the loop has stalled. An older time means that the clock was set back. */
+const longestStallSeconds = 60;
+
 /** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
 const longestLoadMilliseconds = 10_000;
 
@@ -76,27 +79,40 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
   let latest = new Date(0);
+  let loadsBegun = 0;
+  let loadInUse = 0;
   let view: AuthorityView | undefined;
 
-  const isUsable = (now: Date): boolean =>
-    now.getTime() <= loadedAt.getTime() + 1000 * surviveOutageSeconds;
-  const isDue = (now: Date): boolean => now.getTime() >= nextLoad.getTime();
+  const isUsable = (): boolean =>
+    Math.abs(latest.getTime() - loadedAt.getTime()) <= 1000 * surviveOutageSeconds;
+  const isDue = (): boolean => latest.getTime() >= nextLoad.getTime();
+
+  /** The latest time of all requests is closest to the clock, unless the clock was set back. */
+  function follow(now: Date): void {
+    const isSetBack = now < addSeconds(latest, -longestStallSeconds);
+    latest = isSetBack ? now : later(latest, now);
+    if (isSetBack) nextLoad = now;
+  }
 
   async function load(): Promise<void> {
-    // After the loop has stalled, requests come with old times. The latest of all is closest to the clock.
-    const now = latest;
+    const begun = latest;
+    const number = ++loadsBegun;
+    // The clock may be set back meanwhile.
+    const instant = (): Date => earlier(begun, latest);
     // Set before the load, so that other requests use the last one meanwhile. Without one, they wait.
-    if (isUsable(now)) nextLoad = addSeconds(now, refreshSeconds);
+    if (isUsable()) nextLoad = addSeconds(begun, refreshSeconds);
     try {
       const loaded = await openAll(await configuration.store.load(), records, configuration);
       // A load that counted as lost may end after the one in its place, and has older records.
-      if (now < loadedAt) return;
-      loadedAt = now;
+      if (number < loadInUse) return;
+      loadInUse = number;
+      loadedAt = instant();
       records = loaded;
       reassemble();
-      nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : idleSeconds);
+      const hasIssuer = currentView(loadedAt).issuer !== undefined;
+      nextLoad = addSeconds(loadedAt, hasIssuer ? refreshSeconds : idleSeconds);
     } catch (error) {
-      nextLoad = addSeconds(now, retrySeconds);
+      nextLoad = addSeconds(instant(), retrySeconds);
       logUnreachable(configuration.log, error);
     }
   }
@@ -119,7 +135,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   }
 
   function usableView(now: Date): AuthorityView {
-    if (isUsable(now)) return currentView(now);
+    if (isUsable()) return currentView(now);
     throw new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
   }
 
@@ -128,14 +144,14 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     const wait = loadedAt.getTime() === 0 ? (loaded: Promise<void>) => loaded : waitBriefly;
     await wait(loading.join(load));
     // The load under way may have begun too long before this request; another one has not.
-    if (!isUsable(now) && isDue(now)) await wait(loading.join(load));
+    if (!isUsable() && isDue()) await wait(loading.join(load));
     return usableView(now);
   }
 
   return {
     at: (now) => {
-      latest = later(latest, now);
-      return isDue(now) ? afterLoad(now) : usableView(now);
+      follow(now);
+      return isDue() ? afterLoad(now) : usableView(now);
     },
   };
 }

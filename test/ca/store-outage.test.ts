@@ -122,3 +122,56 @@ describe("a store that is down", () => {
     expect(await signerOf(authorities, later(refreshSeconds))).toBe(current.id);
   });
 });
+
+describe("a clock that is set back", () => {
+  /** Near the end of the day in which the authority signs. */
+  const day = 80_000;
+
+  test.each([61, 3599, 3601, 79_000])("by %i seconds has the store read at once", async (step) => {
+    const { authorities, store } = loadAuthorities(keks, current);
+    await authorities.at(later(day));
+    store.records.clear();
+    expect(await signerOf(authorities, later(day - step))).toBeUndefined();
+    expect(store.loads).toBe(2);
+  });
+
+  test("has it read as often as before from then on", async () => {
+    const { authorities, store } = loadAuthorities(keks, current);
+    for (const second of [day, 0, 1, refreshSeconds - 1]) await authorities.at(later(second));
+    expect(store.loads).toBe(2);
+    await authorities.at(later(refreshSeconds));
+    expect(store.loads).toBe(3);
+  });
+
+  test("leaves what was loaded to serve for no longer", async () => {
+    const { authorities, store } = loadAuthorities(keks, current);
+    await authorities.at(later(day));
+    store.outage = new Error("down");
+    const refusal = await refusalOf(() => authorities.at(later(day - surviveOutageSeconds - 1)));
+    expect(refusal).toEqual(storeUnreachable);
+    for (let i = 0; i < 100; i++) await refusalOf(() => authorities.at(start));
+    expect(store.loads).toBeLessThanOrEqual(4);
+  });
+
+  test("during a load does not date it by the former time", async () => {
+    const store = createMemoryStore(current);
+    const { promise: held, resolve: end } = Promise.withResolvers<void>();
+    let loads = 0;
+    const load = async () => {
+      if (++loads === 1) await held;
+      return store.load();
+    };
+    const { authorities } = loadAuthoritiesFrom({ ...store, load }, keks);
+    const answers = [authorities.at(later(day)), authorities.at(start)];
+    end();
+    await Promise.all(answers);
+    await authorities.at(later(refreshSeconds));
+    expect(loads).toBe(2);
+  });
+
+  test("by less than a stall may last has it read no sooner", async () => {
+    const { authorities, store } = loadAuthorities(keks, current);
+    for (const second of [100, 41, 99]) await authorities.at(later(second));
+    expect(store.loads).toBe(1);
+  });
+});
