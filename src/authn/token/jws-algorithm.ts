@@ -37,10 +37,10 @@ export const jwsSchemes: Readonly<Record<JwsAlgorithm, SignatureScheme>> = {
  * The algorithms that a key may verify, by its `kty` and, if it has one, its `crv`. The key decides,
  * never the token (RFC 8725 §3.1).
  */
-export const algorithmsOfKey: Readonly<Record<string, readonly JwsAlgorithm[]>> = {
-  RSA: ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
-  "EC P-256": ["ES256"],
-  "EC P-384": ["ES384"],
-  "EC P-521": ["ES512"],
-  "OKP Ed25519": ["EdDSA"],
-};
+export const algorithmsOfKey: ReadonlyMap<string, readonly JwsAlgorithm[]> = new Map([
+  ["RSA", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]],
+  ["EC P-256", ["ES256"]],
+  ["EC P-384", ["ES384"]],
+  ["EC P-521", ["ES512"]],
+  ["OKP Ed25519", ["EdDSA"]],
+]);

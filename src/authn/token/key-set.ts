@@ -105,7 +105,7 @@ export function candidatesIn<Key extends PublishedKey>(
 function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
   if (!isForSignatures(jwk)) return [];
   if (jwk.kty === "RSA" && !isStrongRsaKey(jwk)) return [];
-  const ofKind = algorithmsOfKey[kindOf(jwk)] ?? [];
+  const ofKind = algorithmsOfKey.get(kindOf(jwk)) ?? [];
   return jwk.alg === undefined ? ofKind : ofKind.filter((algorithm) => algorithm === jwk.alg);
 }
 
@@ -118,7 +118,7 @@ const kindOf = ({ kty, crv }: Jwk): string =>
 function keyFault(jwk: Jwk): string | undefined {
   if (!isForSignatures(jwk) || algorithmsOf(jwk).length > 0) return undefined;
   const kind = kindOf(jwk);
-  if (!algorithmsOfKey[kind]) return `a key of the kind ${kind} is not supported`;
+  if (!algorithmsOfKey.has(kind)) return `a key of the kind ${kind} is not supported`;
   if (kind === "RSA" && !isStrongRsaKey(jwk)) {
     return "RSA takes 2048 to 4096 bits and the exponent 65537";
   }

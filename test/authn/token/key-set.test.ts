@@ -2,7 +2,12 @@ import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { JwsAlgorithm } from "../../../src/authn/token/jws-algorithm.ts";
-import { candidatesIn, type KeySet, parseKeySet } from "../../../src/authn/token/key-set.ts";
+import {
+  candidatesIn,
+  type KeySet,
+  parseKeySet,
+  unusableKeysIn,
+} from "../../../src/authn/token/key-set.ts";
 import { createTokenAuthenticator } from "../../../src/authn/token/token-authenticator.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
@@ -69,7 +74,13 @@ describe("a key of a JWK Set", () => {
     ["for key agreement", () => ({ ...ed25519, crv: "X25519" })],
     ["without a curve", () => ({ ...p256, crv: undefined })],
     ["of no kind", () => ({ ...p256, kty: undefined })],
-    ["of a kind that every object has", () => ({ ...p256, kty: "constructor", crv: "name" })],
+    ...["constructor", "toString", "valueOf", "hasOwnProperty", "__proto__"].flatMap(
+      (kty): [string, () => unknown][] => [
+        [`of the kind ${kty}, which every object has`, () => ({ kty })],
+        [`of the kind ${kty} with an alg`, () => ({ kty, alg: "ES256" })],
+        [`of the kind ${kty} with a curve`, () => ({ ...p256, kty })],
+      ],
+    ),
     ["with an id without end", () => ({ ...p256, kid: "k".repeat(257) })],
     ["with a number for an id", () => ({ ...p256, kid: 1 })],
     ["that is null", () => null],
@@ -80,6 +91,14 @@ describe("a key of a JWK Set", () => {
     expect(parseKeySet({ keys: [key()] })).toBeUndefined();
     expect(algorithmsOf(parseKeySet({ keys: [key(), ed25519] }))).toEqual([["EdDSA"]]);
   });
+
+  test.each(["constructor", "toString", "__proto__", "oct"])(
+    "of the kind %s is reported as unusable",
+    (kty) => {
+      const fault = `a key of the kind ${kty} is not supported`;
+      expect(unusableKeysIn({ keys: [{ kty }] })).toEqual([{ keyId: undefined, fault }]);
+    },
+  );
 
   function widened(modulus = ""): string {
     const octets = Buffer.from(modulus, "base64url");
