@@ -35,10 +35,19 @@ export interface Mint {
   readonly joinsMesh?: boolean;
 }
 
-/** Stores a record that opens. @throws RecordError if it does not. */
-export async function storeRecord(mint: Mint, record: StoredRecord): Promise<void> {
+/**
+ * Stores a record that opens.
+ *
+ * @param before The value that it replaces, and no other.
+ * @throws RecordError if it does not open.
+ */
+export async function storeRecord(
+  mint: Mint,
+  record: StoredRecord,
+  before?: string,
+): Promise<void> {
   await openWhole(record, mint);
-  await mint.store.put(record);
+  await mint.store.put(record, before);
 }
 
 /** Stores an authority under a seal of the newest KEK. @throws RecordError if its record does not open. */

@@ -63,8 +63,13 @@ export interface AuthorityStore {
    * when the store cannot be read.
    */
   load(): Promise<readonly StoredRecord[]>;
-  /** Writes a record, and replaces one of the same name. The record is durable once this resolves. */
-  put(record: StoredRecord): Promise<void>;
+  /**
+   * Writes a record, and replaces one of the same name. The record is durable once this resolves.
+   *
+   * @param before The value that the writer has read. Of a record that was deleted or replaced since, nothing is
+   *   written. A store without conditional writes, such as KV, may write it all the same.
+   */
+  put(record: StoredRecord, before?: string): Promise<void>;
   /** Deletes a record, if there is one, for every reader within the propagation interval. */
   delete(name: RecordName): Promise<void>;
 }

@@ -126,7 +126,7 @@ async function dropRequest(mint: Mint, { kind, id }: StoredRecord): Promise<void
 async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
   const resealed = await resealRecord(mint, record);
   if (!resealed) return;
-  await storeRecord(mint, resealed);
+  await storeRecord(mint, resealed, record.value);
   mint.log.operation({
     event: "record-resealed",
     level: "info",

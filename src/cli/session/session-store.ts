@@ -29,8 +29,8 @@ export function createSessionStore(store: AuthorityStore, isDry: boolean): Sessi
       const untouched = (await before).filter((record) => !written.has(recordKey(record)));
       return [...untouched, ...[...written.values()].filter((record) => record !== undefined)];
     },
-    async put(record) {
-      if (!isDry) await store.put(record);
+    async put(record, before) {
+      if (!isDry) await store.put(record, before);
       written.set(recordKey(record), record);
       changes.push({ act: "put", name: record });
     },

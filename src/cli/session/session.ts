@@ -114,7 +114,7 @@ function withOperatorErrors(store: AuthorityStore, place: string): AuthorityStor
     };
   return {
     load: () => store.load().catch(fail("read")),
-    put: (record) => store.put(record).catch(fail("written")),
+    put: (record, before) => store.put(record, before).catch(fail("written")),
     delete: (name) => store.delete(name).catch(fail("written")),
   };
 }
@@ -122,7 +122,8 @@ function withOperatorErrors(store: AuthorityStore, place: string): AuthorityStor
 function withProgressOf(store: AuthorityStore, place: string, audience: Audience): AuthorityStore {
   return {
     load: () => withProgress(`reading the ${place}`, () => store.load(), audience),
-    put: (record) => withProgress(`writing to the ${place}`, () => store.put(record), audience),
+    put: (record, before) =>
+      withProgress(`writing to the ${place}`, () => store.put(record, before), audience),
     delete: (name) => withProgress(`writing to the ${place}`, () => store.delete(name), audience),
   };
 }

@@ -15,7 +15,8 @@ const maximumWrites = 5;
  * with keys of any other form are ignored.
  *
  * `put` creates a record. Where there is one of the same name, it replaces the very version that it has read,
- * so that of two writers at once neither undoes a write that it has not seen.
+ * so that of two writers at once neither undoes a write that it has not seen. With the value before, it replaces
+ * that one or none.
  *
  * @param prefix The beginning of every key, such as `signers/<name>/`.
  */
@@ -33,7 +34,10 @@ export function createSharedStore(space: ObjectSpace, prefix = ""): AuthoritySto
       }
       return records;
     },
-    put: (record) => put(space, keyOf(record), record.value),
+    put: (record, before) =>
+      before === undefined
+        ? put(space, keyOf(record), record.value)
+        : replace(space, keyOf(record), before, record.value),
     delete: (name) => space.remove(keyOf(name)),
   };
 }
@@ -44,10 +48,26 @@ export const signerStoreIn =
   (signer: string): AuthorityStore =>
     createSharedStore(space, `signers/${signer}/`);
 
-async function put(space: ObjectSpace, key: string, value: string): Promise<void> {
+function requireLength(value: string): void {
   if (new TextEncoder().encode(value).length > maximumRecordOctets) {
     throw new Error(`a record has at most ${maximumRecordOctets} octets`);
   }
+}
+
+/** Another writer who comes first has the last word: an operator may have deleted the record. */
+async function replace(
+  space: ObjectSpace,
+  key: string,
+  before: string,
+  value: string,
+): Promise<void> {
+  requireLength(value);
+  const found = await space.read(key);
+  if (found?.value === before) await space.write(key, value, found.version);
+}
+
+async function put(space: ObjectSpace, key: string, value: string): Promise<void> {
+  requireLength(value);
   let version: string | undefined;
   for (let i = 0; i < maximumWrites; i++) {
     if (await space.write(key, value, version)) return;

@@ -44,7 +44,8 @@ export async function openFileStore(
   await asOwner(directory, () => prepare(directory, main));
   return {
     load: () => loadAll(directory),
-    put: async (record) => {
+    put: async (record, before) => {
+      if (before !== undefined && (await load(directory, record))?.value !== before) return;
       const path = pathOf(directory, record);
       await asOwner(dirname(path), () => put(path, record.value));
     },

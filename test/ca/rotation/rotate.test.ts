@@ -2,9 +2,11 @@ import { beforeAll, expect, test } from "vitest";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { importKek, type KekRing } from "../../../src/custody/kek.ts";
+import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { authoritiesIn, createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+import { createMemorySpace } from "../../testkit/stores/memory-space.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;
@@ -86,6 +88,21 @@ test("seals records again under the newest KEK, and changes nothing else in them
   const [resealed] = await authoritiesIn({ ...mint, keks: [newest] });
   expect(resealed?.certificate.der).toEqual(before?.certificate.der);
   expect(resealed?.schedule).toEqual(before?.schedule);
+});
+
+test("brings back no record that an operator deletes while it is sealed again", async () => {
+  const space = createMemorySpace();
+  const shared = createSharedStore(space);
+  const mint = { ...createMemoryMint(keks), store: shared };
+  await rotate(mint, inception);
+  const load = async () => {
+    const stored = await shared.load();
+    space.objects.clear();
+    return stored;
+  };
+  const newest = await importKek("newest", crypto.getRandomValues(new Uint8Array(32)));
+  await rotate({ ...mint, store: { ...shared, load }, keks: [newest, ...keks] }, after(1));
+  expect(space.objects.size).toBe(0);
 });
 
 test("does the other steps when a record does not open, keeps that record, and fails visibly", async () => {

@@ -67,6 +67,41 @@ describe("a shared store", () => {
     expect(space.objects.get(key)?.value).toBe("new");
   });
 
+  test("replaces the value that the writer has read", async () => {
+    const space = createMemorySpace();
+    await space.write(key, "old");
+    await createSharedStore(space).put({ ...record, value: "new" }, "old");
+    expect(space.objects.get(key)?.value).toBe("new");
+  });
+
+  test("does not bring back a record that was deleted since its writer has read it", async () => {
+    const space = createMemorySpace();
+    await createSharedStore(space).put({ ...record, value: "new" }, "old");
+    expect(space.objects.size).toBe(0);
+    await space.write(key, "old");
+    const late = { ...space, read: async () => ({ value: "old", version: "0" }) };
+    await space.remove(key);
+    await createSharedStore(late).put({ ...record, value: "new" }, "old");
+    expect(space.objects.size).toBe(0);
+  });
+
+  test("leaves a record that was replaced since its writer has read it", async () => {
+    const space = createMemorySpace();
+    await space.write(key, "other");
+    await createSharedStore(space).put({ ...record, value: "new" }, "old");
+    expect(space.objects.get(key)?.value).toBe("other");
+  });
+
+  test("refuses a replacement that is too long", async () => {
+    const space = createMemorySpace();
+    await space.write(key, "old");
+    const value = "x".repeat(maximumRecordOctets + 1);
+    await expect(createSharedStore(space).put({ ...record, value }, "old")).rejects.toThrow(
+      /octets/,
+    );
+    expect(space.objects.get(key)?.value).toBe("old");
+  });
+
   test("takes a write for done whose confirmation was lost", async () => {
     const space = createMemorySpace();
     const forgetful: ObjectSpace = {

@@ -52,6 +52,17 @@ describe("a file store", () => {
     await expect(openFileStore(path)).rejects.toThrow(/EEXIST|ENOTDIR/);
   });
 
+  test("replaces the value that the writer has read, and no other and none that was deleted", async () => {
+    const store = await openFileStore(join(await temporaryFolder(), "store"));
+    await store.put({ ...name, value: "new" }, "old");
+    expect(await store.load()).toEqual([]);
+    await store.put({ ...name, value: "other" });
+    await store.put({ ...name, value: "new" }, "old");
+    expect(await store.load()).toEqual([{ ...name, value: "other" }]);
+    await store.put({ ...name, value: "new" }, "other");
+    expect(await store.load()).toEqual([{ ...name, value: "new" }]);
+  });
+
   test("shows a record to another process at once", async () => {
     const directory = join(await temporaryFolder(), "store");
     const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
