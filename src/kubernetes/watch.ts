@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { FetchError } from "../foundation/http/json-fetch.ts";
 import { type Backoff, backoffMilliseconds } from "../foundation/work/backoff.ts";
 import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient } from "./client.ts";
 import { type Listing, listPages } from "./list-pages.ts";
 
@@ -66,6 +67,9 @@ const eventForm = z.object({
 });
 
 const gone = 410;
+
+/** A watch that lasts longer than this part of `watchSeconds` counts as dead. */
+const outlivedPart = 1.5;
 
 /** These statuses refuse the credential and not the version, so a list would not help. */
 const refusals: readonly unknown[] = [401, 403];
@@ -150,7 +154,16 @@ async function watch<T>(
 ): Promise<void> {
   const { client, listing, keep, signal, clock, watchSeconds = 60 } = options;
   const begun = clock?.();
-  const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
+  const bounded = AbortSignal.any([
+    signal,
+    AbortSignal.timeout(1000 * outlivedPart * watchSeconds),
+  ]);
+  const seconds = (): number => secondsBetween(begun, clock?.());
+  // The server has sent nothing after its end of the watch. An event may come late, from a delayed stream or after
+  // a pause of the machine, in which timers may stand still.
+  const isLate = (): boolean => seconds() > outlivedPart * watchSeconds;
+  const instant = (): Date | undefined =>
+    begun && !isLate() ? addSeconds(begun, Math.min(seconds(), watchSeconds)) : undefined;
   let isUpToDate = true;
   for await (const event of client.watch(watchPath(listing.path, from, watchSeconds), bounded)) {
     const { type, object } = parseEvent(event);
@@ -162,12 +175,14 @@ async function watch<T>(
     progress.version = object.metadata.resourceVersion || progress.version;
     // Further changes may follow a change at once. After a bookmark, none were pending.
     isUpToDate = type === "BOOKMARK";
-    if (isUpToDate) progress.asOf = clock?.();
+    if (isUpToDate || isLate()) progress.asOf = instant();
   }
   // A watch that ends early may have been cut by something else than the server.
-  const isWhole = begun && clock && clock().getTime() - begun.getTime() >= 900 * watchSeconds;
-  if (isWhole && isUpToDate) progress.asOf = clock();
+  if (seconds() >= 0.9 * watchSeconds && isUpToDate) progress.asOf = instant();
 }
+
+const secondsBetween = (a: Date | undefined, b: Date | undefined): number =>
+  a && b ? (b.getTime() - a.getTime()) / 1000 : Number.NaN;
 
 /** Drops every item: answers from half a collection would be wrong. */
 function forget<T>(options: WatchOptions<T>, progress: Progress<T>): void {

@@ -341,10 +341,29 @@ describe("the collection is as of", () => {
     ["the list, where a change has come alone", 0, [[pass(1), change]]],
     ["the list, where a watch ends early", 0, [[pass(8)]]],
     ["the end of a watch that lasted", 9, [[pass(9)]]],
+    ["the server's end of the watch, where a bookmark comes later", 10, [[pass(14), bookmark()]]],
+    ["the server's end of the watch, which is seen later", 10, [[pass(14)]]],
+    [
+      "a bookmark of the next watch",
+      17,
+      [
+        [pass(16), bookmark()],
+        [pass(1), bookmark()],
+      ],
+    ],
+    ["the bookmark, where the clock was set back", -5, [[pass(-5), bookmark()]]],
     ["the list, where a watch that lasted ends with a change", 0, [[pass(9), change]]],
     ["the list, where a watch that lasted breaks", 0, [[pass(9), new FetchError("broke off")]]],
   ])("%s", async (_, seconds, watches) => {
     expect(await asOf(...watches)).toBe(seconds);
+  });
+
+  test.each<[string, Watched]>([
+    ["a bookmark", [bookmark(), pass(16), bookmark()]],
+    ["a change", [bookmark(), pass(16), change]],
+    ["the end of the watch", [bookmark(), pass(16)]],
+  ])("no instant, where %s comes long after the server's end of the watch", async (_, watched) => {
+    expect(await asOf(watched)).toBeUndefined();
   });
 
   test("no instant before the first list", async () => {
