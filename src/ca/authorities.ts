@@ -27,6 +27,12 @@ export interface Authorities {
    *   `too-many-waiting` for a load.
    */
   at(now: Date): AuthorityView | Promise<AuthorityView>;
+  /**
+   * Reads the store by a load that begins now, so that every view from then on is at least as new.
+   *
+   * @throws CaError `store-unreachable`, `too-many-waiting`
+   */
+  renew(now: Date): Promise<void>;
 }
 
 interface CachedRecord {
@@ -136,7 +142,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
 
   function usableView(now: Date): AuthorityView {
     if (isUsable()) return currentView(now);
-    throw new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
+    throw unreachable();
   }
 
   async function afterLoad(now: Date): Promise<AuthorityView> {
@@ -153,8 +159,19 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
       follow(now);
       return isDue() ? afterLoad(now) : usableView(now);
     },
+    renew: async (now) => {
+      follow(now);
+      const before = loadsBegun;
+      // The load under way began before this call.
+      await loading.join();
+      await loading.join(load);
+      if (loadInUse <= before) throw unreachable();
+    },
   };
 }
+
+const unreachable = (): CaError =>
+  new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
 
 function isWithin(now: Date, { validFrom, validUntil }: AuthorityView): boolean {
   return validFrom.getTime() <= now.getTime() && now.getTime() < validUntil.getTime();

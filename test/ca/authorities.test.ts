@@ -5,13 +5,19 @@ import {
 } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { loadAuthorities, signerOf } from "../testkit/ca/loaded-authorities.ts";
+import {
+  loadAuthorities,
+  loadAuthoritiesFrom,
+  signerOf,
+} from "../testkit/ca/loaded-authorities.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   createKekRing,
   scheduleAfter,
   sealNewAuthority,
   withBrokenSeal,
 } from "../testkit/ca/sealed-authorities.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
@@ -64,6 +70,41 @@ describe("the authorities of a store", () => {
     expect(store.loads).toBe(1);
     await authorities.at(later(refreshSeconds));
     expect(store.loads).toBe(2);
+  });
+
+  test("are read anew before they are due when they are to be renewed", async () => {
+    const { authorities, store } = loadAuthorities(keks, current);
+    await authorities.at(start);
+    store.records.clear();
+    await authorities.renew(start);
+    expect(await rootsOf(authorities, start)).toBe(0);
+  });
+
+  test("are not renewed by a load that began before, nor while requests wait but briefly", async () => {
+    const ends: ((records: readonly StoredRecord[]) => void)[] = [];
+    const load = () => new Promise<readonly StoredRecord[]>((end) => ends.push(end));
+    const waitBriefly = async (): Promise<void> => {};
+    const store = { ...createMemoryStore(), load };
+    const { authorities } = loadAuthoritiesFrom(store, keks, { waitBriefly });
+    const early = authorities.at(start);
+    const renewal = authorities.renew(start);
+    ends.shift()?.([current]);
+    await early;
+    await eventually(() => expect(ends).toHaveLength(1));
+    ends.shift()?.([]);
+    await renewal;
+    expect(await rootsOf(authorities, start)).toBe(0);
+  });
+
+  test("are not renewed while the store cannot be read, and serve on", async () => {
+    const { authorities, store } = loadAuthorities(keks, current);
+    await authorities.at(start);
+    store.outage = new Error("away");
+    await expect(authorities.renew(start)).rejects.toHaveProperty(
+      "refusal.reason",
+      "store-unreachable",
+    );
+    expect(await rootsOf(authorities, start)).toBe(1);
   });
 
   test("are opened once, however often they are read", async () => {

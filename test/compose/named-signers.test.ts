@@ -8,6 +8,7 @@ import { proved, workload } from "../testkit/pki/certificates.ts";
 
 const authorities: Authorities = {
   at: () => Promise.reject(new Error("no test looks at the authorities")),
+  renew: async () => {},
 };
 
 const table = (name: string, ...callers: SignerTable["callers"]): SignerTable => ({

@@ -35,12 +35,14 @@ beforeAll(async () => {
 /** The authorities of a mint's store, read anew each time. */
 const authoritiesOf = (mint: MemoryMint): Authorities => ({
   at: async (now) => viewAt(await openStored(await mint.store.load(), mint), now),
+  renew: async () => {},
 });
 
 const unreachable: Authorities = {
   at: () => {
     throw new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
   },
+  renew: async () => {},
 };
 
 function statusOf(own: Authorities, changes: Partial<StatusSources> = {}) {
@@ -138,7 +140,7 @@ test("shows the other signers while the store of one cannot be read", async () =
 });
 
 test("lets a defect through, and does not take it for a store that is away", async () => {
-  const broken: Authorities = { at: () => Promise.reject(new Error("a defect")) };
+  const broken = { ...unreachable, at: () => Promise.reject(new Error("a defect")) };
   await expect(statusOf(broken).at(inception)).rejects.toThrow("a defect");
 });
 

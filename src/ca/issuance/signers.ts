@@ -32,6 +32,9 @@ export function uniteBundles(own: Authorities, others: readonly Authorities[]): 
       const views = [own, ...others].map((each) => each.at(now));
       return views.every(isKnown) ? unite(views) : Promise.all(views).then(unite);
     },
+    renew: async (now) => {
+      await Promise.all([own, ...others].map((each) => each.renew(now)));
+    },
   };
 }
 

@@ -22,6 +22,11 @@ export interface RecurringPush extends Pick<RootPush, "clusters" | "outcomes"> {
   readonly end: () => Promise<void>;
 }
 
+/** The CA whose roots and CRLs are delivered. */
+interface PushSource extends Pick<CertificateAuthority, "crls"> {
+  readonly issuance: Pick<CertificateAuthority["issuance"], "authorities">;
+}
+
 /** A run ends before the next rotation starts another, a minute later. */
 const limits: PushLimits = {
   requests: 10_000,
@@ -33,10 +38,11 @@ const limits: PushLimits = {
 /** @throws ConfigurationError */
 export function pushRoots(
   configuration: Configuration,
-  { issuance: { authorities }, crls }: Pick<CertificateAuthority, "issuance" | "crls">,
+  { issuance, crls }: PushSource,
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
   inTurn: ReplicaStores["pushInTurn"],
 ): RecurringPush {
+  const { authorities } = issuance;
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
   const targets = rootTargets(configuration, fetching);
   const push = createRootPush({ targets, content: trustBundleContent(authorities), limits, log });
@@ -56,6 +62,8 @@ export function pushRoots(
       if (ending.signal.aborted || (targets.length === 0 && listTargets.length === 0)) return;
       const { signal } = ending;
       current ??= inTurn(async () => {
+        // Another replica may have delivered more than this one had read before its turn.
+        await authorities.renew(clock());
         await Promise.all([push.deliver(clock(), signal), crlPush.deliver(clock(), signal)]);
       })
         .catch((error: unknown) => logFault(log, "roots-not-delivered", error))

@@ -123,8 +123,8 @@ function shareTurns(
 ): Omit<ReplicaStores, "lagSeconds"> {
   const turnSeconds = turnSecondsOf(propagationSeconds);
   const taker = { identity: `${hostname()}_${randomUUID()}`, clock, turnSeconds };
-  const { take, space } = createTurns(shared, taker);
   const push = createTurns(shared, taker, "push");
+  const { take, space } = createTurns({ ...shared, list: push.space.list }, taker);
   const reporting =
     (take: Turns["take"], event: "rotation-fault" | "roots-not-delivered", act: string) =>
     async (work: () => Promise<void>): Promise<void> => {

@@ -24,6 +24,6 @@ test("an unreadable store leaves its gauges without a number, and the other metr
   const at = (): never => {
     throw new CaError({ reason: "store-unreachable" }, "the store cannot be read");
   };
-  addAuthorityGauges(registry, { at }, () => new Date());
+  addAuthorityGauges(registry, { at, renew: async () => {} }, () => new Date());
   expect(await registry.metrics()).toMatch(/^rampart_ready Nan$/im);
 });

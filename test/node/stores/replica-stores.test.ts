@@ -11,6 +11,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
@@ -18,7 +19,13 @@ afterEach(async () => {
 });
 
 async function openIn(propagationSeconds: number): Promise<ReplicaStores> {
-  const api = await startSecretsApi();
+  return openOn(await startSecretsApi(), propagationSeconds);
+}
+
+async function openOn(
+  api: Awaited<ReturnType<typeof startSecretsApi>>,
+  propagationSeconds: number,
+): Promise<ReplicaStores> {
   const ending = new AbortController();
   ends.push(api.close, () => ending.abort());
   const tokenFile = join(await temporaryFolder(), "token");
@@ -43,6 +50,23 @@ describe("the stores of a replica", () => {
       expect(lagSeconds).toBeLessThanOrEqual(Math.min(15, propagationSeconds / 5));
     },
   );
+
+  test("list the store itself in the turn of a delivery, and wait for no watch", async () => {
+    const api = await startSecretsApi();
+    const stores = await openOn(api, 120);
+    const lists = async (): Promise<number> => {
+      const before = api.asked.length;
+      await stores.store.load();
+      return api.asked.slice(before).filter((each) => each.endsWith("/secrets")).length;
+    };
+    await eventually(async () => expect(await lists()).toBe(0));
+    let inTurn = 0;
+    await stores.pushInTurn(async () => {
+      inTurn = await lists();
+    });
+    expect(inTurn).toBe(1);
+    expect(await lists()).toBe(0);
+  });
 });
 
 /** Loads the authorities of a store that is behind by so much, then has the store fail. */

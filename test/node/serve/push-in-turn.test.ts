@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { pushRoots } from "../../../src/node/serve/recurring-push.ts";
+import { loadAuthorities } from "../../testkit/ca/loaded-authorities.ts";
+import {
+  createKekRing,
+  scheduleAfter,
+  sealNewAuthority,
+} from "../../testkit/ca/sealed-authorities.ts";
+import { configurationOf } from "../../testkit/configuration.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../../testkit/kubernetes/watched-api.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+
+const credential = "CLUSTER_CREDENTIAL_A";
+const now = new Date("2026-11-21T12:00:00Z");
+const keks = await createKekRing();
+const seal = () => sealNewAuthority(keks, scheduleAfter(now, [-100, 0, 86_400, 100_000]));
+const [own, ofAnother] = [await seal(), await seal()];
+
+let api: WatchedApi;
+beforeEach(async () => {
+  api = await startWatchedApi();
+  api.put(namespaceOf("shop"));
+});
+afterEach(() => api.close());
+
+/** A replica that had read its store before its turn, and the end of that turn. */
+async function replica() {
+  const { authorities, store } = loadAuthorities(keks, own);
+  await authorities.at(now);
+  const kubernetes = { server: api.origin, credential, deliver_roots: true };
+  const ISSUERS = [{ issuer: "https://a.test", cluster: "a", kubernetes }];
+  const log = createEventRecorder();
+  let turn = Promise.resolve();
+  const push = pushRoots(
+    configurationOf({ ISSUERS, [credential]: watchedToken }),
+    { issuance: { authorities }, crls: undefined },
+    { log, clock: () => now, fetchTimeoutMilliseconds: hangMilliseconds },
+    (work) => {
+      turn = work();
+      return turn;
+    },
+  );
+  const deliver = async (): Promise<void> => {
+    push.begin();
+    await turn;
+  };
+  return { store, log, deliver };
+}
+
+const writes = (): readonly string[] => api.asked.filter((each) => !each.startsWith("GET"));
+
+test("a replica delivers what another has written before its turn, and never what it had read itself", async () => {
+  const { store, deliver } = await replica();
+  store.records.set(`authority/${ofAnother.id}`, ofAnother.value);
+  await deliver();
+  const [pem = ""] = Object.values(Object(api.configMapIn("shop")?.data)).map(String);
+  expect(pem.match(/BEGIN CERTIFICATE/g)).toHaveLength(2);
+  expect(writes()).toHaveLength(1);
+});
+
+test("a replica that cannot read the store in its turn delivers nothing, and says so", async () => {
+  const { store, log, deliver } = await replica();
+  store.outage = new Error("away");
+  await expect(deliver()).rejects.toHaveProperty("refusal.reason", "store-unreachable");
+  expect(writes()).toEqual([]);
+  expect(log.operations).toContainEqual(
+    expect.objectContaining({ event: "roots-not-delivered", level: "warning" }),
+  );
+});
