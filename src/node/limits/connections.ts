@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { addressOf } from "../../foundation/peer-address.ts";
+import { addressOf, networkOf } from "../../foundation/peer-address.ts";
 import { first, largest } from "./largest.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 
@@ -39,19 +39,34 @@ const penaltyMilliseconds = 5_000;
 const leaveMilliseconds = 1_000;
 const leavingAtOnce = 64;
 
+/** The connections of an address, and those of its network. */
+interface Size {
+  readonly address: string;
+  readonly network: string;
+  readonly ofNetwork: number;
+  readonly ofAddress: number;
+}
+
+/** Whether one has more by two: in its network, or within the network that both share. */
+const hasMore = (one: Size, other: Size): boolean =>
+  one.network === other.network
+    ? one.ofAddress > other.ofAddress + 1
+    : one.ofNetwork > other.ofNetwork + 1;
+
 const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 });
 
 /**
  * The established connections of one server, bounded in number. When its address is full, a new
  * connection replaces the longest idle one of that address. When the server is full, it replaces the
- * longest idle one of the address with the most connections. If each has a request, it replaces the oldest, unless its own
- * address has one already, and no other address has two more.
+ * longest idle one of the network with the most connections, and there of the address with the most. If each has
+ * a request, it replaces the oldest, unless its own address has one already, and the other has no two more.
  */
 export class Connections {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
   readonly #byAddress = new Map<string, Set<Connection>>();
+  readonly #ofNetwork = new Map<string, number>();
   readonly #traffic = new WeakMap<Connection, Traffic>();
   readonly #penalties = new Map<string, number>();
   /** Oldest first. */
@@ -80,7 +95,7 @@ export class Connections {
     if (own && own.size >= connections_per_address && !this.#makeRoom(own)) {
       return this.#refuse(connection, "connections_per_address");
     }
-    if (this.count >= connections && !this.#makeRoomBeside(own?.size ?? 0)) {
+    if (this.count >= connections && !this.#makeRoomBeside(connection.address)) {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
@@ -139,6 +154,7 @@ export class Connections {
     const { socket, address } = connection;
     const own = this.#byAddress.get(address) ?? new Set();
     this.#byAddress.set(address, own.add(connection));
+    this.#countOfNetwork(address, 1);
     this.#traffic.set(connection, newTraffic(connection.octetsRead()));
     this.#all.add(connection);
     socket.once("close", () => this.#remove(connection));
@@ -148,6 +164,7 @@ export class Connections {
     const own = this.#byAddress.get(connection.address);
     if (!own?.delete(connection)) return;
     this.#all.delete(connection);
+    this.#countOfNetwork(connection.address, -1);
     if (own.size === 0) this.#byAddress.delete(connection.address);
   }
 
@@ -164,12 +181,33 @@ export class Connections {
     return longest !== undefined;
   }
 
-  /** @param own The connections that the address of the new one has already. */
-  #makeRoomBeside(own: number): boolean {
-    const most = largest(this.#byAddress.values(), ({ size }) => size)?.size ?? 0;
-    const isOfMost = ({ address }: Connection) => this.#byAddress.get(address)?.size === most;
+  #countOfNetwork(address: string, change: 1 | -1): void {
+    const network = networkOf(address);
+    const count = (this.#ofNetwork.get(network) ?? 0) + change;
+    if (count > 0) this.#ofNetwork.set(network, count);
+    else this.#ofNetwork.delete(network);
+  }
+
+  #sizeOf(address: string): Size {
+    const network = networkOf(address);
+    const ofNetwork = this.#ofNetwork.get(network) ?? 0;
+    return { address, network, ofNetwork, ofAddress: this.#byAddress.get(address)?.size ?? 0 };
+  }
+
+  /** @param address That of the new one. */
+  #makeRoomBeside(address: string): boolean {
+    const sizes = [...this.#byAddress.keys()].map((each) => this.#sizeOf(each));
+    const inOrder = ({ ofNetwork, ofAddress }: Size) =>
+      ofNetwork * (this.#limits.connections + 1) + ofAddress;
+    const most = largest(sizes, inOrder);
+    if (!most) return false;
+    const addresses = new Set(
+      sizes.filter((size) => inOrder(size) === inOrder(most)).map((size) => size.address),
+    );
+    const isOfMost = (connection: Connection) => addresses.has(connection.address);
     if (this.#makeRoom([...this.#all].filter(isOfMost))) return true;
-    if (own > 0 && most <= own + 1) return false;
+    const own = this.#sizeOf(address);
+    if (own.ofAddress > 0 && !hasMore(most, own)) return false;
     const oldest = first(this.#all, isOfMost);
     if (oldest) this.#dismiss(oldest);
     return oldest !== undefined;

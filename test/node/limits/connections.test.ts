@@ -84,6 +84,25 @@ describe("connections", () => {
     expect([flooding.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
   });
 
+  test("of one network with an address each give way before those of an address with several", () => {
+    const { open } = start({ connections: 20 });
+    const honest = [1, 2, 3].map(() => open("192.0.2.1", { requests: 1 }));
+    for (let i = 0; i < 100; i++) {
+      const stranger = open(`2001:db8:1:${i.toString(16)}::/64`, { requests: i % 2 });
+      expect(stranger.isAdmitted).toBe(true);
+    }
+    expect(honest.every(({ state }) => state.isOpen)).toBe(true);
+  });
+
+  test("of a network with no two more, each with a request, do not give way to an address that has one", () => {
+    const { open } = start({ connections: 4 });
+    const busy = [1, 2, 3, 4].map((i) =>
+      open(i < 3 ? `192.0.2.${i}` : `198.51.100.${i}`, { requests: 1 }),
+    );
+    expect(open("198.51.100.3", { requests: 1 }).isAdmitted).toBe(false);
+    expect(busy.every(({ state }) => state.isOpen)).toBe(true);
+  });
+
   test.each([
     ["connections_per_address", { connections_per_address: 1 }],
     ["connections", { connections: 1 }],
