@@ -8,6 +8,7 @@ import { startIstiods } from "./istiod.ts";
 import type { MissingPeer, Peer } from "./peer.ts";
 import { startServe, startWorker } from "./rampart.ts";
 import { chartOf, circumstancesOf, costOf, type Run, tableOf } from "./report.ts";
+import { startSpire } from "./spire.ts";
 import type { Stage } from "./stage.ts";
 import { startStepCa } from "./step-ca.ts";
 import { startVault } from "./vault.ts";
@@ -33,10 +34,7 @@ async function startAll(stage: Stage): Promise<Started> {
     ...(await startIstiods(stage)),
     await startStepCa(stage),
     await startVault(stage),
-    {
-      name: "SPIRE server",
-      why: "not built: its server is 1,478 packages, and `go install` is refused the list of its versions",
-    },
+    ...(await startSpire(stage)),
   ];
 }
 

@@ -1,5 +1,5 @@
 import { access, mkdir, readdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { run, runWell } from "./programs.ts";
@@ -72,6 +72,27 @@ export function fromGoProxy(
     const options = { environment, timeoutSeconds: buildSeconds };
     await alone(async () => {
       if (!(await isThere(program))) await runWell("go", ["install", versioned], options);
+    });
+    return program;
+  });
+}
+
+/**
+ * A program from the Go module proxy, built in the folder of its module by the sums that the module itself has: some
+ * of its dependencies are not in the checksum database.
+ *
+ * @param command Its folder within the module.
+ */
+export function fromGoRelease(module: string, version: string, command: string): Promise<Software> {
+  return orMissing(async () => {
+    const name = basename(command);
+    const program = join(cacheFolder, "go", `${name}@${version}`, name);
+    await alone(async () => {
+      if (await isThere(program)) return;
+      const download = ["mod", "download", "-json", `${module}@${version}`];
+      const { Dir: folder } = JSON.parse(await runWell("go", download));
+      const options = { folder, timeoutSeconds: buildSeconds };
+      await runWell("go", ["build", "-o", program, `./${command}`], options);
     });
     return program;
   });
