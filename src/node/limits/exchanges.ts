@@ -64,7 +64,8 @@ const mebibyte = 1024 * 1024;
 
 /**
  * The exchanges under way of one server. They are bounded in number and in octets, and each must make progress.
- * At a bound, the address with the most gives way: it loses its oldest exchange that is not at work.
+ * At a bound, the network with the most gives way, and there the address with the most: it loses its oldest exchange
+ * that is not at work.
  */
 export class Exchanges {
   readonly #limits: Limits;

@@ -1,3 +1,4 @@
+import { networkOf } from "../../foundation/peer-address.ts";
 import { first, largest } from "./largest.ts";
 
 /** A thing of an address, with the octets that it holds. */
@@ -6,14 +7,23 @@ interface Laned {
   octets: number;
 }
 
+/** What all addresses of one network hold. */
+interface Network {
+  lanes: number;
+  count: number;
+  octets: number;
+}
+
 interface Lane<Each> {
+  readonly network: Network;
   readonly members: Set<Each>;
   octets: number;
 }
 
-/** Things by their addresses, oldest first, and what each address holds of them. */
+/** Things by their addresses, oldest first, and what each address and each network holds of them. */
 export class Lanes<Each extends Laned> {
   readonly #lanes = new Map<string, Lane<Each>>();
+  readonly #networks = new Map<string, Network>();
   #count = 0;
   #octets = 0;
 
@@ -30,9 +40,9 @@ export class Lanes<Each extends Laned> {
   }
 
   add(each: Each): void {
-    const lane = this.#lanes.get(each.address) ?? { members: new Set(), octets: 0 };
-    this.#lanes.set(each.address, lane);
+    const lane = this.#lanes.get(each.address) ?? this.#newLane(each.address);
     lane.members.add(each);
+    lane.network.count++;
     this.#count++;
     this.#grow(lane, each.octets);
   }
@@ -48,21 +58,41 @@ export class Lanes<Each extends Laned> {
   remove(each: Each): void {
     const lane = this.#lanes.get(each.address);
     if (!lane?.members.delete(each)) return;
+    lane.network.count--;
     this.#count--;
     this.#grow(lane, -each.octets);
-    if (lane.members.size === 0) this.#lanes.delete(each.address);
+    if (lane.members.size > 0) return;
+    this.#lanes.delete(each.address);
+    if (--lane.network.lanes === 0) this.#networks.delete(networkOf(each.address));
   }
 
-  /** The oldest such thing of the address with the most things, or with the most octets, that has one. */
+  /**
+   * The oldest such thing of the network with the most things, or with the most octets, that has one, and there of
+   * the address with the most.
+   */
   oldestOfLargest(by: "count" | "octets", isSuch: (each: Each) => boolean): Each | undefined {
     const sizeOf = ({ members, octets }: Lane<Each>) => (by === "count" ? members.size : octets);
     const oldestOf = ({ members }: Lane<Each>) => first(members, isSuch);
-    const lane = largest(this.#lanes.values(), sizeOf, (each) => oldestOf(each) !== undefined);
+    const hasSuch = (lane: Lane<Each>) => oldestOf(lane) !== undefined;
+    const of = largest(this.#lanes.values(), ({ network }) => network[by], hasSuch)?.network;
+    const isOfIt = (lane: Lane<Each>) => lane.network === of && hasSuch(lane);
+    const lane = largest(this.#lanes.values(), sizeOf, isOfIt);
     return lane && oldestOf(lane);
+  }
+
+  #newLane(address: string): Lane<Each> {
+    const prefix = networkOf(address);
+    const network = this.#networks.get(prefix) ?? { lanes: 0, count: 0, octets: 0 };
+    this.#networks.set(prefix, network);
+    network.lanes++;
+    const lane = { network, members: new Set<Each>(), octets: 0 };
+    this.#lanes.set(address, lane);
+    return lane;
   }
 
   #grow(lane: Lane<Each>, octets: number): void {
     lane.octets += octets;
+    lane.network.octets += octets;
     this.#octets += octets;
   }
 }

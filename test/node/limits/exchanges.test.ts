@@ -154,3 +154,30 @@ test("octets of the address with most that are at work cost others theirs before
   begin("h").place?.hold(20_000);
   expect(refused).toEqual(["y"]);
 });
+
+describe("strangers in one network, each at an address of its own,", () => {
+  const stranger = (i: number): string => `2001:db8:1:${i}::/64`;
+
+  test("cost an address with several requests none of them, but each other theirs", () => {
+    const { begin, refused } = start({ streams: 8 });
+    for (let i = 0; i < 3; i++) begin("192.0.2.1");
+    for (let i = 0; i < 40; i++) begin(stranger(i));
+    expect(refused).toHaveLength(35);
+    expect(refused).not.toContain("192.0.2.1");
+  });
+
+  test("cost an address with more octets than any of them none of its own", () => {
+    const { begin, refused } = start({ request_memory: 1 });
+    begin("192.0.2.1").place?.hold(400_000);
+    for (let i = 0; i < 10; i++) begin(stranger(i)).place?.hold(200_000);
+    expect(refused).toEqual([0, 1, 2, 3, 4, 5, 6].map(stranger));
+  });
+
+  test("do not spare an address with more than all of them", () => {
+    const { begin, refused } = start({ streams: 4 });
+    for (let i = 0; i < 3; i++) begin("192.0.2.1");
+    begin(stranger(1));
+    begin(stranger(2));
+    expect(refused).toEqual(["192.0.2.1"]);
+  });
+});
