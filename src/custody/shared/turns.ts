@@ -10,15 +10,24 @@ import type { ObjectSpace } from "./object-space.ts";
 /** The longest time for which a replica that has vanished in the middle of its turn keeps others waiting. */
 export const longestTurnSeconds = 120;
 
-/** A write of a service that is busy takes up to four seconds, and a turn has several. */
-const shortestTurnSeconds = 20;
+/**
+ * A write that begins in a turn ends within it. A service that is busy may answer its attempts for four seconds,
+ * ask for a pause of four more, and take five for the last attempt. The rest is for a request on its way.
+ */
+const longestWriteSeconds = 15;
+
+/** A turn has as long for its work as for its last write. */
+const shortestTurnSeconds = 2 * longestWriteSeconds;
 
 /** How long a turn lasts at most. Short schedules have no two minutes to wait for a replica that has vanished. */
 export const turnSecondsOf = (propagationSeconds: number): number =>
   Math.min(longestTurnSeconds, Math.max(shortestTurnSeconds, propagationSeconds));
 
-/** Writes stop this part of a turn before its end: a write takes time, and clocks run differently. */
+/** A part of a turn in which no write begins, where it is longer than a write: clocks run differently. */
 const marginPart = 1 / 4;
+
+const marginSecondsOf = (turnSeconds: number): number =>
+  Math.max(longestWriteSeconds, turnSeconds * marginPart);
 
 /** The work that replicas take turns at: the key of a lease. No record has such a key. */
 export type SharedWork = "rotation" | "push";
@@ -65,8 +74,8 @@ export function createTurns(
 
   async function take(act: () => Promise<void>): Promise<boolean> {
     const begun = clock().getTime();
-    if (!(await candidate.acquire(clock()))) return false;
-    writesUntil = begun + 1000 * turnSeconds * (1 - marginPart);
+    if (!(await candidate.acquire(clock))) return false;
+    writesUntil = begun + 1000 * (turnSeconds - marginSecondsOf(turnSeconds));
     try {
       await act();
       return true;

@@ -24,12 +24,13 @@ export interface LeasePlace {
 /** One process that wants a lease. */
 export interface LeaseCandidate {
   /**
-   * Takes the lease if it is free, or renews it.
+   * Takes the lease if it is free, or renews it. The clock is read once the lease has been: what a slow read
+   * has seen may be as young as its answer.
    *
    * @returns Whether this candidate holds the lease.
    * @throws FetchError; then nobody knows who holds it.
    */
-  readonly acquire: (now: Date) => Promise<boolean>;
+  readonly acquire: (clock: () => Date) => Promise<boolean>;
   /** Gives the lease up, so that another candidate need not wait for its end. @throws FetchError */
   readonly release: (now: Date) => Promise<void>;
 }
@@ -57,8 +58,9 @@ export function createLeaseCandidate(
   }
 
   return {
-    acquire: async (now) => {
+    acquire: async (clock) => {
       const lease = await read();
+      const now = clock();
       const mine = { holder: identity, seconds, acquireTime: undefined, transitions: 0 };
       if (!lease) return write(mine, now);
       if (isHeldByAnother(lease, now)) return false;

@@ -58,7 +58,7 @@ export function runElection({ candidate, work, log, clock, pause }: Election): L
 
   async function campaign(): Promise<void> {
     const now = clock();
-    const isHolder = await candidate.acquire(now).catch((error: unknown) => {
+    const isHolder = await candidate.acquire(clock).catch((error: unknown) => {
       const detail = `the API server ${messageOf(error)}`;
       log.operation({ event: "lease-not-renewed", level: "warning", detail });
       return undefined;

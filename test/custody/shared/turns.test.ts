@@ -18,6 +18,7 @@ function replicas() {
   };
   return {
     space,
+    clock,
     pass,
     join: (identity: string) => createTurns(space, { identity, clock, turnSeconds }),
   };
@@ -69,7 +70,8 @@ describe("the turns of replicas", () => {
   });
 
   test.each([
-    [10, 20],
+    [10, 30],
+    [31, 31],
     [60, 60],
     [3600, 120],
   ])("last, with a propagation interval of %i seconds, %i seconds", (propagation, seconds) => {
@@ -88,6 +90,22 @@ describe("the turns of replicas", () => {
     ).rejects.toThrow(/took too long/);
     expect([...space.objects.keys()].toSorted()).toEqual(["a", "rotation"]);
   });
+
+  test.each([30, 40, 60])(
+    "of %i seconds begin no write that may end after them",
+    async (turnSeconds) => {
+      const { space, clock, pass } = replicas();
+      const turns = createTurns(space, { identity: "a", clock, turnSeconds });
+      const late = turns.take(async () => {
+        pass(turnSeconds - 16);
+        await turns.space.write("a", "");
+        pass(1);
+        await turns.space.write("b", "");
+      });
+      await expect(late).rejects.toThrow(/took too long/);
+      expect([...space.objects.keys()].toSorted()).toEqual(["a", "rotation"]);
+    },
+  );
 
   test("that take too long remove nothing any more", async () => {
     const { join, pass, space } = replicas();
