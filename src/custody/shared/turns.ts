@@ -44,7 +44,7 @@ export interface TurnTaker {
 /** The turns of the replicas of one store at one kind of work: one of them at a time founds, mints and prunes. */
 export interface Turns {
   /**
-   * Does the work unless another replica is at work now. Meanwhile each list of the space is as fresh as `now`,
+   * Does the work unless another replica, or this one, is at work now. Meanwhile each list of the space is as fresh as `now`,
    * so that the work sees all that replicas before it have written.
    *
    * @returns Whether it was this replica's turn.
@@ -66,13 +66,25 @@ export function createTurns(
 ): Turns {
   const candidate = createLeaseCandidate(leaseIn(space, work), identity, turnSeconds);
   let writesUntil: number | undefined;
+  let isTaken = false;
 
   function requireTime(): void {
     if (writesUntil === undefined || clock().getTime() < writesUntil) return;
     throw new Error("this replica took too long: the next one may be at work");
   }
 
+  /** The lease knows a process and not its turns: the end of one would end the other. */
   async function take(act: () => Promise<void>): Promise<boolean> {
+    if (isTaken) return false;
+    isTaken = true;
+    try {
+      return await takeLease(act);
+    } finally {
+      isTaken = false;
+    }
+  }
+
+  async function takeLease(act: () => Promise<void>): Promise<boolean> {
     const begun = clock().getTime();
     if (!(await candidate.acquire(clock))) return false;
     writesUntil = begun + 1000 * (turnSeconds - marginSecondsOf(turnSeconds));

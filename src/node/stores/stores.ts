@@ -123,7 +123,9 @@ function shareTurns(
 ): Omit<ReplicaStores, "lagSeconds"> {
   const turnSeconds = turnSecondsOf(propagationSeconds);
   const taker = { identity: `${hostname()}_${randomUUID()}`, clock, turnSeconds };
-  const push = createTurns(shared, taker, "push");
+  // A push may take 50 seconds, and its last request five more.
+  const pushing = { ...taker, turnSeconds: Math.max(60, turnSeconds) };
+  const push = createTurns(shared, pushing, "push");
   const { take, space } = createTurns({ ...shared, list: push.space.list }, taker);
   const reporting =
     (take: Turns["take"], event: "rotation-fault" | "roots-not-delivered", act: string) =>

@@ -51,6 +51,18 @@ describe("the turns of replicas", () => {
     expect(await b.take(async () => {})).toBe(true);
   });
 
+  test("are one at a time within a replica, too, and the refused one ends nothing", async () => {
+    const { join } = replicas();
+    const [a, b] = [join("a"), join("b")];
+    const first = begin(a);
+    await first.begun;
+    expect(await a.take(never)).toBe(false);
+    expect(await b.take(never)).toBe(false);
+    first.end();
+    expect(await first.taken).toBe(true);
+    expect(await a.take(async () => {})).toBe(true);
+  });
+
   test("are free at once after work that failed", async () => {
     const { join } = replicas();
     await expect(join("a").take(never)).rejects.toThrow("not its turn");
