@@ -89,8 +89,11 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   let loadInUse = 0;
   let view: AuthorityView | undefined;
 
-  const isUsable = (): boolean =>
-    Math.abs(latest.getTime() - loadedAt.getTime()) <= 1000 * surviveOutageSeconds;
+  /** For a request of this time. Records from later than the clock are from before it was set back. */
+  const isUsable = (now: Date): boolean =>
+    isWithinOutage(loadedAt, earlier(now, latest)) && isWithinOutage(latest, loadedAt);
+  const isWithinOutage = (from: Date, to: Date): boolean =>
+    to.getTime() - from.getTime() <= 1000 * surviveOutageSeconds;
   const isDue = (): boolean => latest.getTime() >= nextLoad.getTime();
 
   /** The latest time of all requests is closest to the clock, unless the clock was set back. */
@@ -106,7 +109,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     // The clock may be set back meanwhile.
     const instant = (): Date => earlier(begun, latest);
     // Set before the load, so that other requests use the last one meanwhile. Without one, they wait.
-    if (isUsable()) nextLoad = addSeconds(begun, refreshSeconds);
+    if (isUsable(latest)) nextLoad = addSeconds(begun, refreshSeconds);
     try {
       const loaded = await openAll(await configuration.store.load(), records, configuration);
       // A load that counted as lost may end after the one in its place, and has older records.
@@ -141,7 +144,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   }
 
   function usableView(now: Date): AuthorityView {
-    if (isUsable()) return currentView(now);
+    if (isUsable(now)) return currentView(now);
     throw unreachable();
   }
 
@@ -150,7 +153,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     const wait = loadedAt.getTime() === 0 ? (loaded: Promise<void>) => loaded : waitBriefly;
     await wait(loading.join(load));
     // The load under way may have begun too long before this request; another one has not.
-    if (!isUsable() && isDue()) await wait(loading.join(load));
+    if (!isUsable(now) && isDue()) await wait(loading.join(load));
     return usableView(now);
   }
 
