@@ -130,7 +130,7 @@ export async function readText(response: Response, maximumOctets: number): Promi
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(octets);
   } catch (error) {
-    throw toFetchError(error, "broke off its answer, or answered no UTF-8");
+    throw toFetchError(error, "answered no UTF-8");
   }
 }
 
@@ -148,7 +148,7 @@ export async function readOctets(
       if (octets > maximumOctets || isFragmented(chunks.length, octets)) break;
     }
   } catch (error) {
-    throw toFetchError(error, "broke off its answer, or answered no UTF-8");
+    throw toFetchError(error, "broke off its answer");
   }
   if (octets > maximumOctets) throw new AnswerTooLong();
   if (isFragmented(chunks.length, octets)) throw new FetchError("answered in too small pieces");

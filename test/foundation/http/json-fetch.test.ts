@@ -93,6 +93,13 @@ describe("refuses an answer", () => {
     await expect(fetchFrom(listener)).rejects.toBeInstanceOf(FetchError);
   });
 
+  test.each<[string, RequestListener, RegExp]>([
+    ["that is cut off", (_, response) => cutOff(response, {}), /^broke off its answer \([^)]*\)$/],
+    ["in another encoding", answering(200, Uint8Array.of(0xff)), /^answered no UTF-8 \([^)]*\)$/],
+  ])("%s, and says why", async (_, listener, sentence) => {
+    await expect(fetchFrom(listener)).rejects.toThrow(sentence);
+  });
+
   test.each([301, 302, 303, 307, 308])("that redirects elsewhere with %i", async (status) => {
     const { origin, requests } = await startLoopbackServer(answering(200, '{"a":1}'));
     const redirect = answering(status, "", { location: `${origin}/elsewhere` });
