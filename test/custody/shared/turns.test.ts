@@ -24,27 +24,27 @@ function replicas() {
   };
 }
 
-/** Begins a turn, and ends it when the test says so. */
-function begin(turns: ReturnType<typeof createTurns>) {
-  const { promise, resolve } = Promise.withResolvers<void>();
+const never = async (): Promise<void> => {
+  throw new Error("it was not its turn");
+};
+
+/** Begins a turn, which ends when the test says so. It rejects where there is none to begin. */
+async function begin(turns: ReturnType<typeof createTurns>) {
+  const { promise, resolve: end } = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const taken = turns.take(() => {
     begun.resolve();
     return promise;
   });
-  return { begun: begun.promise, end: resolve, taken };
+  await Promise.race([begun.promise, taken.then(never)]);
+  return { end, taken };
 }
-
-const never = async (): Promise<void> => {
-  throw new Error("it was not its turn");
-};
 
 describe("the turns of replicas", () => {
   test("are taken one after the other", async () => {
     const { join } = replicas();
     const [a, b] = [join("a"), join("b")];
-    const first = begin(a);
-    await first.begun;
+    const first = await begin(a);
     expect(await b.take(never)).toBe(false);
     first.end();
     expect(await first.taken).toBe(true);
@@ -54,8 +54,7 @@ describe("the turns of replicas", () => {
   test("are one at a time within a replica, too, and the refused one ends nothing", async () => {
     const { join } = replicas();
     const [a, b] = [join("a"), join("b")];
-    const first = begin(a);
-    await first.begun;
+    const first = await begin(a);
     expect(await a.take(never)).toBe(false);
     expect(await b.take(never)).toBe(false);
     first.end();
@@ -71,8 +70,7 @@ describe("the turns of replicas", () => {
 
   test("pass on from a replica that has vanished, but not before its time", async () => {
     const { join, pass } = replicas();
-    const vanished = begin(join("a"));
-    await vanished.begun;
+    await begin(join("a"));
     const b = join("b");
     expect(await b.take(never)).toBe(false);
     pass(turnSeconds - 1);
@@ -138,8 +136,7 @@ describe("the turns of replicas", () => {
     const { space } = replicas();
     const turnsOf = (identity: string, work: "rotation" | "push") =>
       createTurns(space, { identity, clock: () => new Date(), turnSeconds }, work);
-    const pushing = begin(turnsOf("a", "push"));
-    await pushing.begun;
+    const pushing = await begin(turnsOf("a", "push"));
     expect(await turnsOf("b", "push").take(never)).toBe(false);
     expect(await turnsOf("b", "rotation").take(async () => {})).toBe(true);
     pushing.end();
