@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { setTimeout } from "node:timers/promises";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
+import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
+import { eventually } from "./accounts.ts";
+import { createPod, type Scene } from "./scene.ts";
+
+/** Finds no pod, so that every answer comes from the watch. */
+async function watchesPods({ plane, access }: Scene): Promise<void> {
+  const ending = new AbortController();
+  const faults: string[] = [];
+  const { server, ca } = plane;
+  const cluster = {
+    cluster: "prod-1",
+    client: createKubernetesClient({ server, credential: () => access }, fetchTrusting(ca)),
+    failed: (_: string, { message }: Error) => void faults.push(message),
+  };
+  const nothing = { find: async () => undefined, isOn: async () => false };
+  const clock = (): Date => new Date();
+  const pods = createPodWatch(clock, ending.signal)(cluster, nothing);
+  const isOn = (node: string, name: string) =>
+    pods.isOn(node, { namespace: "shop", name }, clock());
+  try {
+    await eventually("the first pods are not known", () => isOn("node-1", "web"));
+    assert.equal(await isOn("node-3", "web"), false);
+    const passing = await createPod(plane, "shop", "web", "node-3");
+    await eventually("a new pod is not known", () => isOn("node-3", "web"));
+    assert.equal((await pods.find("shop", passing, clock()))?.uid, passing.uid);
+    const path = `/api/v1/namespaces/shop/pods/${passing.name}`;
+    const { metadata } = await plane.call("GET", path);
+    const status = { phase: "Succeeded" };
+    await plane.call("PUT", `${path}/status`, {
+      ...(await plane.call("GET", path)),
+      metadata,
+      status,
+    });
+    await eventually("a pod that has ended is known", async () => !(await isOn("node-3", "web")));
+    await plane.call("DELETE", `${path}?gracePeriodSeconds=0`);
+    await createPod(plane, "shop", "web", "node-3");
+    await eventually("a pod of the same name is not known", () => isOn("node-3", "web"));
+    assert.equal(await pods.find("shop", passing, clock()), undefined);
+    await plane.call("DELETE", `${path}?gracePeriodSeconds=0`);
+    await eventually("a deleted pod is known", async () => !(await isOn("node-3", "web")));
+    for (let second = 0; second < 2 * podsTrustedSeconds; second++) {
+      assert.equal(await isOn("node-1", "web"), true, `forgotten after ${second} quiet seconds`);
+      await setTimeout(1000);
+    }
+    assert.deepEqual(faults, []);
+  } finally {
+    ending.abort();
+  }
+}
+
+/** The row on the watch of pods. */
+export const podRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+  [
+    "pods by a watch: one that comes, one that ends, one that goes, and quiet for as long as it likes",
+    watchesPods,
+  ],
+];
