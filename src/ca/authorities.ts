@@ -3,12 +3,13 @@ import { recordKey } from "../custody/record-key.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
-import { addSeconds, earlier, later } from "../pki/x509/validity.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
+import { LoadClock, type LoadTimes } from "./load-clock.ts";
 import {
   assemble,
   type OpenedRecord,
+  type OpenedStore,
   openRecord,
   type RecordOpening,
   type StorePolicy,
@@ -16,9 +17,6 @@ import {
 
 /** The longest time between two reads of a store that loads. */
 export const longestRefreshSeconds = 60;
-
-/** The time to the next read of a store that cannot be read, or in which no authority signs. */
-const retrySeconds = 2;
 
 /** The authorities of a store. */
 export interface Authorities {
@@ -41,15 +39,8 @@ interface CachedRecord {
 }
 
 /** How authorities are loaded, and for how long they serve. */
-export interface AuthoritiesConfiguration extends RecordOpening {
+export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
   readonly store: AuthorityStore;
-  /** The time between two reads of the store: a part of the propagation interval. */
-  readonly refreshSeconds: number;
-  /**
-   * How long loaded authorities serve while the store cannot be read: at most the propagation interval,
-   * because schedules rely on no reader being further behind.
-   */
-  readonly surviveOutageSeconds: number;
   readonly shareWork: WorkSharing;
   /**
    * Waits for a load, but not for long: a store that hangs must not hold up a request, which has the last load
@@ -63,11 +54,10 @@ export interface AuthoritiesConfiguration extends RecordOpening {
 /** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
 const maximumWaiting = 5000;
 
-/** Requests come with times this old after the loop has stalled. An older time means that the clock was set back. */
-const longestStallSeconds = 60;
-
 /** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
 const longestLoadMilliseconds = 10_000;
+
+const toItsEnd = (load: Promise<void>): Promise<void> => load;
 
 /**
  * The store's authorities with their keys open, cached as values in this isolate. In steady state no
@@ -75,100 +65,68 @@ const longestLoadMilliseconds = 10_000;
  * open is logged, reported and left out; the others still count.
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
-  const { refreshSeconds, surviveOutageSeconds, shareWork } = configuration;
-  const { currentPolicy = () => configuration, waitBriefly = (load) => load } = configuration;
-  const idleSeconds = Math.min(retrySeconds, refreshSeconds);
+  const { store, log, shareWork, waitBriefly = toItsEnd } = configuration;
   const loading = shareWork(new Semaphore(maximumWaiting), longestLoadMilliseconds);
-  let records = new Map<string, CachedRecord>();
-  let policy: StorePolicy = currentPolicy();
-  let opened = assemble([], policy);
-  let loadedAt = new Date(0);
-  let nextLoad = new Date(0);
-  let latest = new Date(0);
-  let loadsBegun = 0;
-  let loadInUse = 0;
+  const clock = new LoadClock(configuration);
+  const { currentPolicy = () => configuration } = configuration;
+  let records: ReadonlyMap<string, CachedRecord> = new Map();
+  let policy = currentPolicy();
   let view: AuthorityView | undefined;
 
-  /** For a request of this time. Records from later than the clock are from before it was set back. */
-  const isUsable = (now: Date): boolean =>
-    isWithinOutage(loadedAt, earlier(now, latest)) && isWithinOutage(latest, loadedAt);
-  const isWithinOutage = (from: Date, to: Date): boolean =>
-    to.getTime() - from.getTime() <= 1000 * surviveOutageSeconds;
-  const isDue = (): boolean => latest.getTime() >= nextLoad.getTime();
-
-  /** The latest time of all requests is closest to the clock, unless the clock was set back. */
-  function follow(now: Date): void {
-    const isSetBack = now < addSeconds(latest, -longestStallSeconds);
-    latest = isSetBack ? now : later(latest, now);
-    if (isSetBack) nextLoad = now;
-  }
-
   async function load(): Promise<void> {
-    const begun = latest;
-    const number = ++loadsBegun;
-    // The clock may be set back meanwhile.
-    const instant = (): Date => earlier(begun, latest);
-    // Set before the load, so that other requests use the last one meanwhile. Without one, they wait.
-    if (isUsable(latest)) nextLoad = addSeconds(begun, refreshSeconds);
+    const begun = clock.begin();
     try {
-      const loaded = await openAll(await configuration.store.load(), records, configuration);
-      // A load that counted as lost may end after the one in its place, and has older records.
-      if (number < loadInUse) return;
-      loadInUse = number;
-      loadedAt = instant();
+      const loaded = await openAll(await store.load(), records, configuration);
+      if (!clock.use(begun)) return;
       records = loaded;
-      reassemble();
-      const hasIssuer = currentView(loadedAt).issuer !== undefined;
-      nextLoad = addSeconds(loadedAt, hasIssuer ? refreshSeconds : idleSeconds);
+      view = undefined;
+      if (!currentView(clock.inUse.at).issuer) clock.hasten();
     } catch (error) {
-      nextLoad = addSeconds(instant(), retrySeconds);
-      logUnreachable(configuration.log, error);
+      clock.retry(begun);
+      logUnreachable(log, error);
     }
-  }
-
-  function reassemble(): void {
-    policy = currentPolicy();
-    opened = assemble(
-      [...records.values()].map((record) => record.opened),
-      policy,
-    );
-    view = undefined;
   }
 
   function currentView(now: Date): AuthorityView {
-    if (policy !== currentPolicy()) reassemble();
-    if (!view || !isWithin(now, view)) {
-      view = viewAt(opened, now);
-    }
+    const current = currentPolicy();
+    if (policy !== current) [policy, view] = [current, undefined];
+    if (!view || !isWithin(now, view)) view = viewAt(view?.store ?? assembled(), now);
     return view;
   }
 
+  function assembled(): OpenedStore {
+    return assemble(
+      [...records.values()].map(({ opened }) => opened),
+      policy,
+    );
+  }
+
   function usableView(now: Date): AuthorityView {
-    if (isUsable(now)) return currentView(now);
+    if (clock.serves(now)) return currentView(now);
     throw unreachable();
   }
 
   async function afterLoad(now: Date): Promise<AuthorityView> {
     // Only the first load of all is worth any wait: after it, another replica may answer sooner.
-    const wait = loadedAt.getTime() === 0 ? (loaded: Promise<void>) => loaded : waitBriefly;
+    const wait = clock.inUse.number === 0 ? toItsEnd : waitBriefly;
     await wait(loading.join(load));
     // The load under way may have begun too long before this request; another one has not.
-    if (!isUsable(now) && isDue()) await wait(loading.join(load));
+    if (!clock.serves(now) && clock.isDue) await wait(loading.join(load));
     return usableView(now);
   }
 
   return {
     at: (now) => {
-      follow(now);
-      return isDue() ? afterLoad(now) : usableView(now);
+      clock.follow(now);
+      return clock.isDue ? afterLoad(now) : usableView(now);
     },
     renew: async (now) => {
-      follow(now);
-      const before = loadsBegun;
+      clock.follow(now);
+      const before = clock.begun;
       // The load under way began before this call.
       await loading.join();
       await loading.join(load);
-      if (loadInUse <= before) throw unreachable();
+      if (clock.inUse.number <= before) throw unreachable();
     },
   };
 }

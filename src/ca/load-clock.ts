@@ -1,0 +1,106 @@
+import { addSeconds, earlier, later } from "../pki/x509/validity.ts";
+
+/** How often a store is loaded, and for how long a load serves. */
+export interface LoadTimes {
+  /** The time between two reads of the store: a part of the propagation interval. */
+  readonly refreshSeconds: number;
+  /**
+   * How long loaded authorities serve while the store cannot be read: at most the propagation interval,
+   * because schedules rely on no reader being further behind.
+   */
+  readonly surviveOutageSeconds: number;
+}
+
+/** A load of the store. */
+export interface Load {
+  /** From 1, in the order in which loads begin. */
+  readonly number: number;
+  /** The time of the latest request when it began. */
+  readonly at: Date;
+}
+
+/** The time to the next read of a store that cannot be read, or in which no authority signs. */
+const retrySeconds = 2;
+
+/** Requests come with times this old after the loop has stalled. An older time means that the clock was set back. */
+const longestStallSeconds = 60;
+
+const never = new Date(0);
+
+/**
+ * When a store is due for a load, and whether the load in use still serves, by the times of the requests. The
+ * latest of them is closest to the clock, unless the clock was set back.
+ */
+export class LoadClock {
+  readonly #times: LoadTimes;
+  #latest = never;
+  #due = never;
+  #begun = 0;
+  #inUse: Load = { number: 0, at: never };
+
+  constructor(times: LoadTimes) {
+    this.#times = times;
+  }
+
+  /** The number of the load that began last. */
+  get begun(): number {
+    return this.#begun;
+  }
+
+  /** The load whose records serve: number 0, of 1970, before the first. */
+  get inUse(): Load {
+    return this.#inUse;
+  }
+
+  get isDue(): boolean {
+    return this.#latest.getTime() >= this.#due.getTime();
+  }
+
+  /** Takes note of the time of a request. */
+  follow(now: Date): void {
+    const isSetBack = now < addSeconds(this.#latest, -longestStallSeconds);
+    this.#latest = isSetBack ? now : later(this.#latest, now);
+    if (isSetBack) this.#due = now;
+  }
+
+  /** Whether the load in use serves a request of this time. One from later than the clock is from before it was set back. */
+  serves(now: Date): boolean {
+    const { at } = this.#inUse;
+    return this.#isInOutage(at, earlier(now, this.#latest)) && this.#isInOutage(this.#latest, at);
+  }
+
+  /** Begins a load. While the one in use serves, no other request is due for one; otherwise all of them wait. */
+  begin(): Load {
+    const load = { number: ++this.#begun, at: this.#latest };
+    if (this.serves(load.at)) this.#due = addSeconds(load.at, this.#times.refreshSeconds);
+    return load;
+  }
+
+  /** @returns Whether the load is in use now. One that counted as lost may end after the one in its place, and has older records. */
+  use({ number, at }: Load): boolean {
+    if (number < this.#inUse.number) return false;
+    this.#inUse = { number, at: this.#notAhead(at) };
+    this.#due = addSeconds(this.#inUse.at, this.#times.refreshSeconds);
+    return true;
+  }
+
+  /** Has the store read again soon, because the load in use has no authority that signs. */
+  hasten(): void {
+    const seconds = Math.min(retrySeconds, this.#times.refreshSeconds);
+    this.#due = addSeconds(this.#inUse.at, seconds);
+  }
+
+  /** Has the store read again soon after a load that failed. */
+  retry({ at }: Load): void {
+    this.#due = addSeconds(this.#notAhead(at), retrySeconds);
+  }
+
+  /** The clock may be set back during a load. */
+  #notAhead(begun: Date): Date {
+    return earlier(begun, this.#latest);
+  }
+
+  #isInOutage(from: Date, to: Date): boolean {
+    return to.getTime() - from.getTime() <= 1000 * this.#times.surviveOutageSeconds;
+  }
+}

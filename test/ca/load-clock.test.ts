@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import { LoadClock } from "../../src/ca/load-clock.ts";
+
+const start = new Date("2026-11-21T12:00:00Z");
+const at = (seconds: number): Date => new Date(start.getTime() + 1000 * seconds);
+
+const times = { refreshSeconds: 60, surviveOutageSeconds: 600 };
+
+/** A clock with a load in use that began at the start. */
+function loadedClock(changes: Partial<typeof times> = {}): LoadClock {
+  const clock = new LoadClock({ ...times, ...changes });
+  clock.follow(start);
+  clock.use(clock.begin());
+  return clock;
+}
+
+/** Whether a store is due for a load when a request of this time comes. */
+function isDueAt(clock: LoadClock, seconds: number): boolean {
+  clock.follow(at(seconds));
+  return clock.isDue;
+}
+
+describe("a store is due for a load", () => {
+  test("from the first request on, while none is in use", () => {
+    const clock = new LoadClock(times);
+    expect(isDueAt(clock, 0)).toBe(true);
+    clock.begin();
+    expect(isDueAt(clock, 0)).toBe(true);
+    expect(clock.serves(start)).toBe(false);
+    expect(clock.inUse.number).toBe(0);
+  });
+
+  test.each([
+    [0, false],
+    [59.999, false],
+    [60, true],
+    [-60, false],
+    [-60.001, true],
+  ])("in the time of requests: %d seconds after the last one, %s", (seconds, isDue) => {
+    expect(isDueAt(loadedClock(), seconds)).toBe(isDue);
+  });
+
+  test("once, while the load in use serves", () => {
+    const clock = loadedClock();
+    expect(isDueAt(clock, 60)).toBe(true);
+    clock.begin();
+    expect(clock.isDue).toBe(false);
+    expect(isDueAt(clock, 120)).toBe(true);
+  });
+
+  test("no sooner for a request of an old time", () => {
+    const clock = loadedClock();
+    expect(isDueAt(clock, 59)).toBe(false);
+    expect(isDueAt(clock, 0)).toBe(false);
+    expect(isDueAt(clock, 60)).toBe(true);
+    expect(isDueAt(clock, 1)).toBe(true);
+  });
+
+  test("two seconds after one that failed", () => {
+    const clock = loadedClock();
+    clock.follow(at(60));
+    clock.retry(clock.begin());
+    expect(isDueAt(clock, 61.999)).toBe(false);
+    expect(isDueAt(clock, 62)).toBe(true);
+  });
+
+  test.each([
+    [60, 2],
+    [0.5, 0.5],
+  ])("with %d seconds between two, %d seconds after one without a signer", (refresh, seconds) => {
+    const clock = loadedClock({ refreshSeconds: refresh });
+    clock.hasten();
+    expect(isDueAt(clock, seconds - 0.001)).toBe(false);
+    expect(isDueAt(clock, seconds)).toBe(true);
+  });
+
+  test("by the clock as it is after a load during which it was set back", () => {
+    const clock = loadedClock();
+    clock.follow(at(86_400));
+    const load = clock.begin();
+    clock.follow(start);
+    clock.use(load);
+    expect(clock.inUse).toEqual({ number: load.number, at: start });
+    expect(isDueAt(clock, 60)).toBe(true);
+  });
+});
+
+describe("a load in use", () => {
+  test.each([
+    [600, true],
+    [600.001, false],
+    [0, true],
+    [-600, true],
+    [-600.001, false],
+  ])("serves a request of %d seconds after it: %s", (seconds, serves) => {
+    const clock = loadedClock();
+    clock.follow(at(seconds));
+    expect(clock.serves(at(seconds))).toBe(serves);
+  });
+
+  test("serves the request that it began for, though it serves none of those that came since", () => {
+    const clock = new LoadClock({ refreshSeconds: 0, surviveOutageSeconds: 0 });
+    clock.follow(start);
+    const load = clock.begin();
+    clock.follow(at(1));
+    clock.use(load);
+    expect([0, 1].map((seconds) => clock.serves(at(seconds)))).toEqual([true, false]);
+  });
+
+  test("gives way to one that began later, and to none that began before", () => {
+    const clock = loadedClock();
+    const [slow, quick] = [clock.begin(), clock.begin()];
+    expect(clock.use(quick)).toBe(true);
+    expect(clock.use(slow)).toBe(false);
+    expect(clock.inUse).toEqual(quick);
+    expect([slow, quick].map(({ number }) => number)).toEqual([2, 3]);
+    expect(clock.begun).toBe(3);
+  });
+});
