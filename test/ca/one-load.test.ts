@@ -1,11 +1,13 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Authorities, createAuthorities } from "../../src/ca/authorities.ts";
-import type { StoredRecord } from "../../src/custody/authority-store.ts";
+import type { LoadTimes } from "../../src/ca/load-clock.ts";
+import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { pollForWork } from "../../src/foundation/work/polled-work.ts";
 import type { WorkSharing } from "../../src/foundation/work/shared-work.ts";
 import { sharePromises } from "../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { signerOf } from "../testkit/ca/loaded-authorities.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
@@ -16,6 +18,7 @@ import {
 } from "../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { refusalOf } from "../testkit/refusal.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
@@ -29,23 +32,27 @@ beforeAll(async () => {
   record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
 });
 
-/** Authorities whose store answers when the test lets it, and counts. */
-function slowAuthorities(shareWork: WorkSharing) {
-  const store = createMemoryStore(record);
-  let gate = Promise.resolve();
-  const authorities = createAuthorities({
-    store: { ...store, load: () => gate.then(() => store.load()) },
+const authoritiesOf = (store: AuthorityStore, shareWork: WorkSharing, times: LoadTimes) =>
+  createAuthorities({
+    ...times,
+    store,
+    shareWork,
     trustDomain: clusterLocal,
     keks,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
-    refreshSeconds: 2,
-    surviveOutageSeconds,
-    shareWork,
     configuredTaints: [],
     authorityRoot: "self",
     phaseLengths: istioPhaseLengths,
   });
+
+/** Authorities whose store answers when the test lets it, and counts. */
+function slowAuthorities(shareWork: WorkSharing) {
+  const store = createMemoryStore(record);
+  let gate = Promise.resolve();
+  const load = () => gate.then(() => store.load());
+  const times = { refreshSeconds: 2, surviveOutageSeconds };
+  const authorities = authoritiesOf({ ...store, load }, shareWork, times);
   const hold = (): (() => void) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     gate = promise;
@@ -124,6 +131,31 @@ describe.each(ways)("two thousand requests at once, with work shared by %s", (_,
     expect(store.loads).toBeLessThanOrEqual(3);
   });
 });
+
+test.each(ways)(
+  "fifty requests at once are served, with work shared by %s and records that may not outlive a read",
+  async (_, shareWork) => {
+    const store = createMemoryStore(record);
+    const answers: Promise<string | undefined>[] = [];
+    const ask = (count: number): void => {
+      for (let i = 0; i < count; i++) {
+        answers.push(signerOf(authorities, later(answers.length / 1000)).catch(String));
+      }
+    };
+    // Others come while the store is read, each time.
+    const load = () => {
+      if (answers.length < 50) ask(10);
+      return store.load();
+    };
+    const authorities = authoritiesOf({ ...store, load }, shareWork, {
+      refreshSeconds: 0,
+      surviveOutageSeconds: 0,
+    });
+    ask(10);
+    await eventually(() => expect(answers).toHaveLength(50));
+    expect(new Set(await Promise.all(answers))).toEqual(new Set([record.id]));
+  },
+);
 
 test("requests beyond the places that wait for a load are refused, and served after it", async () => {
   const { authorities, store, hold } = slowAuthorities(sharePromises);
