@@ -16,7 +16,7 @@ const hashOf = (idx: number): string => createHash("sha1").update(`${idx}`).dige
 const certificateOf = (idx: number) => ({
   at: instantOf(idx),
   spiffeId: `spiffe://cluster.local/ns/team-${idx % 50}/sa/account-${idx % 5_000}`,
-  serial: hashOf(idx).slice(0, 33),
+  serial: hashOf(idx).slice(0, 34),
   notAfter: instantOf(idx + 86_400),
   cluster: `prod-${idx % 3}`,
   node: `node-${idx % 1_000}`,

@@ -1,5 +1,6 @@
 import { type KeyObject, X509Certificate } from "node:crypto";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { shownSerialNumber } from "../../src/pki/encoding/serial-number.ts";
 
 /** One line of a report. */
 export type ReportLine = readonly [topic: string, text: string];
@@ -21,7 +22,7 @@ export function certificateReport(chain: readonly string[], key: KeyObject): rea
   }
   return [
     ["SPIFFE ID", `${leaf.subjectAltName?.replace(/^URI:/, "")}`],
-    ["serial", leaf.serialNumber.toLowerCase()],
+    ["serial", shownSerialNumber(leaf.serialNumber)],
     ["issuer", leaf.issuer],
     ["valid", validity(leaf)],
     ["key", describeKey(leaf.publicKey)],

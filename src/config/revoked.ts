@@ -1,13 +1,26 @@
 import * as z from "zod/mini";
 import { isSerialNumber, type RevocationContent } from "../custody/revocation-statement.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
+import {
+  mayBeSerialNumber,
+  serialContent,
+  shownSerialNumber,
+} from "../pki/encoding/serial-number.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/revoked-certificate.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import { instant } from "./text-forms.ts";
 
-const serial = z
-  .string()
-  .check(z.refine(isSerialNumber, "must be a serial number as `certificate revoked` shows it"));
+const serial = z.pipe(
+  z
+    .string()
+    .check(
+      z.refine(
+        (text) => mayBeSerialNumber(text) && isSerialNumber(serialContent(text)),
+        "must be a serial number as `certificate revoked` shows it",
+      ),
+    ),
+  z.transform(serialContent),
+);
 
 const reasons = Object.keys(reasonCodes) as [RevocationReason, ...RevocationReason[]];
 
@@ -46,7 +59,7 @@ export const revokedTable: z.ZodMiniType<readonly RevocationContent[]> = z.pipe(
 export function formatRevoked(content: RevocationContent): string {
   const { authority, certificates, revokedAt, reason, why } = content;
   const end = new Date(1000 * Math.max(...certificates.values()));
-  const serials = [...certificates.keys()].map((each) => JSON.stringify(each)).join(", ");
+  const serials = [...certificates.keys()].map((each) => `"${shownSerialNumber(each)}"`).join(", ");
   const members = [
     `authority = ${JSON.stringify(authority)}`,
     `serials = [${serials}]`,

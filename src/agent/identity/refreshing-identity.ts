@@ -2,6 +2,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import type { EventName } from "../../foundation/event-names.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
+import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Issue } from "../issuance/certificate-client.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
@@ -176,7 +177,7 @@ export class RefreshingIdentity {
       level: "info",
       spiffeId: this.spiffeId,
       names: chain[0].subjectAltName,
-      serial: chain[0].serialNumber.toLowerCase(),
+      serial: shownSerialNumber(chain[0].serialNumber),
       notAfter: notAfter.toISOString(),
       renewsAt: this.#nextAttempt.toISOString(),
       ...(trace && traceFields(trace)),

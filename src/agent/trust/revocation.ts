@@ -5,6 +5,7 @@ import {
   type UsableLists,
 } from "../../host/bundle/known-lists.ts";
 import { listsPem } from "../../host/bundle/revocation-lists.ts";
+import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type CertificateList, namedIn } from "../../pki/x509/crl/certificate-list.ts";
 import type { Identities } from "../identity/identities.ts";
 import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
@@ -172,4 +173,4 @@ export class Revocation {
 }
 
 /** As lists spell it: in lower case. Node leaves out leading zero octets. */
-const serialOf = ({ chain: [leaf] }: X509Svid): string => leaf.serialNumber.toLowerCase();
+const serialOf = ({ chain: [leaf] }: X509Svid): string => shownSerialNumber(leaf.serialNumber);

@@ -6,6 +6,7 @@ import { type LogEntry as IssuedEntry, parseEntry } from "../../ca/issuance/log-
 import { type LogEntry, LogEntrySchema } from "../../gen/rampart/status/v1/status_pb.ts";
 import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../../pki/encoding/der-reader.ts";
+import { serialDigits, shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
 import { displayedName } from "../../pki/x509/distinguished-name.ts";
 import { LogError } from "../../tlog/log-error.ts";
@@ -25,7 +26,7 @@ export function parseQuery(input: string): Query | undefined {
   if (text.length > maximumLength) {
     throw new ConnectError(`a query has at most ${maximumLength} characters`, Code.InvalidArgument);
   }
-  const digits = text.replace(/^0x|[: ]/g, "").replace(/^0+(?=.)/, "");
+  const digits = serialDigits(text);
   return { text, serial: /^[0-9a-f]{6,}$/.test(digits) ? digits : undefined };
 }
 
@@ -51,7 +52,7 @@ export function foundEntry(
     index: BigInt(index),
     at: timestampFromDate(new Date(issued.at)),
     name,
-    serialNumber: toHex(serialNumber).replace(/^0+(?=.)/, ""),
+    serialNumber: shownSerialNumber(toHex(serialNumber)),
     notAfter: timestampFromDate(validity.notAfter),
     cluster: issued.cluster ?? "",
     node: issued.node?.name ?? "",

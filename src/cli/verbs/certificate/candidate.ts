@@ -1,14 +1,16 @@
 import { namesAuthority } from "../../../authn/certificate/certificate-verifier.ts";
+import { isSerialNumber } from "../../../custody/revocation-statement.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
+import { serialContent } from "../../../pki/encoding/serial-number.ts";
 import { type Certificate, parseCertificate } from "../../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../../pki/x509/certificate-signature.ts";
 import { findByIdPrefix } from "../authority/id-prefix.ts";
 import type { SearchFields } from "../log/follower-index.ts";
-import { canonicalSerial, loggedCertificate } from "../log/logged-certificate.ts";
+import { loggedCertificate } from "../log/logged-certificate.ts";
 import { readLeaf } from "../log/proofs.ts";
 
 /** A certificate that an operator may want to revoke. */
@@ -21,16 +23,6 @@ export interface Candidate extends Pick<SearchFields, "cluster" | "node"> {
   /** Its SPIFFE ID or DNS names; `undefined` where only its serial number is known. */
   readonly name?: string | undefined;
   readonly issuedAt?: Date | undefined;
-}
-
-/** Whether an argument is a serial number rather than a file. */
-export const isSerial = (text: string): boolean => /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(text);
-
-/** The content octets of the INTEGER that a serial number is, in hexadecimal. */
-export function serialOctets(text: string): string {
-  const digits = canonicalSerial(text);
-  const whole = digits.length % 2 === 0 ? digits : `0${digits}`;
-  return whole >= "8" ? `00${whole}` : whole;
 }
 
 /** The certificate in a PEM file, which one of these authorities has signed. @throws OperatorError */
@@ -61,6 +53,10 @@ export function candidateOfSerial(
   authorities: readonly SigningAuthority[],
   { authority, until }: { readonly authority?: string | undefined; readonly until: Date },
 ): Candidate {
+  const serialNumber = serialContent(text);
+  if (!isSerialNumber(serialNumber)) {
+    throw new OperatorError(`${text} is no serial number: it is 0, or has more than 20 octets`);
+  }
   const [first, ...others] = authorities;
   if (authority === undefined && (!first || others.length > 0)) {
     throw new OperatorError(
@@ -69,7 +65,7 @@ export function candidateOfSerial(
   }
   const signer =
     authority === undefined ? first : findByIdPrefix(authorities, authority, "authority");
-  return { authority: signer?.id ?? "", serialNumber: serialOctets(text), notAfter: until };
+  return { authority: signer?.id ?? "", serialNumber, notAfter: until };
 }
 
 /** A certificate with its signer and what else is known of it. */

@@ -1,10 +1,10 @@
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
 import type { IndexedEntry, SearchFields } from "../log/follower-index.ts";
 import { refuseAbsent } from "../log/judging-log.ts";
-import { canonicalSerial } from "../log/logged-certificate.ts";
 import { type Candidate, candidateOf, signerOf } from "./candidate.ts";
 
 /** Which entries of a log are chosen. */
@@ -43,11 +43,11 @@ export async function loggedCandidates(
   for (const { index } of shards.followers) {
     if (choice.fields) index.search(choice.fields, maximumEntries).forEach(add);
     for (const serial of choice.serials) {
-      index.search({ serial: canonicalSerial(serial) }, 1).forEach(add);
+      index.search({ serial: shownSerialNumber(serial) }, 1).forEach(add);
     }
   }
   for (const serial of choice.serials) {
-    if (chosen.has(canonicalSerial(serial))) continue;
+    if (chosen.has(shownSerialNumber(serial))) continue;
     refuseAbsent(`${serial} is not in the log`);
   }
   if (choice.withRenewals) addRenewals(shards.followers, chosen, choice.shown);
@@ -60,14 +60,14 @@ function addRenewals(
   chosen: Map<string, IndexedEntry>,
   shown: readonly string[],
 ): void {
-  const roots = new Set(shown.map(canonicalSerial));
+  const roots = new Set(shown.map(shownSerialNumber));
   for (let before = -1; before < chosen.size; ) {
     before = chosen.size;
     for (const { index } of followers) {
       for (const entry of index.from(0)) {
         const { callerSerialNumber } = parseEntry(entry.octets);
         if (callerSerialNumber === undefined || chosen.has(entry.serial)) continue;
-        const parent = canonicalSerial(callerSerialNumber);
+        const parent = shownSerialNumber(callerSerialNumber);
         if (roots.has(parent) || chosen.has(parent)) chosen.set(entry.serial, entry);
       }
     }

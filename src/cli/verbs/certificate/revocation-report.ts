@@ -1,4 +1,5 @@
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
+import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
 import { printable } from "../../terminal/printable.ts";
 import { formatInstant, formatTable } from "../../terminal/table.ts";
@@ -23,7 +24,7 @@ export function reportRevoked(
     (stated: RevokedReport["stated"]) =>
     ({ certificates, authority, revokedAt, reason, why }: RevocationContent): RevokedReport[] =>
       [...certificates].map(([serial, end]) => ({
-        serial,
+        serial: shownSerialNumber(serial),
         authority,
         revokedAt: revokedAt.toISOString(),
         expiresAt: new Date(1000 * end).toISOString(),
@@ -60,7 +61,7 @@ export function formatCandidates(candidates: readonly Candidate[]): string {
   const shown = candidates.slice(-maximumRows);
   const rows = shown.map(({ serialNumber, name, cluster, node, issuedAt, notAfter, authority }) =>
     [
-      serialNumber,
+      shownSerialNumber(serialNumber),
       name,
       cluster,
       node,

@@ -9,6 +9,7 @@ import { instant } from "../../../config/text-forms.ts";
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import { openStore, type Session, type SessionOptions } from "../../session/session.ts";
@@ -16,7 +17,7 @@ import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.t
 import { usageError } from "../../terminal/exit-codes.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import type { SearchFields } from "../log/follower-index.ts";
-import { type Candidate, candidateInFile, candidateOfSerial, isSerial } from "./candidate.ts";
+import { type Candidate, candidateInFile, candidateOfSerial } from "./candidate.ts";
 import { loggedCandidates } from "./logged-candidates.ts";
 import { printNextSteps } from "./next-steps.ts";
 import { formatCandidates } from "./revocation-report.ts";
@@ -99,8 +100,8 @@ async function choose(
   if (!hasLog && (fields || options.withRenewals)) {
     throw usageError("name the log that is searched: --url of its prefix, --dir of a copy");
   }
-  const serials = choices.filter(isSerial);
-  const files = choices.filter((choice) => !isSerial(choice));
+  const serials = choices.filter(mayBeSerialNumber);
+  const files = choices.filter((choice) => !mayBeSerialNumber(choice));
   const inFiles: Candidate[] = [];
   for (const file of files) inFiles.push(await candidateInFile(file, authorities));
   if (!hasLog) {

@@ -2,9 +2,9 @@ import { X509Certificate } from "node:crypto";
 import { parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { nameAllowList } from "../../../foundation/text/globs.ts";
+import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
 import type { FollowerIndex, IndexedEntry } from "./follower-index.ts";
-import { canonicalSerial } from "./logged-certificate.ts";
 import { crowdedNodes, strangersOnNodes } from "./node-findings.ts";
 
 /** Something in a log that a human should look at. */
@@ -84,7 +84,7 @@ function* appearedAuthorities(
 ): Generator<Finding> {
   for (const { idx, certificate } of index.authorities(from)) {
     if (known.some(({ raw }) => raw.equals(certificate.raw))) continue;
-    const serial = canonicalSerial(certificate.serialNumber);
+    const serial = shownSerialNumber(certificate.serialNumber);
     const id = certificate.fingerprint256.replaceAll(":", "").toLowerCase();
     const detail = `the CA trusts a CA certificate of SHA-256 ${id}`;
     yield { finding: "authority-appeared", detail, index: idx, serial };

@@ -32,6 +32,9 @@ export interface IndexedEntry extends Omit<LoggedCertificate, "isAuthority"> {
   readonly octets: Bytes;
 }
 
+/** Of the form of a copy. */
+const version = 1;
+
 const columns = ["spiffeId", "serial", "cluster", "node", "tokenId"] as const;
 
 /** A query with its values. */
@@ -65,6 +68,7 @@ export function searchQuery(fields: SearchFields, limit: number): Query {
  */
 export class FollowerIndex implements Disposable {
   readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, ReturnType<DatabaseSync["prepare"]>>();
 
   constructor(folder?: string) {
     this.#database =
@@ -86,13 +90,24 @@ export class FollowerIndex implements Disposable {
       CREATE TABLE IF NOT EXISTS watched (id INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
       CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
     `);
+    this.#migrate();
     for (const column of columns) {
-      // Older copies of a log have an index that knows no time.
-      this.#database.exec(`
-        DROP INDEX IF EXISTS entry_${column};
-        CREATE INDEX IF NOT EXISTS entry_${column}_at ON entry (${column}, at);
-      `);
+      this.#database.exec(`CREATE INDEX IF NOT EXISTS entry_${column}_at ON entry (${column}, at)`);
     }
+  }
+
+  /** Older copies of a log have indexes that know no time, and serial numbers with an odd number of digits. */
+  #migrate(): void {
+    const [state] = this.all<{ user_version: number }>("PRAGMA user_version");
+    if (state && state.user_version >= version) return;
+    this.#database.exec(`
+      BEGIN IMMEDIATE;
+      ${columns.map((column) => `DROP INDEX IF EXISTS entry_${column};`).join(" ")}
+      DROP INDEX IF EXISTS entry_serial_at;
+      UPDATE entry SET serial = '0' || serial WHERE length(serial) % 2 = 1;
+      PRAGMA user_version = ${version};
+      COMMIT;
+    `);
   }
 
   state(): FollowerState | undefined {
@@ -188,8 +203,6 @@ export class FollowerIndex implements Disposable {
   all<Row>(query: string, ...values: readonly SQLInputValue[]): readonly Row[] {
     return this.#prepared(query).all(...values) as unknown as Row[];
   }
-
-  readonly #statements = new Map<string, ReturnType<DatabaseSync["prepare"]>>();
 
   #prepared(query: string): ReturnType<DatabaseSync["prepare"]> {
     const statement = this.#statements.get(query) ?? this.#database.prepare(query);

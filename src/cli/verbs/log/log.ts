@@ -1,13 +1,13 @@
 import { Command, InvalidArgumentError } from "commander";
 import { instant } from "../../../config/text-forms.ts";
 import { durationSeconds } from "../../../foundation/text/duration.ts";
+import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import type { SearchFields } from "./follower-index.ts";
 import { addLogExitCodes, judgingLog } from "./judging-log.ts";
-import { canonicalSerial } from "./logged-certificate.ts";
 import { entryAsJson, formatEntries } from "./printable-entry.ts";
 import { chosenEntry, proveEntry } from "./proofs.ts";
 import { type VerifyOptions, verify } from "./verify.ts";
@@ -73,7 +73,7 @@ export function logCommand(clock: () => Date): Command {
 export function addSearchOptions(command: Command, clock: () => Date): Command {
   return command
     .option("--spiffe-id <id>", "the name of the certificate")
-    .option("--serial <number>", "the serial number, in any spelling", canonicalSerial)
+    .option("--serial <number>", "the serial number, in any spelling", shownSerialNumber)
     .option("--cluster <name>", "the cluster of the caller")
     .option("--node <name>", "the node that the caller's token names")
     .option("--token-id <jti>", "the id of the caller's token")

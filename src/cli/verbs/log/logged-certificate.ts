@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import type { LogEntry } from "../../../ca/issuance/log-entry.ts";
+import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 
 /** The fields of an entry by which an operator finds it. */
@@ -7,7 +8,7 @@ export interface LoggedCertificate {
   readonly at: string;
   /** The URI name of the certificate, or its DNS names. */
   readonly spiffeId: string;
-  /** Lower-case hexadecimal without leading zeros, as OpenSSL and Node print it. */
+  /** As {@link shownSerialNumber} has it. */
   readonly serial: string;
   readonly notAfter: string;
   readonly cluster?: string | null | undefined;
@@ -25,7 +26,7 @@ export function loggedCertificate(entry: LogEntry): LoggedCertificate {
   return {
     at: entry.at,
     spiffeId: /^URI:(\S+)$/.exec(names)?.[1] ?? (names || certificate.subject),
-    serial: canonicalSerial(certificate.serialNumber),
+    serial: shownSerialNumber(certificate.serialNumber),
     notAfter: certificate.validToDate.toISOString(),
     cluster: entry.cluster,
     node: entry.node?.name,
@@ -41,12 +42,4 @@ function parse(der: Uint8Array): X509Certificate {
   } catch (error) {
     throw new LogError("form", "an entry without a certificate", error);
   }
-}
-
-/** A serial number as any program writes it: with colons, in upper case, with leading zeros. */
-export function canonicalSerial(text: string): string {
-  return text
-    .replace(/^0x|[: ]/gi, "")
-    .toLowerCase()
-    .replace(/^0+(?=.)/, "");
 }

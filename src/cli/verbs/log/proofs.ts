@@ -3,6 +3,7 @@ import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
 import { parsePem } from "../../../pki/encoding/pem.ts";
+import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { readTile } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { leafHash } from "../../../tlog/merkle.ts";
@@ -12,7 +13,7 @@ import { formatLogProof, parseLogProof } from "../../../tlog/tlog-proof.ts";
 import type { Follower } from "./follower.ts";
 import type { IndexedEntry } from "./follower-index.ts";
 import { refuseAbsent } from "./judging-log.ts";
-import { canonicalSerial, loggedCertificate } from "./logged-certificate.ts";
+import { loggedCertificate } from "./logged-certificate.ts";
 
 const maximumOctets = 256 * 1024;
 
@@ -38,9 +39,8 @@ export function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry |
 
 /** The entry of a serial number, or of the certificate in a file. @throws OperatorError */
 export async function chosenEntry(follower: Follower, choice: string): Promise<IndexedEntry> {
-  const isSerial = /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(choice);
-  const entry = isSerial
-    ? follower.index.search({ serial: canonicalSerial(choice) }, 1)[0]
+  const entry = mayBeSerialNumber(choice)
+    ? follower.index.search({ serial: shownSerialNumber(choice) }, 1)[0]
     : entryOf(follower, await readLeaf(choice));
   return entry ?? refuseAbsent(`${choice} is not in the log`);
 }

@@ -131,7 +131,8 @@ describe("certificate revoke", () => {
 
   test.each([
     ["01:AB:CD", "01abcd"],
-    ["0xAB", "00ab"],
+    ["0xAB", "ab"],
+    ["1abcd", "01abcd"],
     ["0007", "07"],
   ])("takes the serial number %s alone, for as long as a leaf can last", async (text, serial) => {
     await revoke(text);
@@ -146,6 +147,8 @@ describe("certificate revoke", () => {
 
   test.each<[string, readonly string[], RegExp]>([
     ["nothing", [], /say which certificates/],
+    ["the serial number 0", ["00:00"], /00:00 is no serial number/],
+    ["a serial number of 21 octets", ["ab".repeat(21)], /is no serial number: .*20 octets/],
     ["a search without a log", ["--node", "worker-3"], /name the log/],
     ["renewals without a log", ["01ab", "--with-renewals"], /name the log/],
     ["a file that is not there", ["missing.pem"], /missing\.pem/],

@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { findingsIn, type Watch } from "../../../../src/cli/verbs/log/findings.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
-import { canonicalSerial } from "../../../../src/cli/verbs/log/logged-certificate.ts";
 import { type Issuer, issueLeaf } from "../../../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { issuersOf } from "../../../testkit/configuration.ts";
@@ -280,13 +279,4 @@ describe("a watcher", () => {
     expect(at(3601, 1)).toEqual(["stale-checkpoint"]);
     expect(at(3601, 2)).toEqual(["stale-checkpoint"]);
   });
-});
-
-test.each([
-  ["0A:0B", "a0b"],
-  ["0x0a0b", "a0b"],
-  ["a0b", "a0b"],
-  ["00", "0"],
-])("the serial number %s is %s", (text, canonical) => {
-  expect(canonicalSerial(text)).toBe(canonical);
 });

@@ -40,16 +40,44 @@ test("the newest entries come by an index, too", () => {
   expect(planOf({})).toBe("SCAN entry USING INDEX entry_at");
 });
 
-test("a copy that an older version has made gets the same indexes", async () => {
+/** A copy that an older version has made. @returns Its folder. */
+async function olderCopy(...serials: readonly string[]): Promise<string> {
   const folder = await temporaryFolder();
-  new FollowerIndex(folder)[Symbol.dispose]();
+  using index = new FollowerIndex(folder);
+  serials.forEach((serial, idx) => {
+    const names = { spiffeId: "spiffe://a/b", serial, isAuthority: false };
+    index.addEntry(idx, new Uint8Array(1), { at: instant, notAfter: instant, ...names });
+  });
   const database = new DatabaseSync(`${folder}/log.sqlite`);
   database.exec(`
+    PRAGMA user_version = 0;
     DROP INDEX entry_cluster_at;
     CREATE INDEX entry_cluster ON entry (cluster, idx);
   `);
   database.close();
-  using index = new FollowerIndex(folder);
+  return folder;
+}
+
+test("a copy that an older version has made gets the same indexes", async () => {
+  using index = new FollowerIndex(await olderCopy());
   expect(planOf({ cluster: "prod-1", since: instant }, index)).toContain("(cluster=? AND at>?)");
+  expect(planOf({ serial: "01" }, index)).toContain("(serial=?)");
   expect(index.all("SELECT name FROM sqlite_master WHERE name = 'entry_cluster'")).toEqual([]);
+});
+
+test("a copy that an older version has made gets serial numbers of whole octets", async () => {
+  const folder = await olderCopy("1b62", "b62", "8");
+  using index = new FollowerIndex(folder);
+  expect([...index.from(0)].map(({ serial }) => serial)).toEqual(["1b62", "0b62", "08"]);
+  expect(index.search({ serial: "0b62" }, 2)).toHaveLength(1);
+  expect(index.search({ serial: "b62" }, 2)).toEqual([]);
+});
+
+test("a copy is brought up to date once, and one of a later version is left alone", async () => {
+  const folder = await olderCopy("b62");
+  const database = new DatabaseSync(`${folder}/log.sqlite`);
+  database.exec("PRAGMA user_version = 9");
+  using index = new FollowerIndex(folder);
+  expect(index.search({ serial: "b62" }, 2)).toHaveLength(1);
+  database.close();
 });

@@ -72,10 +72,15 @@ describe("rampart log", () => {
     expect(entry.certificatePem).toBe(leaves[2]);
   });
 
-  test("search takes a serial number in any spelling", async () => {
-    const serial = serialOf(leaves[1] ?? "").replace(/..(?=.)/g, "$&:");
-    const { stdout } = await log(`search --url ${ca.url} --serial 00:${serial} --json`);
-    expect(JSON.parse(stdout)).toMatchObject({ index: 2 });
+  test("search takes a serial number in any spelling, and shows it as OpenSSL does", async () => {
+    const serial = serialOf(leaves[1] ?? "");
+    const inPairs = serial.replace(/..(?=.)/g, "$&:");
+    for (const spelling of [serial, `00:${inPairs}`, serial.toLowerCase().slice(1)]) {
+      const { stdout } = await log(`search --url ${ca.url} --serial ${spelling} --json`);
+      expect(JSON.parse(stdout)).toMatchObject({ index: 2, serial: serial.toLowerCase() });
+    }
+    const { stdout } = await log(`search --url ${ca.url} --serial ${serial}`);
+    expect(stdout).toContain(` ${serial.toLowerCase()} `);
   });
 
   test.each([
