@@ -1,34 +1,17 @@
-import { Command } from "commander";
-import { createEventLog } from "../../../ca/issuance/audit-event.ts";
-import { writeToConsole } from "../../../foundation/event-log.ts";
+import type { Command } from "commander";
 import {
   gatewayRestartKeys,
   parseGatewayConfiguration,
 } from "../../../node/gateway/gateway-configuration.ts";
-import type { Values } from "../../../node/reload/restart-keys.ts";
-import { startReloading } from "./reloading.ts";
-import { runUntilSignal } from "./serve.ts";
-
-interface GatewayOptions {
-  readonly config: string;
-}
+import { followingCommand } from "./following.ts";
 
 /** `rampart gateway`: native gRPC for a CA that is reached over HTTPS. */
-export function gatewayCommand(clock: () => Date): Command {
-  return new Command("gateway")
-    .description("Serve native gRPC in front of a CA that is reached over HTTPS.")
-    .option("-c, --config <file>", "the configuration", "gateway.toml")
-    .action(async ({ config }: GatewayOptions) => {
-      // Loaded only here, because it imports much that `rampart serve` does not need.
-      const { runGateway } = await import("../../../node/gateway/gateway.ts");
-      const log = createEventLog(clock, writeToConsole);
-      const program = {
-        path: config,
-        environment: {},
-        parse: (values: Values) => parseGatewayConfiguration(values, process.env),
-        restartKeys: gatewayRestartKeys,
-        start: runGateway,
-      };
-      await runUntilSignal(() => startReloading(program, { log, clock }), log);
-    });
-}
+export const gatewayCommand = (clock: () => Date): Command =>
+  followingCommand("gateway", clock, {
+    description: "Serve native gRPC in front of a CA that is reached over HTTPS.",
+    parse: parseGatewayConfiguration,
+    restartKeys: gatewayRestartKeys,
+    // Loaded only here, because it imports much that its help does not need.
+    start: async (...given) =>
+      (await import("../../../node/gateway/gateway.ts")).runGateway(...given),
+  });

@@ -115,7 +115,7 @@ function parseNumber(text: string): number {
 }
 
 /** A server, or a program with a monitoring port alone. */
-type Running = Pick<RunningServer, "monitoringAddress" | "close"> & Partial<RunningServer>;
+export type Running = Pick<RunningServer, "monitoringAddress" | "close"> & Partial<RunningServer>;
 
 /**
  * Starts a server and runs it until SIGTERM or SIGINT, at whatever moment one comes. A second signal ends
