@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
-import { addressOf, networkOf } from "../../foundation/peer-address.ts";
-import { first, largest } from "./largest.ts";
+import { addressOf } from "../../foundation/peer-address.ts";
+import { first, foremost } from "./foremost.ts";
 import type { LimitReached, Limits } from "./limits.ts";
+import { hasMore, isLarger, type Share, Shares } from "./shares.ts";
 
 /** An established connection. */
 export interface Connection {
@@ -39,19 +40,11 @@ const penaltyMilliseconds = 5_000;
 const leaveMilliseconds = 1_000;
 const leavingAtOnce = 64;
 
-/** The connections of an address, and those of its network. */
-interface Size {
-  readonly address: string;
-  readonly network: string;
-  readonly ofNetwork: number;
-  readonly ofAddress: number;
+/** The connections of one address, and their number beside that of its network. */
+interface Lane {
+  readonly share: Share<"connections">;
+  readonly members: Set<Connection>;
 }
-
-/** Whether one has more by two: in its network, or within the network that both share. */
-const hasMore = (one: Size, other: Size): boolean =>
-  one.network === other.network
-    ? one.ofAddress > other.ofAddress + 1
-    : one.ofNetwork > other.ofNetwork + 1;
 
 const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 });
 
@@ -65,8 +58,8 @@ export class Connections {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
-  readonly #byAddress = new Map<string, Set<Connection>>();
-  readonly #ofNetwork = new Map<string, number>();
+  readonly #lanes = new Map<string, Lane>();
+  readonly #shares = new Shares({ connections: 0 });
   readonly #traffic = new WeakMap<Connection, Traffic>();
   readonly #penalties = new Map<string, number>();
   /** Oldest first. */
@@ -91,11 +84,11 @@ export class Connections {
   /** @returns Whether there is room. Otherwise it destroys the connection. */
   admit(connection: Connection): boolean {
     const { connections, connections_per_address } = this.#limits;
-    const own = this.#byAddress.get(connection.address);
-    if (own && own.size >= connections_per_address && !this.#makeRoom(own)) {
+    const own = this.#lanes.get(connection.address);
+    if (own && own.members.size >= connections_per_address && !this.#makeRoom(own.members)) {
       return this.#refuse(connection, "connections_per_address");
     }
-    if (this.count >= connections && !this.#makeRoomBeside(connection.address)) {
+    if (this.count >= connections && !this.#makeRoomBeside(this.#lanes.get(connection.address))) {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
@@ -107,9 +100,7 @@ export class Connections {
     const now = this.#clock();
     for (const [address, until] of this.#penalties)
       if (until <= now) this.#penalties.delete(address);
-    for (const own of [...this.#byAddress.values()]) {
-      for (const connection of [...own]) this.#judge(connection, now);
-    }
+    for (const connection of [...this.#all]) this.#judge(connection, now);
   }
 
   #judge(connection: Connection, now: number): void {
@@ -152,20 +143,28 @@ export class Connections {
 
   #add(connection: Connection): void {
     const { socket, address } = connection;
-    const own = this.#byAddress.get(address) ?? new Set();
-    this.#byAddress.set(address, own.add(connection));
-    this.#countOfNetwork(address, 1);
+    const lane = this.#lanes.get(address) ?? this.#newLane(address);
+    lane.members.add(connection);
+    this.#shares.count(lane.share, "connections", 1);
     this.#traffic.set(connection, newTraffic(connection.octetsRead()));
     this.#all.add(connection);
     socket.once("close", () => this.#remove(connection));
   }
 
   #remove(connection: Connection): void {
-    const own = this.#byAddress.get(connection.address);
-    if (!own?.delete(connection)) return;
+    const lane = this.#lanes.get(connection.address);
+    if (!lane?.members.delete(connection)) return;
     this.#all.delete(connection);
-    this.#countOfNetwork(connection.address, -1);
-    if (own.size === 0) this.#byAddress.delete(connection.address);
+    this.#shares.count(lane.share, "connections", -1);
+    if (lane.members.size > 0) return;
+    this.#lanes.delete(connection.address);
+    this.#shares.close(lane.share);
+  }
+
+  #newLane(address: string): Lane {
+    const lane = { share: this.#shares.open(address), members: new Set<Connection>() };
+    this.#lanes.set(address, lane);
+    return lane;
   }
 
   #refuse({ socket }: Connection, limit: "connections" | "connections_per_address"): false {
@@ -174,40 +173,31 @@ export class Connections {
     return false;
   }
 
-  #makeRoom(among: Iterable<Connection>): boolean {
-    const isIdle = ({ requests }: Connection) => requests === 0;
-    const longest = largest(among, ({ idleSince }) => -idleSince, isIdle);
+  #makeRoom(
+    among: Iterable<Connection>,
+    isSuch: (each: Connection) => boolean = () => true,
+  ): boolean {
+    const longest = foremost(
+      among,
+      (one, other) => one.idleSince < other.idleSince,
+      (each) => each.requests === 0 && isSuch(each),
+    );
     if (longest) this.#dismiss(longest);
     return longest !== undefined;
   }
 
-  #countOfNetwork(address: string, change: 1 | -1): void {
-    const network = networkOf(address);
-    const count = (this.#ofNetwork.get(network) ?? 0) + change;
-    if (count > 0) this.#ofNetwork.set(network, count);
-    else this.#ofNetwork.delete(network);
-  }
-
-  #sizeOf(address: string): Size {
-    const network = networkOf(address);
-    const ofNetwork = this.#ofNetwork.get(network) ?? 0;
-    return { address, network, ofNetwork, ofAddress: this.#byAddress.get(address)?.size ?? 0 };
-  }
-
-  /** @param address That of the new one. */
-  #makeRoomBeside(address: string): boolean {
-    const sizes = [...this.#byAddress.keys()].map((each) => this.#sizeOf(each));
-    const inOrder = ({ ofNetwork, ofAddress }: Size) =>
-      ofNetwork * (this.#limits.connections + 1) + ofAddress;
-    const most = largest(sizes, inOrder);
+  /** @param own The connections at the address of the new one, if there are any. */
+  #makeRoomBeside(own: Lane | undefined): boolean {
+    const isMore = (one: Lane, other: Lane) => isLarger("connections", one.share, other.share);
+    const most = foremost(this.#lanes.values(), isMore);
     if (!most) return false;
-    const addresses = new Set(
-      sizes.filter((size) => inOrder(size) === inOrder(most)).map((size) => size.address),
-    );
-    const isOfMost = (connection: Connection) => addresses.has(connection.address);
-    if (this.#makeRoom([...this.#all].filter(isOfMost))) return true;
-    const own = this.#sizeOf(address);
-    if (own.ofAddress > 0 && !hasMore(most, own)) return false;
+    // Several addresses may have as much.
+    const isOfMost = ({ address }: Connection): boolean => {
+      const lane = this.#lanes.get(address);
+      return lane !== undefined && !isMore(most, lane);
+    };
+    if (this.#makeRoom(this.#all, isOfMost)) return true;
+    if (own && !hasMore("connections", most.share, own.share)) return false;
     const oldest = first(this.#all, isOfMost);
     if (oldest) this.#dismiss(oldest);
     return oldest !== undefined;

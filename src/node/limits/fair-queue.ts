@@ -1,7 +1,6 @@
-import { networkOf } from "../../foundation/peer-address.ts";
-import { hasMoreUnderWay, hasMoreWaiting, type Lane, type Network } from "./fair-lane.ts";
-import { first, largest } from "./largest.ts";
+import { first, foremost } from "./foremost.ts";
 import { type Loop, systemLoop } from "./loop.ts";
+import { hasMore, isLarger, type Share, Shares } from "./shares.ts";
 
 /** The most works that run at once, and that wait: in all, and of one address. */
 export interface FairLimits {
@@ -24,6 +23,14 @@ export interface Piece {
   readonly giveWay: () => void;
 }
 
+/** The pieces of one address that wait, oldest first, and its share of all pieces. */
+interface Lane {
+  readonly address: string;
+  readonly share: Share<"waiting" | "underWay">;
+  readonly waiting: Set<Piece>;
+  begunInPass: number;
+}
+
 /**
  * Begins the work of callers: first that of the network with least under way, and in it that of the address with
  * least. An address whose bound is reached waits for its own work to end, so that its flood delays no other address.
@@ -37,13 +44,12 @@ export interface Piece {
 export class FairQueue {
   readonly #limits: FairLimits;
   readonly #loop: Loop;
-  readonly #networks = new Map<string, Network>();
+  readonly #shares = new Shares({ waiting: 0, underWay: 0 });
   /** Of addresses with as much under way, the one whose turn was longest ago is first. */
-  readonly #lanes = new Map<string, Lane<Piece>>();
+  readonly #lanes = new Map<string, Lane>();
   /** When each piece began, oldest first. */
   readonly #underWay = new Map<Piece, number>();
-  readonly #begunInPass: Lane<Piece>[] = [];
-  #waiting = 0;
+  readonly #begunInPass: Lane[] = [];
   #isImpatient = false;
 
   constructor(limits: FairLimits, loop: Loop = systemLoop) {
@@ -60,12 +66,12 @@ export class FairQueue {
       return undefined;
     }
     const isFull = lane.waiting.size >= waitingPerAddress;
-    if (isFull || (this.#waiting >= waiting && !this.#makeRoom(lane))) {
+    if (isFull || (this.#shares.inAll("waiting") >= waiting && !this.#makeRoom(lane))) {
       this.#forgetIdle(lane);
       return isFull ? "address" : "all";
     }
     lane.waiting.add(piece);
-    this.#countWaiting(lane, 1);
+    this.#shares.count(lane.share, "waiting", 1);
     this.#giveTurnTo(lane);
     this.#awaitPatience();
     return undefined;
@@ -75,7 +81,7 @@ export class FairQueue {
   withdraw(piece: Piece): void {
     const lane = this.#lanes.get(piece.address);
     if (!lane?.waiting.delete(piece)) return;
-    this.#countWaiting(lane, -1);
+    this.#shares.count(lane.share, "waiting", -1);
     this.#forgetIdle(lane);
   }
 
@@ -85,48 +91,40 @@ export class FairQueue {
       for (const piece of waiting) this.withdraw(piece);
   }
 
-  #laneOf(address: string): Lane<Piece> {
+  #laneOf(address: string): Lane {
     const known = this.#lanes.get(address);
     if (known) return known;
-    const prefix = networkOf(address);
-    const network = this.#networks.get(prefix) ?? { lanes: 0, waiting: 0, underWay: 0 };
-    this.#networks.set(prefix, network);
-    network.lanes++;
-    const lane = { address, network, waiting: new Set<Piece>(), underWay: 0, begunInPass: 0 };
+    const share = this.#shares.open(address);
+    const lane = { address, share, waiting: new Set<Piece>(), begunInPass: 0 };
     this.#lanes.set(address, lane);
     return lane;
   }
 
-  #forgetIdle({ address, network, waiting, underWay, begunInPass }: Lane<Piece>): void {
-    if (underWay > 0 || begunInPass > 0 || waiting.size > 0 || !this.#lanes.delete(address)) return;
-    if (--network.lanes === 0) this.#networks.delete(networkOf(address));
-  }
-
-  #countWaiting(lane: Lane<Piece>, change: 1 | -1): void {
-    this.#waiting += change;
-    lane.network.waiting += change;
+  #forgetIdle({ address, share, waiting, begunInPass }: Lane): void {
+    if (share.amounts.underWay > 0 || begunInPass > 0 || waiting.size > 0) return;
+    if (this.#lanes.delete(address)) this.#shares.close(share);
   }
 
   /** @returns Whether a piece of a network or an address with more has left the queue, or the oldest for an address with none. */
-  #makeRoom(own: Lane<Piece>): boolean {
-    const most = this.#limits.waiting + 1;
-    const longest = largest(
+  #makeRoom(own: Lane): boolean {
+    const longest = foremost(
       this.#lanes.values(),
-      ({ network, waiting }) => network.waiting * most + waiting.size,
+      (one, other) => isLarger("waiting", one.share, other.share),
       ({ waiting }) => waiting.size > 0,
     );
     const [oldest] = longest?.waiting ?? [];
     if (!longest || !oldest) return false;
-    if (!hasMoreWaiting(longest, own) && own.waiting.size > 0) return false;
+    if (own.waiting.size > 0 && !hasMore("waiting", longest.share, own.share)) return false;
     this.withdraw(oldest);
     oldest.giveWay();
     return true;
   }
 
   /** @returns Whether work of a network or an address with more, or work that takes too long, has given its turn to this address. */
-  #giveTurnTo(own: Lane<Piece>): boolean {
+  #giveTurnTo(own: Lane): boolean {
     const { atWork, atWorkPerAddress } = this.#limits;
-    if (this.#underWay.size < atWork || own.underWay >= atWorkPerAddress) return false;
+    if (this.#underWay.size < atWork || own.share.amounts.underWay >= atWorkPerAddress)
+      return false;
     const oldest = this.#oldestOfLargest(own) ?? this.#oldestBeyondPatience(own);
     if (!oldest) return false;
     this.#end(oldest);
@@ -136,19 +134,19 @@ export class FairQueue {
   }
 
   /** The oldest work under way of the address with most in the network with most, if that has more by two. */
-  #oldestOfLargest(own: Lane<Piece>): Piece | undefined {
-    const laneOf = ({ address }: Piece) => this.#lanes.get(address) ?? own;
-    return largest(
+  #oldestOfLargest(own: Lane): Piece | undefined {
+    const shareOf = ({ address }: Piece) => (this.#lanes.get(address) ?? own).share;
+    return foremost(
       this.#underWay.keys(),
-      (piece) => this.#loadOf(laneOf(piece)),
-      (piece) => hasMoreUnderWay(laneOf(piece), own),
+      (one, other) => isLarger("underWay", shareOf(one), shareOf(other)),
+      (piece) => hasMore("underWay", shareOf(piece), own.share),
     );
   }
 
-  #oldestBeyondPatience(own: Lane<Piece>): Piece | undefined {
+  #oldestBeyondPatience(own: Lane): Piece | undefined {
     const [[oldest, since] = []] = this.#underWay;
     const isOverdue = since !== undefined && this.#loop.clock() - since >= this.#limits.patience;
-    return own.underWay === 0 && isOverdue ? oldest : undefined;
+    return own.share.amounts.underWay === 0 && isOverdue ? oldest : undefined;
   }
 
   /** Looks for work that takes too long, while other work waits. */
@@ -158,14 +156,17 @@ export class FairQueue {
     this.#loop.after(this.#limits.patience / 2, () => {
       this.#isImpatient = false;
       this.#relieve();
-      if (this.#waiting > 0) this.#awaitPatience();
+      if (this.#shares.inAll("waiting") > 0) this.#awaitPatience();
     });
   }
 
-  #hasTurn({ underWay, begunInPass }: Lane<Piece>): boolean {
+  #hasTurn(lane: Lane): boolean {
+    return this.#mayBegin(lane) && this.#hasRoom();
+  }
+
+  #mayBegin({ share, begunInPass }: Lane): boolean {
     const { atWorkPerAddress, inOnePass } = this.#limits;
-    const isWithin = underWay < atWorkPerAddress && begunInPass < inOnePass.address;
-    return isWithin && this.#hasRoom();
+    return share.amounts.underWay < atWorkPerAddress && begunInPass < inOnePass.address;
   }
 
   #hasRoom(): boolean {
@@ -173,12 +174,11 @@ export class FairQueue {
     return this.#underWay.size < atWork && this.#begunInPass.length < inOnePass.all;
   }
 
-  #begin(lane: Lane<Piece>, piece: Piece): void {
+  #begin(lane: Lane, piece: Piece): void {
     if (this.#begunInPass.length === 0) this.#loop.afterPass(() => this.#endPass());
     this.#begunInPass.push(lane);
     lane.begunInPass++;
-    lane.underWay++;
-    lane.network.underWay++;
+    this.#shares.count(lane.share, "underWay", 1);
     this.#underWay.set(piece, this.#loop.clock());
     piece.begin(() => {
       if (this.#end(piece)) this.#next();
@@ -189,8 +189,7 @@ export class FairQueue {
   #end(piece: Piece): boolean {
     const lane = this.#lanes.get(piece.address);
     if (!lane || !this.#underWay.delete(piece)) return false;
-    lane.underWay--;
-    lane.network.underWay--;
+    this.#shares.count(lane.share, "underWay", -1);
     this.#forgetIdle(lane);
     return true;
   }
@@ -216,29 +215,26 @@ export class FairQueue {
       const [piece] = lane?.waiting ?? [];
       if (!lane || !piece) return;
       lane.waiting.delete(piece);
-      this.#countWaiting(lane, -1);
+      this.#shares.count(lane.share, "waiting", -1);
       this.#lanes.delete(lane.address);
       this.#lanes.set(lane.address, lane);
       this.#begin(lane, piece);
     }
   }
 
-  #nextLane(): Lane<Piece> | undefined {
-    if (this.#waiting === 0) return undefined;
-    const { atWorkPerAddress, inOnePass } = this.#limits;
-    const mayBegin = ({ waiting, underWay, begunInPass }: Lane<Piece>) =>
-      waiting.size > 0 && underWay < atWorkPerAddress && begunInPass < inOnePass.address;
+  #nextLane(): Lane | undefined {
+    if (this.#shares.inAll("waiting") === 0) return undefined;
+    const hasNext = (lane: Lane) => lane.waiting.size > 0 && this.#mayBegin(lane);
     // In a flood from many networks this is near the front, and most lanes need not be looked at.
     const idle = first(
       this.#lanes.values(),
-      (lane) => lane.network.underWay === 0 && mayBegin(lane),
+      (lane) => lane.share.network.amounts.underWay === 0 && hasNext(lane),
     );
     if (idle) return idle;
-    return largest(this.#lanes.values(), (lane) => -this.#loadOf(lane), mayBegin);
-  }
-
-  /** Compares what networks have under way, and within one what addresses have. */
-  #loadOf({ network, underWay }: Lane<Piece>): number {
-    return network.underWay * (this.#limits.atWork + 1) + underWay;
+    return foremost(
+      this.#lanes.values(),
+      (one, other) => isLarger("underWay", other.share, one.share),
+      hasNext,
+    );
   }
 }
