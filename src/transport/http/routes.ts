@@ -39,7 +39,10 @@ export function createRoutes(
   if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
   if (ca.publishedLog) addLogRoutes(app, ca.publishedLog);
   const faulty = (error: unknown): Response => {
-    ca.log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
+    // A refusal is no defect, and the load of the store has logged why it failed, once for all requests.
+    if (!(error instanceof CaError)) {
+      ca.log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
+    }
     return unavailable(ca.clock());
   };
   app.onError(faulty);

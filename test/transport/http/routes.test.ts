@@ -82,6 +82,8 @@ describe("a CA that cannot sign says why at /readyz, and publishes no empty bund
       expect(response.status).toBe(503);
       expect(await response.text()).not.toContain("KV");
     }
+    const events = new Set(running.log.operations.map(({ event }) => event));
+    expect([...events]).toEqual(["store-unreachable"]);
   });
 
   test("with an authority that does not sign yet, whose root it publishes", async () => {
