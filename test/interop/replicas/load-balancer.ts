@@ -19,7 +19,7 @@ const probeMilliseconds = 500;
 
 export async function startLoadBalancer(replicas: readonly Replica[]): Promise<LoadBalancer> {
   const removed = new Set<Replica>();
-  let ready: readonly Replica[] = replicas;
+  const ready = new Set(replicas);
   let turn = 0;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket): void => {
@@ -29,7 +29,7 @@ export async function startLoadBalancer(replicas: readonly Replica[]): Promise<L
   };
   const server = createServer((near) => {
     keep(near);
-    const endpoints = ready.filter((each) => !removed.has(each));
+    const endpoints = replicas.filter((each) => ready.has(each) && !removed.has(each));
     const chosen = endpoints[turn++ % Math.max(1, endpoints.length)];
     if (!chosen) return void near.destroy();
     const far = connect(chosen.port, "127.0.0.1");
@@ -40,20 +40,23 @@ export async function startLoadBalancer(replicas: readonly Replica[]): Promise<L
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const probing = repeatedly(async () => {
-    const answers = await Promise.all(replicas.map((each) => each.isReady()));
-    ready = replicas.filter((_, i) => answers[i]);
-  }, probeMilliseconds);
+  // Each by itself: one that does not answer must not delay what is known of the other.
+  const probes = replicas.map((each) =>
+    repeatedly(async () => {
+      if (await each.isReady()) ready.add(each);
+      else ready.delete(each);
+    }, probeMilliseconds),
+  );
   return {
     port: (server.address() as AddressInfo).port,
     remove: (replica) => void removed.add(replica),
     add: (replica) => {
       removed.delete(replica);
       // Its probe has succeeded, though the last round here may be older.
-      ready = [...new Set([...ready, replica])];
+      ready.add(replica);
     },
     end: async () => {
-      await probing.end();
+      await Promise.all(probes.map((probe) => probe.end()));
       server.close();
       for (const socket of sockets) socket.destroy();
     },

@@ -5,6 +5,7 @@ import { pause } from "../../../src/foundation/work/pause.ts";
 import { parseCertificates } from "../../../src/host/files/certificates.ts";
 import { renewalRules } from "../../testkit/callers/renewal-rules.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
+import { type Repetition, repeatedly } from "../repetition.ts";
 import type { Replica } from "./replica.ts";
 
 /** The name of the CA in its certificates. */
@@ -42,6 +43,8 @@ export interface RenewalFigures {
 /** Waits before the second to the fifth attempt, as pilot-agent has them (`pkg/security/retry.go`). */
 const retryMilliseconds = [100, 200, 400, 800];
 
+const readMilliseconds = 500;
+
 /** The workloads start in this time. */
 const startMilliseconds = 8000;
 
@@ -58,6 +61,9 @@ export class Renewals {
   readonly #byAuthority = new Map<string, number>();
   readonly #unverified: string[] = [];
   readonly #running: Promise<unknown>;
+  /** The file of roots, which `rampart distribute` keeps current for all workloads of a machine. */
+  #roots: string;
+  readonly #reading: Repetition;
   #renewals = 0;
   #failed = 0;
   #expired = 0;
@@ -66,6 +72,8 @@ export class Renewals {
 
   constructor(options: RenewalOptions) {
     this.#options = options;
+    this.#roots = options.roots;
+    this.#reading = repeatedly(() => this.#readRoots(), readMilliseconds);
     this.#running = Promise.all(
       Array.from({ length: options.count }, (_, i) => this.#live(i, i % 2 === 0)),
     );
@@ -86,35 +94,34 @@ export class Renewals {
 
   async stop(): Promise<void> {
     this.#ending.abort();
-    await this.#running;
+    await Promise.all([this.#running, this.#reading.end()]);
   }
 
   async #live(number: number, keepsConnection: boolean): Promise<void> {
     const { signal } = this.#ending;
-    let { roots } = this.#options;
+    let roots = this.#roots;
     let client: NativeClient | undefined;
     let leaf: X509Certificate | undefined;
     // They would otherwise renew all at once, and then nobody for eight seconds.
     await pause(startMilliseconds * Math.random(), signal);
     while (!signal.aborted) {
-      const published = await this.#publishedRoots();
-      if (published !== undefined && published !== roots) {
+      if (roots !== this.#roots) {
         client?.close();
         client = undefined;
       }
-      roots = published ?? roots;
+      roots = this.#roots;
       client ??= nativeClient(this.#options.port, servedName, { roots });
       const chain = await this.#renew(client, number);
       if (!keepsConnection || !chain) {
         client.close();
         client = undefined;
       }
+      if (leaf && leaf.validToDate <= new Date()) this.#expired++;
       if (!chain) {
-        if (leaf && leaf.validToDate <= new Date()) this.#expired++;
         await pause(1000, signal);
         continue;
       }
-      if (leaf && leaf.validToDate <= new Date()) this.#expired++;
+      await this.#verify(chain);
       leaf = new X509Certificate(chain[0] ?? "");
       const validity = { notBefore: leaf.validFromDate, notAfter: leaf.validToDate };
       const wait = renewalRules["pilot-agent"](validity, new Date(), Math.random());
@@ -123,13 +130,13 @@ export class Renewals {
     client?.close();
   }
 
-  /** The roots of the CA's own certificate come from a file, which `rampart distribute` keeps current. */
-  async #publishedRoots(): Promise<string | undefined> {
+  async #readRoots(): Promise<void> {
     for (const { bundle } of this.#options.replicas) {
       const published = await bundle();
-      if (published !== undefined) return published;
+      if (published === undefined) continue;
+      this.#roots = published;
+      return;
     }
-    return undefined;
   }
 
   /** @returns The chain; `undefined` when every attempt has failed. */
@@ -145,7 +152,6 @@ export class Renewals {
         this.#renewals++;
         const took = performance.now() - begun;
         this.#slowestMilliseconds = Math.max(this.#slowestMilliseconds, took);
-        await this.#verify(outcome.certChain);
         return outcome.certChain;
       }
       const { code, message } = outcome;

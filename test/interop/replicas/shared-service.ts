@@ -11,6 +11,6 @@ export interface SharedService {
   readonly environment: Readonly<Record<string, string>> & { readonly KEK: string };
   /** Its objects, seen without a watch. */
   readonly space: ObjectSpace;
-  /** Ends the service, and starts it again with all it had. */
+  /** Ends the service, and starts it again some seconds later with all it had. */
   readonly restart: () => Promise<void>;
 }

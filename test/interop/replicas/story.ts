@@ -1,17 +1,13 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
-import * as z from "zod/mini";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { phaseAt, type Schedule } from "../../../src/pki/authority/schedule.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { commandLine } from "../native-grpc/servers/rampart-process.ts";
-import { runWell } from "../programs.ts";
-import { type LoadBalancer, startLoadBalancer } from "./load-balancer.ts";
+import { acts, type Scene, schedules, until } from "./acts.ts";
+import { startLoadBalancer } from "./load-balancer.ts";
 import { type RenewalFigures, Renewals, servedName } from "./renewals.ts";
-import { createReplica, type Replica } from "./replica.ts";
+import { createReplica } from "./replica.ts";
 import { seedHistory } from "./seeded-history.ts";
 import type { SharedService } from "./shared-service.ts";
 
@@ -28,31 +24,12 @@ const foundedSecondsAgo = 110;
 const issuer = "https://issuer.example.com";
 const workloads = 32;
 
-interface Scene {
-  readonly service: SharedService;
-  readonly replicas: readonly [Replica, Replica];
-  readonly balancer: LoadBalancer;
-  readonly renewals: Renewals;
-}
-
-/** An act of the story, and what it says when it is over. */
-type Act = readonly [string, (scene: Scene) => Promise<void>];
-
-/** The acts in their order. While one replica suffers, the other serves. */
-const acts: readonly Act[] = [
-  ["nothing happens", () => sleep(2000)],
-  ["the store's service restarts", ({ service }) => service.restart()],
-  ["the first replica loses the store until it refuses calls", ({ replicas: [a] }) => isolate(a)],
-  ["the second replica is lost, and returns", ({ replicas: [, b] }) => lose(b)],
-  ["the second replica loses the store for a while", ({ replicas: [, b] }) => partition(b)],
-  ["the first replica is lost, and returns", ({ replicas: [a] }) => lose(a)],
-  ["an operator taints the authority that signs", taintSigning],
-  ["a rolling update", rollingUpdate],
-  ["nothing happens", () => sleep(2000)],
-];
-
-/** Plays two replicas through everything that may befall them, while workloads renew all the time. */
-export async function playReplicaStory(service: SharedService, folder: string): Promise<void> {
+/**
+ * Plays two replicas through everything that may befall them, while workloads renew all the time.
+ *
+ * @returns The figures of the whole story.
+ */
+export async function playReplicaStory(service: SharedService, folder: string): Promise<string> {
   const begun = performance.now();
   await using cleanup = new AsyncDisposableStack();
   const scene = await setScene(service, folder, cleanup);
@@ -70,8 +47,11 @@ export async function playReplicaStory(service: SharedService, folder: string): 
     }
     const records = await endOnSameRecords(scene);
     await scene.renewals.stop();
-    say(`in all: ${sentenceOf(scene.renewals.figures())}; ${records}`);
+    const all = `${sentenceOf(scene.renewals.figures())}; ${records}`;
+    say(`in all: ${all}`);
     requireNoFailure(scene.renewals.figures());
+    requireNoDefect(scene.replicas);
+    return all;
   } finally {
     const { failedAttempts } = scene.renewals.figures();
     for (const [what, count] of failedAttempts) say(`attempts that failed: ${count} × ${what}`);
@@ -93,7 +73,8 @@ async function setScene(
   };
   const whole = { ...keys, ...service.keysBehind(service.port), KEK: service.environment.KEK };
   const store = createSharedStore(service.space);
-  await seedHistory(parseServeConfiguration(whole), store, founded, new Date());
+  const configuration = parseServeConfiguration(whole, service.environment);
+  await seedHistory(configuration, store, founded, new Date());
   const replicas = [
     await createReplica("a", folder, service, keys),
     await createReplica("b", folder, service, keys),
@@ -109,94 +90,6 @@ async function setScene(
   });
   cleanup.defer(() => renewals.stop());
   return { service, replicas: [...replicas], balancer, renewals };
-}
-
-/** Waits until something is so. The story as a whole is bounded by this. */
-async function until(what: string, isSo: () => Promise<boolean>, seconds = 60): Promise<void> {
-  for (const end = performance.now() + 1000 * seconds; performance.now() < end; ) {
-    if (await isSo()) return;
-    await sleep(200);
-  }
-  assert.fail(what);
-}
-
-/** A replica without the store serves what it knows for one propagation interval, and then refuses. */
-async function isolate(replica: Replica): Promise<void> {
-  replica.link.hold();
-  await until(`${replica.name} still serves`, async () => (await replica.bundle()) === undefined);
-  assert.equal(await replica.isReady(), false);
-  replica.link.mend();
-  await until(`${replica.name} is not ready`, replica.isReady);
-}
-
-async function partition(replica: Replica): Promise<void> {
-  replica.link.hold();
-  await sleep(5000);
-  assert.equal(await replica.isReady(), true);
-  replica.link.mend();
-}
-
-async function lose(replica: Replica): Promise<void> {
-  await replica.kill();
-  await sleep(1000);
-  await replica.start();
-}
-
-async function verb({ service, replicas: [a] }: Scene, ...words: string[]): Promise<string> {
-  const values = [commandLine, ...words, "--config", a.configurationFile];
-  return runWell(process.execPath, values, { environment: service.environment });
-}
-
-/** The records of authorities say in the clear when each signs. */
-async function schedules({ service }: Scene): Promise<readonly (Schedule & { id: string })[]> {
-  const records = await createSharedStore(service.space).load();
-  return records
-    .filter(({ kind }) => kind === "authority")
-    .map(({ id, value }) => ({ id, ...scheduleForm.parse(JSON.parse(value)).schedule }))
-    .toSorted((a, b) => a.signsFrom.getTime() - b.signsFrom.getTime());
-}
-
-const instant = z.pipe(
-  z.string(),
-  z.transform((text) => new Date(text)),
-);
-const scheduleForm = z.object({
-  schedule: z.object({
-    ...{ publishedFrom: instant, signsFrom: instant },
-    ...{ signsUntil: instant, retiresAt: instant },
-  }),
-});
-
-/** The successor is in every bundle already, so it signs as soon as a replica learns of the taint. */
-async function taintSigning(scene: Scene): Promise<void> {
-  const all: (Schedule & { id: string })[] = [];
-  await until("no successor is published", async () => {
-    all.splice(0, all.length, ...(await schedules(scene)));
-    return all.some((each) => phaseAt(each, new Date()) === "published");
-  });
-  const signing = all.findLast((each) => phaseAt(each, new Date()) === "signing");
-  assert(signing);
-  const before = scene.renewals.figures().byAuthority.size;
-  await verb(scene, "authority", "taint", signing.id, "--root", "with-last-leaf", "--yes");
-  await until(
-    "nobody signs in its place",
-    async () => scene.renewals.figures().byAuthority.size > before,
-  );
-}
-
-/**
- * As a Deployment with `maxUnavailable: 0` would, but for the new pod, which has the address of the old one. A busy
- * machine may cut a handshake that takes longer than the pause, which here is shorter than in a Deployment.
- */
-async function rollingUpdate({ replicas, balancer }: Scene): Promise<void> {
-  for (const replica of replicas) {
-    balancer.remove(replica);
-    await sleep(3000);
-    assert.equal(await replica.drain(), "exit code 0");
-    await replica.start();
-    await until(`${replica.name} is not ready`, replica.isReady);
-    balancer.add(replica);
-  }
 }
 
 /** Both replicas publish the same, which the records of the store say. */
@@ -237,4 +130,12 @@ function requireNoFailure(figures: RenewalFigures): void {
   assert.equal(expired, 0, `${expired} certificates ended before the next`);
   assert(renewals > 5 * workloads, `only ${renewals} renewals`);
   assert(byAuthority.size >= 3, "three authorities sign in turn");
+}
+
+/** The events of a defect of the program, or of a record that it cannot read. */
+const defect = /"event":"(?:fault|http-fault|record-refused)"/;
+
+function requireNoDefect(replicas: Scene["replicas"]): void {
+  const lines = replicas.flatMap((each) => each.lines());
+  assert.deepEqual(lines.filter((line) => defect.test(line)).slice(0, 5), []);
 }

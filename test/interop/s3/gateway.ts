@@ -1,10 +1,11 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import type { BucketPlace } from "../../../src/node/stores/s3/bucket-place.ts";
 import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
-import { startChild } from "../agent/processes/child-process.ts";
+import { type Child, startChild } from "../agent/processes/child-process.ts";
 import { until } from "../agent/until.ts";
 import { freePorts } from "../free-ports.ts";
 
@@ -15,9 +16,9 @@ export interface Gateway {
   /** PEM, and the file that holds it. */
   readonly ca: string;
   readonly rootsFile: string;
-  /** Stops it, as a network does that drops everything. */
-  readonly pause: () => void;
-  readonly resume: () => void;
+  readonly port: number;
+  /** Ends it, and starts it again five seconds later with all that it had. */
+  readonly restart: () => Promise<void>;
   readonly end: () => Promise<number>;
 }
 
@@ -36,16 +37,14 @@ export async function startGateway(program: string, folder: string): Promise<Gat
   await writeFile(rootsFile, ca);
   const [data, sidecar] = [join(folder, "data"), join(folder, "sidecar")];
   for (const each of [join(data, bucket), sidecar]) await mkdir(each, { recursive: true });
-  const [port] = await freePorts(1);
+  const [port = 0] = await freePorts(1);
   const serving = ["--port", `127.0.0.1:${port}`, "--cert", rootsFile, "--key", keyFile];
-  const child = startChild(
-    program,
-    [...serving, "--keep-alive", "--quiet", "posix", "--sidecar", sidecar, data],
-    {
+  const keeping = ["posix", "--sidecar", sidecar, data];
+  const start = (): Child =>
+    startChild(program, [...serving, "--keep-alive", "--quiet", ...keeping], {
       logFile: join(folder, "gateway.log"),
       env: { ROOT_ACCESS_KEY: credential.accessKeyId, ROOT_SECRET_KEY: credential.secretAccessKey },
-    },
-  );
+    });
   const origin = `https://127.0.0.1:${port}`;
   const place: BucketPlace = {
     ...{ kind: "s3", bucket, prefix: "mesh-1/", region: "us-east-1", rootsFile },
@@ -53,16 +52,23 @@ export async function startGateway(program: string, folder: string): Promise<Gat
     credentials: async () => credential,
   };
   const space = patientBucket(place, fetchTrusting(ca), () => new Date());
-  await until("the gateway answers", 60, () =>
-    space.list("now").then(
-      () => true,
-      () => false,
-    ),
-  );
+  const untilItAnswers = (): Promise<void> =>
+    until("the gateway answers", 60, () =>
+      space.list("now").then(
+        () => true,
+        () => false,
+      ),
+    );
+  let child = start();
+  await untilItAnswers();
   return {
-    ...{ place, origin, ca, rootsFile },
-    pause: () => child.send("SIGSTOP"),
-    resume: () => child.send("SIGCONT"),
+    ...{ place, origin, ca, rootsFile, port },
+    restart: async () => {
+      await child.end();
+      await sleep(5000);
+      child = start();
+      await untilItAnswers();
+    },
     end: () => child.end(),
   };
 }

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import * as z from "zod/mini";
+import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { phaseAt, type Schedule } from "../../../src/pki/authority/schedule.ts";
+import { commandLine } from "../native-grpc/servers/rampart-process.ts";
+import { runWell } from "../programs.ts";
+import type { LoadBalancer } from "./load-balancer.ts";
+import type { Renewals } from "./renewals.ts";
+import type { Replica } from "./replica.ts";
+import type { SharedService } from "./shared-service.ts";
+
+/** Two replicas of one service, and the workloads that renew. */
+export interface Scene {
+  readonly service: SharedService;
+  readonly replicas: readonly [Replica, Replica];
+  readonly balancer: LoadBalancer;
+  readonly renewals: Renewals;
+}
+
+/** An act of the story, and its name. */
+type Act = readonly [string, (scene: Scene) => Promise<void>];
+
+/** The acts in their order. While one replica suffers, the other serves. */
+export const acts: readonly Act[] = [
+  ["nothing happens", () => sleep(2000)],
+  ["the store's service goes away, and returns", ({ service }) => service.restart()],
+  ["the first replica loses the store until it refuses calls", ({ replicas: [a] }) => isolate(a)],
+  ["the second replica is lost, and returns", ({ replicas: [, b] }) => lose(b)],
+  ["the second replica loses the store for a while", ({ replicas: [, b] }) => partition(b)],
+  ["the store answers nobody for a while", ({ replicas }) => partition(...replicas)],
+  [
+    "the first replica is lost, and returns before the store",
+    ({ replicas: [a] }) => loseWithItsStore(a),
+  ],
+  ["an operator taints the authority that signs", taintSigning],
+  ["a rolling update", rollingUpdate],
+  ["nothing happens", () => sleep(2000)],
+];
+
+/** Waits until something is so. The story as a whole is bounded by this. */
+export async function until(
+  what: string,
+  isSo: () => Promise<boolean>,
+  seconds = 60,
+): Promise<void> {
+  for (const end = performance.now() + 1000 * seconds; performance.now() < end; ) {
+    if (await isSo()) return;
+    await sleep(200);
+  }
+  assert.fail(what);
+}
+
+/** A replica without the store serves what it knows for one propagation interval, and then refuses. */
+async function isolate(replica: Replica): Promise<void> {
+  replica.link.hold();
+  await until(`${replica.name} still serves`, async () => (await replica.bundle()) === undefined);
+  assert.equal(await replica.isReady(), false);
+  replica.link.mend();
+  await until(`${replica.name} is not ready`, replica.isReady);
+}
+
+/** Replicas sign without the store, for less than one propagation interval. */
+async function partition(...replicas: readonly Replica[]): Promise<void> {
+  for (const { link } of replicas) link.hold();
+  await sleep(5000);
+  for (const each of replicas) assert.equal(await each.isReady(), true, each.name);
+  for (const { link } of replicas) link.mend();
+}
+
+async function lose(replica: Replica): Promise<void> {
+  await replica.kill();
+  await sleep(1000);
+  await replica.start();
+  await until(`${replica.name} is not ready`, replica.isReady);
+}
+
+/** A replica that finds no store at its start waits for it, opens no port, and gets no calls. */
+async function loseWithItsStore(replica: Replica): Promise<void> {
+  await replica.kill();
+  replica.link.hold();
+  const starting = replica.start();
+  await sleep(6000);
+  assert.equal(await replica.isReady(), false);
+  replica.link.mend();
+  await starting;
+  await until(`${replica.name} is not ready`, replica.isReady);
+}
+
+async function verb({ service, replicas: [a] }: Scene, ...words: string[]): Promise<string> {
+  const values = [commandLine, ...words, "--config", a.configurationFile];
+  return runWell(process.execPath, values, { environment: service.environment });
+}
+
+/** The records of authorities say in the clear when each signs. */
+export async function schedules({
+  service,
+}: Scene): Promise<readonly (Schedule & { id: string })[]> {
+  const records = await createSharedStore(service.space).load();
+  return records
+    .filter(({ kind }) => kind === "authority")
+    .map(({ id, value }) => ({ id, ...scheduleForm.parse(JSON.parse(value)).schedule }))
+    .toSorted((a, b) => a.signsFrom.getTime() - b.signsFrom.getTime());
+}
+
+const instant = z.pipe(
+  z.string(),
+  z.transform((text) => new Date(text)),
+);
+const scheduleForm = z.object({
+  schedule: z.object({
+    ...{ publishedFrom: instant, signsFrom: instant },
+    ...{ signsUntil: instant, retiresAt: instant },
+  }),
+});
+
+/** The successor is in every bundle already, so it signs as soon as a replica learns of the taint. */
+async function taintSigning(scene: Scene): Promise<void> {
+  const all: (Schedule & { id: string })[] = [];
+  await until("no successor is published", async () => {
+    all.splice(0, all.length, ...(await schedules(scene)));
+    return all.some((each) => phaseAt(each, new Date()) === "published");
+  });
+  const signing = all.findLast((each) => phaseAt(each, new Date()) === "signing");
+  assert(signing);
+  const before = scene.renewals.figures().byAuthority.size;
+  await verb(scene, "authority", "taint", signing.id, "--root", "with-last-leaf", "--yes");
+  await until(
+    "nobody signs in its place",
+    async () => scene.renewals.figures().byAuthority.size > before,
+  );
+}
+
+/**
+ * As a Deployment with `maxUnavailable: 0` would, but for the new pod, which has the address of the old one. A busy
+ * machine may cut a handshake that takes longer than the pause, which here is shorter than in a Deployment.
+ */
+async function rollingUpdate({ replicas, balancer }: Scene): Promise<void> {
+  for (const replica of replicas) {
+    balancer.remove(replica);
+    await sleep(3000);
+    assert.equal(await replica.drain(), "exit code 0");
+    await replica.start();
+    await until(`${replica.name} is not ready`, replica.isReady);
+    balancer.add(replica);
+  }
+}
