@@ -21,6 +21,7 @@ import {
   refusalOf,
   renderChart,
 } from "./rendered.ts";
+import { namedRows, playRows, type Row } from "./rows.ts";
 import { checkSchemas } from "./schemas.ts";
 
 const upstream = "https://ca.example.com";
@@ -67,7 +68,7 @@ interface Tools {
   readonly kustomize: string;
 }
 
-const rows: readonly (readonly [string, (tools: Tools) => Promise<void>])[] = [
+const rows: readonly Row<Tools>[] = [
   ["the chart, all of it, applied twice", appliesChart],
   ["the chart as `helm install` has it by default, applied", appliesDefaults],
   ["the example overlay of kustomize, applied", appliesOverlay],
@@ -87,7 +88,7 @@ export async function playDeployments(
   server: string,
   part: string,
 ): Promise<Outcome[]> {
-  const wanted = rows.filter(([name]) => name.includes(part));
+  const wanted = namedRows(rows, part);
   if (wanted.length === 0) return [];
   const outcome = { client: "helm and kustomize", server };
   const helm = await fromGoProxy("helm.sh/helm/v3/cmd/helm@v3.22.0");
@@ -96,17 +97,7 @@ export async function playDeployments(
   if ("missing" in kustomize)
     return [{ ...outcome, passed: 0, faults: [], missing: kustomize.missing }];
   const tools = { plane, helm: helm.program, kustomize: kustomize.program };
-  const faults: string[] = [];
-  for (const [name, play] of wanted) {
-    await play(tools).then(
-      () => console.log(`ok      ${name}`),
-      (error: unknown) => {
-        console.log(`FAILED  ${name}`);
-        faults.push(`${name}: ${error instanceof Error ? error.message : error}`);
-      },
-    );
-  }
-  return [{ ...outcome, passed: wanted.length - faults.length, faults }];
+  return [{ ...outcome, ...(await playRows(wanted, tools)) }];
 }
 
 const namespace = "mesh-ca";

@@ -10,6 +10,7 @@ import { eventually, mint } from "./accounts.ts";
 import type { Json } from "./control-plane.ts";
 import { enrolledCa } from "./enrolled-ca.ts";
 import { applyManifest } from "./manifests.ts";
+import type { Row } from "./rows.ts";
 import type { Scene } from "./scene.ts";
 
 /** Serves a CA over HTTP while the work runs. */
@@ -110,7 +111,7 @@ async function appliesClusterTrustBundle(scene: Scene): Promise<void> {
 }
 
 /** The rows on `rampart distribute`. */
-export const distributeRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const distributeRows: readonly Row<Scene>[] = [
   [
     "distribute, with the rights of deploy/kustomize/base/distribute/distribute.yaml: new namespaces, drift, restart",
     distributes,

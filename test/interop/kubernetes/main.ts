@@ -11,14 +11,15 @@ import { podRows } from "./pod-rows.ts";
 import { type ControlPlanePrograms, controlPlanePrograms, version } from "./programs.ts";
 import { replicaRows } from "./replica-rows.ts";
 import { rootRows } from "./root-rows.ts";
+import { namedRows, playRows, type Row } from "./rows.ts";
 import { type Scene, setScene } from "./scene.ts";
 import { serviceRows } from "./service-rows.ts";
 import { signerRows } from "./signer-rows.ts";
 import { storeRows } from "./store-rows.ts";
 import { tokenRows } from "./token-rows.ts";
-import { followTutorial, tutorial } from "./tutorial.ts";
+import { tutorialRows } from "./tutorial-rows.ts";
 
-const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+const rows: readonly Row<Scene>[] = [
   ...tokenRows,
   ...podRows,
   ...distributeRows,
@@ -29,17 +30,6 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   ...storeRows,
   ...replicaRows,
 ];
-
-async function faultsOf(name: string, work: Promise<void>): Promise<string[]> {
-  try {
-    await work;
-    console.log(`ok      ${name}`);
-    return [];
-  } catch (error) {
-    console.log(`FAILED  ${name}`);
-    return [`${name}: ${error instanceof Error ? error.message : String(error)}`];
-  }
-}
 
 /** A part of the names of the rows to run, for work on one of them. */
 const [, , part = ""] = process.argv;
@@ -65,20 +55,16 @@ async function inCluster(
 
 async function runRows(plane: ControlPlane, folder: string): Promise<Outcome[]> {
   const scene = await setScene(plane, folder);
-  const faults: string[] = [];
-  const wanted = rows.filter(([name]) => name.includes(part));
-  for (const [name, work] of wanted) faults.push(...(await faultsOf(name, work(scene))));
-  const outcome = { ...participants, passed: wanted.length - faults.length, faults };
+  const outcome = { ...participants, ...(await playRows(namedRows(rows, part), scene)) };
   return [outcome, ...(await playDeployments(plane, participants.server, part))];
 }
 
-/** The tutorial begins in a cluster that has nothing yet. */
 async function runTutorial(plane: ControlPlane, folder: string): Promise<Outcome[]> {
   const outcome = { ...participants, client: "kubectl and helm" };
   const helm = await fromGoProxy("helm.sh/helm/v3/cmd/helm@v3.22.0");
   if ("missing" in helm) return [{ ...outcome, passed: 0, faults: [], missing: helm.missing }];
-  const faults = await faultsOf(tutorial, followTutorial(plane, folder, helm.program));
-  return [{ ...outcome, passed: 1 - faults.length, faults }];
+  const scene = { plane, folder, helm: helm.program };
+  return [{ ...outcome, ...(await playRows(tutorialRows, scene)) }];
 }
 
 const participants = { client: "Rampart", server: `kube-apiserver ${version}` };
@@ -87,6 +73,7 @@ if (typeof programs === "string") {
   report([{ ...participants, passed: 0, faults: [], missing: programs }]);
 } else {
   const outcomes = await inCluster(programs, runRows);
-  if (tutorial.includes(part)) outcomes.push(...(await inCluster(programs, runTutorial)));
+  if (namedRows(tutorialRows, part).length > 0)
+    outcomes.push(...(await inCluster(programs, runTutorial)));
   report(outcomes);
 }

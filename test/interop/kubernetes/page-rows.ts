@@ -12,6 +12,8 @@ import { runWell } from "../programs.ts";
 import { eventually, mint } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
 import { writeKubeconfig } from "./kubeconfig.ts";
+import type { Row } from "./rows.ts";
+import type { Scene } from "./scene.ts";
 import {
   answered,
   base64Of,
@@ -22,11 +24,6 @@ import {
   setSignerScene,
   stubRequest,
 } from "./signer-scene.ts";
-
-interface Scene {
-  readonly plane: ControlPlane;
-  readonly folder: string;
-}
 
 const page = "docs/how-to/signers.md";
 
@@ -206,6 +203,6 @@ async function certifiesTheService(
 }
 
 /** The row that types the page. It is the last one: afterwards the rights are those of its signer name. */
-export const pageRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const pageRows: readonly Row<Scene>[] = [
   ["docs/how-to/signers.md, typed as it stands, with kubectl", playsThePage],
 ];

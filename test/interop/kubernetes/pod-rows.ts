@@ -4,6 +4,7 @@ import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
 import { eventually } from "./accounts.ts";
+import type { Row } from "./rows.ts";
 import { createPod, type Scene } from "./scene.ts";
 
 /** Finds no pod, so that every answer comes from the watch. */
@@ -53,7 +54,7 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
 }
 
 /** The row on the watch of pods. */
-export const podRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const podRows: readonly Row<Scene>[] = [
   [
     "pods by a watch: one that comes, one that ends, one that goes, and quiet for as long as it likes",
     watchesPods,

@@ -4,13 +4,9 @@ import { randomKek } from "../../testkit/ca/running-ca.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";
 import { mint } from "./accounts.ts";
-import type { ControlPlane } from "./control-plane.ts";
+import type { Row } from "./rows.ts";
+import type { Scene } from "./scene.ts";
 import { emptied, storeClient } from "./store-rows.ts";
-
-interface Scene {
-  readonly plane: ControlPlane;
-  readonly folder: string;
-}
 
 /** Secrets of a real API server, with the rights of the component. */
 async function secretsService(scene: Scene, folder: string): Promise<SharedService> {
@@ -43,7 +39,7 @@ async function playStory(scene: Scene): Promise<void> {
 }
 
 /** The row on replicas of `rampart serve`. */
-export const replicaRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const replicaRows: readonly Row<Scene>[] = [
   [
     "two replicas through a rotation, a taint, partitions, losses, an update, a restart of the API server: no renewal fails",
     playStory,

@@ -16,12 +16,8 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
 import { applyManifest } from "./manifests.ts";
-
-/** A cluster with the namespaces `shop` and `istio-system`. */
-interface Scene {
-  readonly plane: ControlPlane;
-  readonly folder: string;
-}
+import type { Row } from "./rows.ts";
+import type { Scene } from "./scene.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PUSH";
 const path = (namespace: string): string =>
@@ -265,7 +261,7 @@ async function isShown(scene: Scene): Promise<void> {
 }
 
 /** The rows on roots in a cluster, each with the rights that the documents name. */
-export const rootRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const rootRows: readonly Row<Scene>[] = [
   ["roots by push from serve: new namespaces, drift, another's ConfigMaps", servePushes],
   [
     "roots by push without rights to write, to list, or any: said, and nothing written",

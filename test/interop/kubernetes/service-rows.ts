@@ -5,12 +5,9 @@ import { join } from "node:path";
 import { runWell } from "../programs.ts";
 import { createAccount, eventually, rule } from "./accounts.ts";
 import type { Call, ControlPlane } from "./control-plane.ts";
+import type { Row } from "./rows.ts";
+import type { Scene } from "./scene.ts";
 import { base64Of, setSignerScene, signerName, stubRequest } from "./signer-scene.ts";
-
-interface Scene {
-  readonly plane: ControlPlane;
-  readonly folder: string;
-}
 
 const collection = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -126,6 +123,6 @@ async function servesByPolicy({ plane, folder }: Scene): Promise<void> {
 }
 
 /** The rows on CertificateSigningRequests, with the rights of deploy/kustomize/base/signer/signer.yaml. */
-export const serviceRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const serviceRows: readonly Row<Scene>[] = [
   ["serving certificates of services: by policy alone, whoever approves", servesByPolicy],
 ];

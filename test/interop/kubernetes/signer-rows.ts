@@ -7,8 +7,10 @@ import { distribute } from "../../../src/node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { runWell } from "../programs.ts";
 import { eventually, mint } from "./accounts.ts";
-import type { ControlPlane, Json } from "./control-plane.ts";
+import type { Json } from "./control-plane.ts";
 import { applyManifest } from "./manifests.ts";
+import type { Row } from "./rows.ts";
+import type { Scene } from "./scene.ts";
 import {
   answered,
   base64Of,
@@ -22,13 +24,6 @@ import {
   statusOf,
   stubRequest,
 } from "./signer-scene.ts";
-
-/** A cluster with the pod of `shop/web` on node-1. */
-interface Scene {
-  readonly plane: ControlPlane;
-  readonly folder: string;
-  readonly web: Omit<ScenePod, "node">;
-}
 
 const podOf = ({ web }: Scene): ScenePod => ({ ...web, node: "node-1" });
 
@@ -251,7 +246,7 @@ async function takesOver(scene: Scene): Promise<void> {
 }
 
 /** The rows on signer names, each with the rights of deploy/kustomize/base/signer/signer.yaml. */
-export const signerRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const signerRows: readonly Row<Scene>[] = [
   [
     "pod certificates: requested as a kubelet does, verified with the ClusterTrustBundle, refreshed",
     issuesToPods,

@@ -8,13 +8,9 @@ import { watchSecrets } from "../../../src/node/stores/watched-secrets.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
 import { eventually, mint } from "./accounts.ts";
-import type { ControlPlane } from "./control-plane.ts";
 import { applyManifest } from "./manifests.ts";
-
-interface Scene {
-  readonly plane: ControlPlane;
-  readonly folder: string;
-}
+import type { Row } from "./rows.ts";
+import type { Scene } from "./scene.ts";
 
 const namespace = "rampart-store";
 
@@ -102,7 +98,7 @@ async function hasNoOtherRights(scene: Scene): Promise<void> {
 }
 
 /** The rows on records in Secrets, each with the rights of the component. */
-export const storeRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const storeRows: readonly Row<Scene>[] = [
   [
     "records in Secrets: every promise of the store, with the rights of its component",
     keepsPromises,

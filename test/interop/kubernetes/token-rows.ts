@@ -6,6 +6,7 @@ import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { eventually, mint } from "./accounts.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { enrolledCa } from "./enrolled-ca.ts";
+import type { Row } from "./rows.ts";
 import { createPod, type Pod, type Scene } from "./scene.ts";
 
 const tokenOf = (
@@ -41,7 +42,7 @@ async function refused(work: Promise<unknown>, evidence: string): Promise<void> 
 }
 
 /** The rows on tokens of pods, and on node proxies that ask for pods. */
-export const tokenRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+export const tokenRows: readonly Row<Scene>[] = [
   [
     "tokens by inline keys: a pod's, with pod and node; another audience's not",
     async (scene) => {

@@ -9,23 +9,23 @@ import { environmentIn } from "../pages/scenes.ts";
 import { openTerminal, type Terminal } from "../pages/terminal.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
 import { writeKubeconfig } from "./kubeconfig.ts";
+import type { Row } from "./rows.ts";
 
 const page = "docs/tutorials/serve-on-kubernetes.md";
 const moving = "docs/tutorials/migrate-from-istiod.md";
-
-/** The name of the row. */
-export const tutorial: string = `${page}, typed as it stands, and what ${moving} has for a cluster`;
 
 /** The headings whose blocks are typed before the CA runs, and those that ask it. */
 const before = ["2. Make the KEK", "3. Install the chart"];
 const after = ["4. See that it signs", "5. Ask for a certificate"];
 
+interface Scene {
+  readonly plane: ControlPlane;
+  readonly folder: string;
+  readonly helm: string;
+}
+
 /** Types the page into a shell whose folder has the chart. */
-export async function followTutorial(
-  plane: ControlPlane,
-  folder: string,
-  helm: string,
-): Promise<void> {
+async function followTutorial({ plane, folder, helm }: Scene): Promise<void> {
   const left = blocksOf(page).filter((block) => isTyped(block) && !isUnder(block.heading));
   assert.deepEqual(left, [], "nobody types these blocks");
   const terminal = await terminalOf(plane, folder, helm);
@@ -145,3 +145,8 @@ const issuersIn = (tables: unknown): readonly string[] =>
 interface ConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
+
+/** The row that types the page. It begins in a cluster that has nothing yet. */
+export const tutorialRows: readonly Row<Scene>[] = [
+  [`${page}, typed as it stands, and what ${moving} has for a cluster`, followTutorial],
+];
