@@ -15,6 +15,7 @@ import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
+import { writeKubeconfig } from "./kubeconfig.ts";
 import { applyManifest } from "./manifests.ts";
 import type { Row } from "./rows.ts";
 import type { Scene } from "./scene.ts";
@@ -219,17 +220,8 @@ async function isShown(scene: Scene): Promise<void> {
     { nonResourceURLs: ["/.well-known/openid-configuration"], verbs: ["get"] },
   ];
   const token = await createAccount(plane, "look", rules);
-  const data = Buffer.from(plane.ca).toString("base64");
   const kubeconfig = join(folder, "look-kubeconfig");
-  const config = {
-    "current-context": "here",
-    clusters: [
-      { name: "c", cluster: { server: plane.server, "certificate-authority-data": data } },
-    ],
-    users: [{ name: "u", user: { token } }],
-    contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
-  };
-  await writeFile(kubeconfig, JSON.stringify(config));
+  await writeKubeconfig(plane, kubeconfig, token);
   const pusher = await mint(plane, "istio-system", "push", { audiences: [] });
   await serving(scene, pusher, async (served) => {
     const pem = await served.bundle();
