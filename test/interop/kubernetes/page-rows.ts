@@ -4,13 +4,11 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
-import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
-import { distribute } from "../../../src/node/distribute/distribute.ts";
-import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { blocksUnder, textsIn } from "../page-blocks.ts";
 import { runWell } from "../programs.ts";
 import { eventually, mint } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
+import { distributing } from "./distributing.ts";
 import { writeKubeconfig } from "./kubeconfig.ts";
 import type { Row } from "./rows.ts";
 import type { Scene } from "./scene.ts";
@@ -86,37 +84,22 @@ async function playsThePage(scene: Scene): Promise<void> {
 
 /** Types step 4, and runs `rampart distribute` as the manifest would. @returns The roots in the bundle, PEM. */
 async function publishedRoots(
-  { plane, folder }: Scene,
+  scene: Scene,
   { ca }: SignerScene,
   { type, script }: { readonly type: Type; readonly script: string },
 ): Promise<string> {
+  const { plane, folder } = scene;
   const [apply, look] = splitAt(script, "kubectl get clustertrustbundle");
   await type(apply);
-  const file = (name: string): string => join(folder, name);
+  const UPSTREAM_CA_FILE = join(folder, "bundle.pem");
+  await writeFile(UPSTREAM_CA_FILE, await ca.bundle());
+  const values = await configured(plane, "rampart-distribute", "distribute.toml");
   const token = await mint(plane, "istio-system", "rampart-distribute", { audiences: [] });
-  await writeFile(file("distribute-token"), token);
-  await writeFile(file("bundle.pem"), await ca.bundle());
-  const configuration = parseDistributeConfiguration(
-    {
-      ...(await configured(plane, "rampart-distribute", "distribute.toml")),
-      UPSTREAM_CA_FILE: file("bundle.pem"),
-      KUBERNETES_SERVER: plane.server,
-      KUBERNETES_CA_FILE: file("ca.crt"),
-      KUBERNETES_TOKEN_FILE: file("distribute-token"),
-      MONITORING_LISTEN: "127.0.0.1:0",
-    },
-    {},
+  await distributing(scene, token, { ...values, UPSTREAM_CA_FILE }, () =>
+    eventually("there is no ClusterTrustBundle of the signer", () =>
+      type(look).then((said) => said.includes(bundleName) && said.includes(signer), never),
+    ),
   );
-  const clock = () => new Date();
-  const log = createEventLog(clock, (line) => console.log(line));
-  const listener = await distribute(configuration, { log, clock });
-  try {
-    await eventually("there is no ClusterTrustBundle of the signer", () =>
-      type(look).then((said) => said.includes(`${bundleName}`) && said.includes(signer), never),
-    );
-  } finally {
-    await listener.close(1000);
-  }
   const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIComponent(bundleName)}`;
   const { spec } = await plane.call("GET", path);
   return (spec as { trustBundle: string }).trustBundle;

@@ -2,12 +2,10 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
-import { distribute } from "../../../src/node/distribute/distribute.ts";
-import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { runWell } from "../programs.ts";
 import { eventually, mint } from "./accounts.ts";
 import type { Json } from "./control-plane.ts";
+import { distributing } from "./distributing.ts";
 import { applyManifest } from "./manifests.ts";
 import type { Row } from "./rows.ts";
 import type { Scene } from "./scene.ts";
@@ -68,40 +66,27 @@ async function requireWorkload(
 }
 
 /** What `rampart distribute` keeps, with the rights of its manifests. */
-async function clusterTrustBundle({ plane, folder }: Scene, { ca }: SignerScene): Promise<string> {
+async function clusterTrustBundle(scene: Scene, { ca }: SignerScene): Promise<string> {
+  const { plane } = scene;
   await applyManifest(plane, "base/distribute/distribute.yaml");
   await applyManifest(plane, "components/cluster-trust-bundles/cluster-trust-bundles.yaml");
-  const tokenFile = join(folder, "distribute-token");
-  const spec = { audiences: [] };
-  await writeFile(tokenFile, await mint(plane, "istio-system", "rampart-distribute", spec));
-  const configuration = parseDistributeConfiguration(
-    {
-      UPSTREAM: `http://127.0.0.1:${ca.monitoringPort}`,
-      KUBERNETES_SERVER: plane.server,
-      KUBERNETES_CA_FILE: join(folder, "ca.crt"),
-      KUBERNETES_TOKEN_FILE: tokenFile,
-      MONITORING_LISTEN: "127.0.0.1:0",
-      CONFIG_MAPS: false,
-      CLUSTER_TRUST_BUNDLE: [signerName],
-    },
-    {},
-  );
-  const clock = () => new Date();
-  const log = createEventLog(clock, (line) => console.log(line));
-  const listener = await distribute(configuration, { log, clock });
+  const token = await mint(plane, "istio-system", "rampart-distribute", { audiences: [] });
+  const values = {
+    UPSTREAM: `http://127.0.0.1:${ca.monitoringPort}`,
+    CONFIG_MAPS: false,
+    CLUSTER_TRUST_BUNDLE: [signerName],
+  };
   const name = encodeURIComponent(`${signerName.replace("/", ":")}:root-cert`);
   const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${name}`;
-  try {
+  return distributing(scene, token, values, async () => {
     let pem = "";
     await eventually("there is no ClusterTrustBundle of the signer", async () => {
-      const { spec: bundle } = await plane.call("GET", path).catch(() => ({}) as Json);
-      pem = (bundle as { trustBundle?: string } | undefined)?.trustBundle ?? "";
+      const { spec } = await plane.call("GET", path).catch(() => ({}) as Json);
+      pem = (spec as { trustBundle?: string } | undefined)?.trustBundle ?? "";
       return pem !== "";
     });
     return pem;
-  } finally {
-    await listener.close(1000);
-  }
+  });
 }
 
 async function issuesToPods(scene: Scene): Promise<void> {
