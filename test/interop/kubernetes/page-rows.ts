@@ -14,7 +14,6 @@ import type { Row } from "./rows.ts";
 import type { Scene } from "./scene.ts";
 import {
   answered,
-  base64Of,
   conditionOf,
   requestAs,
   type ScenePod,
@@ -144,7 +143,7 @@ async function mounts({ plane, folder }: Scene, yaml: string, roots: string): Pr
   const { signerName, keyType, maxExpirationSeconds } = source;
   const { name, namespace, uid } = metadata;
   const pod: ScenePod = { namespace, account: spec.serviceAccountName, name, uid, node: "node-1" };
-  const stubPKCS10Request = base64Of((await stubRequest(keyType)).rawData);
+  const stubPKCS10Request = await stubRequest(keyType);
   const wanted = { signerName, maxExpirationSeconds, stubPKCS10Request };
   const status = await answered(plane, pod, await requestAs(plane, "node-1", pod, wanted));
   assert.equal(conditionOf(status), "Issued Issued");

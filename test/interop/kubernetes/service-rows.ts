@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { emptyCsr } from "../../testkit/kubernetes/certificate-requests.ts";
 import { runWell } from "../programs.ts";
 import { createAccount, eventually, rule } from "./accounts.ts";
 import type { Call, ControlPlane } from "./control-plane.ts";
 import type { Row } from "./rows.ts";
 import type { Scene } from "./scene.ts";
-import { base64Of, setSignerScene, signerName, stubRequest } from "./signer-scene.ts";
+import { base64Of, setSignerScene, signerName } from "./signer-scene.ts";
 
 const collection = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -27,8 +28,8 @@ async function request(
   dnsNames: readonly string[],
   spec: object = {},
 ): Promise<string> {
-  const csr = await stubRequest("ECDSAP256", dnsNames);
-  const pem = `${csr.toString("pem")}\n`;
+  const names = dnsNames.map((value) => ({ type: "dns" as const, value }));
+  const { pem } = await emptyCsr("P-256", names);
   const created = await call("POST", collection, {
     apiVersion: "certificates.k8s.io/v1",
     kind: "CertificateSigningRequest",

@@ -45,7 +45,7 @@ async function withSigner(
 }
 
 async function stubSpec(kind: Parameters<typeof stubRequest>[0]): Promise<object> {
-  return { stubPKCS10Request: base64Of((await stubRequest(kind)).rawData) };
+  return { stubPKCS10Request: await stubRequest(kind) };
 }
 
 async function requireWorkload(

@@ -1,16 +1,11 @@
-import "reflect-metadata/lite";
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  type Pkcs10CertificateRequest,
-  Pkcs10CertificateRequestGenerator,
-  SubjectAlternativeNameExtension,
-} from "@peculiar/x509";
 import type { Listener } from "../../../src/node/http/listener.ts";
 import { runSigner } from "../../../src/node/signer/signer.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { emptyCsr } from "../../testkit/kubernetes/certificate-requests.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import { type ControlPlane, type Json, nodeToken } from "./control-plane.ts";
@@ -115,33 +110,13 @@ function reviewerToken(plane: ControlPlane): Promise<string> {
   return reviewer;
 }
 
-const algorithms = {
-  ECDSAP256: { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" },
-  RSA3072: {
-    name: "RSASSA-PKCS1-v1_5",
-    hash: "SHA-256",
-    modulusLength: 3072,
-    publicExponent: new Uint8Array([1, 0, 1]),
-  },
-  ED25519: { name: "Ed25519" },
-} as const;
+/** The kinds of key of a pod certificate. */
+const keyKinds = { ECDSAP256: "P-256", RSA3072: "RSA-3072", ED25519: "Ed25519" } as const;
 
-/** A CSR as a kubelet makes it: empty but for the key. */
-export async function stubRequest(
-  kind: keyof typeof algorithms,
-  dnsNames: readonly string[] = [],
-): Promise<Pkcs10CertificateRequest> {
-  const algorithm = algorithms[kind];
-  const keys = (await crypto.subtle.generateKey(algorithm, true, [
-    "sign",
-    "verify",
-  ])) as CryptoKeyPair;
-  const names = dnsNames.map((value) => ({ type: "dns" as const, value }));
-  return Pkcs10CertificateRequestGenerator.create({
-    keys,
-    signingAlgorithm: algorithm,
-    ...(names.length > 0 && { extensions: [new SubjectAlternativeNameExtension(names)] }),
-  });
+/** The CSR that a kubelet makes for a pod, as a request has it. */
+export async function stubRequest(kind: keyof typeof keyKinds): Promise<string> {
+  const { base64 } = await emptyCsr(keyKinds[kind]);
+  return base64;
 }
 
 export const base64Of = (bytes: ArrayBuffer | Uint8Array): string =>

@@ -3,16 +3,19 @@ import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } fr
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import { podUid } from "../callers/pod-key.ts";
 
+const rsa = (modulusLength: number) => ({
+  name: "RSASSA-PKCS1-v1_5",
+  hash: "SHA-256",
+  modulusLength,
+  publicExponent: new Uint8Array([1, 0, 1]),
+});
+
 const algorithms = {
   "P-256": { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" },
   "P-384": { name: "ECDSA", namedCurve: "P-384", hash: "SHA-256" },
   Ed25519: { name: "Ed25519" },
-  "RSA-2048": {
-    name: "RSASSA-PKCS1-v1_5",
-    hash: "SHA-256",
-    modulusLength: 2048,
-    publicExponent: new Uint8Array([1, 0, 1]),
-  },
+  "RSA-2048": rsa(2048),
+  "RSA-3072": rsa(3072),
 } as const;
 
 type GeneralName = ConstructorParameters<typeof SubjectAlternativeNameExtension>[0];
