@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { eventually, mint } from "./accounts.ts";
-import type { Json } from "./control-plane.ts";
+import { eventually, mint } from "./cluster/accounts.ts";
+import type { Json } from "./cluster/control-plane.ts";
+import { applyManifest } from "./cluster/manifests.ts";
+import type { Scene } from "./cluster/scene.ts";
 import { distributing } from "./distributing.ts";
 import { enrolledCa } from "./enrolled-ca.ts";
-import { applyManifest } from "./manifests.ts";
 import type { Row } from "./rows.ts";
-import type { Scene } from "./scene.ts";
 
 /** Serves a CA over HTTP while the work runs. */
 async function published(

@@ -7,8 +7,8 @@ import {
 } from "../../../src/cli/verbs/cluster/cluster-enrol.ts";
 import { readKubeconfig } from "../../../src/cli/verbs/cluster/kubeconfig.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
-import { writeKubeconfig } from "./kubeconfig.ts";
-import type { Scene } from "./scene.ts";
+import { writeKubeconfig } from "./cluster/kubeconfig.ts";
+import type { Scene } from "./cluster/scene.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PROD_1";
 

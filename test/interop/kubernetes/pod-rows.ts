@@ -3,9 +3,9 @@ import { setTimeout } from "node:timers/promises";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
-import { eventually } from "./accounts.ts";
+import { eventually } from "./cluster/accounts.ts";
+import { createPod, type Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
-import { createPod, type Scene } from "./scene.ts";
 
 /** Finds no pod, so that every answer comes from the watch. */
 async function watchesPods({ plane, access }: Scene): Promise<void> {

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";
-import { mint } from "./accounts.ts";
+import { mint } from "./cluster/accounts.ts";
+import type { Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
-import type { Scene } from "./scene.ts";
 import { emptied, storeClient } from "./store-rows.ts";
 
 /** Secrets of a real API server, with the rights of the component. */

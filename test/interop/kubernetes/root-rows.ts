@@ -13,12 +13,12 @@ import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-con
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { createAccount, eventually, mint, rule } from "./accounts.ts";
-import type { ControlPlane, Json } from "./control-plane.ts";
-import { writeKubeconfig } from "./kubeconfig.ts";
-import { applyManifest } from "./manifests.ts";
+import { createAccount, eventually, mint, rule } from "./cluster/accounts.ts";
+import type { ControlPlane, Json } from "./cluster/control-plane.ts";
+import { writeKubeconfig } from "./cluster/kubeconfig.ts";
+import { applyManifest } from "./cluster/manifests.ts";
+import type { Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
-import type { Scene } from "./scene.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PUSH";
 const path = (namespace: string): string =>

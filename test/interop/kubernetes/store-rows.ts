@@ -7,10 +7,10 @@ import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import { watchSecrets } from "../../../src/node/stores/watched-secrets.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
-import { eventually, mint } from "./accounts.ts";
-import { applyManifest } from "./manifests.ts";
+import { eventually, mint } from "./cluster/accounts.ts";
+import { applyManifest } from "./cluster/manifests.ts";
+import type { Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
-import type { Scene } from "./scene.ts";
 
 const namespace = "rampart-store";
 

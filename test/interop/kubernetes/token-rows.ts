@@ -3,11 +3,11 @@ import { goodAnswerSeconds } from "../../../src/authn/token/token-review.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
-import { eventually, mint } from "./accounts.ts";
-import type { ControlPlane } from "./control-plane.ts";
+import { eventually, mint } from "./cluster/accounts.ts";
+import type { ControlPlane } from "./cluster/control-plane.ts";
+import { createPod, type Pod, type Scene } from "./cluster/scene.ts";
 import { enrolledCa } from "./enrolled-ca.ts";
 import type { Row } from "./rows.ts";
-import { createPod, type Pod, type Scene } from "./scene.ts";
 
 const tokenOf = (
   plane: ControlPlane,

@@ -7,8 +7,8 @@ import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { missingLine } from "../pages/expectation.ts";
 import { environmentIn } from "../pages/scenes.ts";
 import { openTerminal, type Terminal } from "../pages/terminal.ts";
-import type { ControlPlane, Json } from "./control-plane.ts";
-import { writeKubeconfig } from "./kubeconfig.ts";
+import type { ControlPlane, Json } from "./cluster/control-plane.ts";
+import { writeKubeconfig } from "./cluster/kubeconfig.ts";
 import type { Row } from "./rows.ts";
 
 const page = "docs/tutorials/serve-on-kubernetes.md";

@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { type PrebuiltProgram, prebuilt } from "../prebuilt.ts";
-import type { Software } from "../software.ts";
+import { type PrebuiltProgram, prebuilt } from "../../prebuilt.ts";
+import type { Software } from "../../software.ts";
 
 /** The programs of a control plane. */
 export interface ControlPlanePrograms {
@@ -13,7 +13,7 @@ export interface ControlPlanePrograms {
 }
 
 export const version = "1.36.3";
-const folder = join(import.meta.dirname, "../../../.interop/kubernetes", version);
+const folder = join(import.meta.dirname, "../../../../.interop/kubernetes", version);
 const run = promisify(execFile);
 
 const prebuiltApiServer = {

@@ -3,14 +3,14 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../programs.ts";
+import { runWell } from "../../programs.ts";
 import type { KubernetesObject } from "./rendered.ts";
 
 /** Kubernetes' types, as its module of the API has them. */
 const versions = ["v0.34.13", "v0.35.10", "v0.36.6", "v0.37.2"];
 
 const source = join(import.meta.dirname, "schema/main.go");
-const cache = join(import.meta.dirname, "../../../.interop/kubernetes-schemas");
+const cache = join(import.meta.dirname, "../../../../.interop/kubernetes-schemas");
 
 /** Requires that each Kubernetes reads the objects, every field included, and refuses an unknown field. */
 export async function checkSchemas(objects: readonly KubernetesObject[]): Promise<void> {

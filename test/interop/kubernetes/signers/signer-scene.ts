@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Listener } from "../../../src/node/http/listener.ts";
-import { runSigner } from "../../../src/node/signer/signer.ts";
-import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
-import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import { emptyCsr } from "../../testkit/kubernetes/certificate-requests.ts";
-import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
-import { createAccount, eventually, mint, rule } from "./accounts.ts";
-import { type ControlPlane, type Json, nodeToken } from "./control-plane.ts";
-import { applyManifest } from "./manifests.ts";
+import type { Listener } from "../../../../src/node/http/listener.ts";
+import { runSigner } from "../../../../src/node/signer/signer.ts";
+import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
+import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
+import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
+import { createEventRecorder, type EventRecorder } from "../../../testkit/log/event-recorder.ts";
+import { createAccount, eventually, mint, rule } from "../cluster/accounts.ts";
+import { type ControlPlane, type Json, nodeToken } from "../cluster/control-plane.ts";
+import { applyManifest } from "../cluster/manifests.ts";
 
 /** A pod of the account `web` in `shop`. */
 export interface ScenePod {

@@ -5,9 +5,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import type { Fetch } from "../../../src/foundation/http/json-fetch.ts";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
-import { freePorts } from "../free-ports.ts";
+import type { Fetch } from "../../../../src/foundation/http/json-fetch.ts";
+import { fetchTrusting } from "../../../../src/host/http/node-fetch.ts";
+import { freePorts } from "../../free-ports.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
 
 /** An object of the API, its members unread. */

@@ -25,7 +25,7 @@ export async function applyManifest(
 ): Promise<void> {
   if (applied.has(name)) return;
   applied.add(name);
-  const file = join(import.meta.dirname, "../../../deploy/kustomize", name);
+  const file = join(import.meta.dirname, "../../../../deploy/kustomize", name);
   for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
     const object = document.toJS() as { kind: string; metadata: { namespace?: string } };
     const { namespace = "istio-system" } = object.metadata;

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import { run, runWell } from "../programs.ts";
-import type { ControlPlane, Json } from "./control-plane.ts";
+import { run, runWell } from "../../programs.ts";
+import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 
-const root = join(import.meta.dirname, "../../..");
+const root = join(import.meta.dirname, "../../../..");
 const chart = join(root, "deploy/helm/rampart");
 
 /** An object of a manifest. */

@@ -4,14 +4,14 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
-import { blocksUnder, textsIn } from "../page-blocks.ts";
-import { runWell } from "../programs.ts";
-import { eventually, mint } from "./accounts.ts";
-import type { ControlPlane, Json } from "./control-plane.ts";
-import { distributing } from "./distributing.ts";
-import { writeKubeconfig } from "./kubeconfig.ts";
-import type { Row } from "./rows.ts";
-import type { Scene } from "./scene.ts";
+import { blocksUnder, textsIn } from "../../page-blocks.ts";
+import { runWell } from "../../programs.ts";
+import { eventually, mint } from "../cluster/accounts.ts";
+import type { ControlPlane, Json } from "../cluster/control-plane.ts";
+import { writeKubeconfig } from "../cluster/kubeconfig.ts";
+import type { Scene } from "../cluster/scene.ts";
+import { distributing } from "../distributing.ts";
+import type { Row } from "../rows.ts";
 import {
   answered,
   conditionOf,

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { emptyCsr } from "../../testkit/kubernetes/certificate-requests.ts";
-import { runWell } from "../programs.ts";
-import { createAccount, eventually, rule } from "./accounts.ts";
-import type { Call, ControlPlane } from "./control-plane.ts";
-import type { Row } from "./rows.ts";
-import type { Scene } from "./scene.ts";
+import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
+import { runWell } from "../../programs.ts";
+import { createAccount, eventually, rule } from "../cluster/accounts.ts";
+import type { Call, ControlPlane } from "../cluster/control-plane.ts";
+import type { Scene } from "../cluster/scene.ts";
+import type { Row } from "../rows.ts";
 import { base64Of, setSignerScene, signerName } from "./signer-scene.ts";
 
 const collection = "/apis/certificates.k8s.io/v1/certificatesigningrequests";

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../programs.ts";
-import { eventually, mint } from "./accounts.ts";
-import type { Json } from "./control-plane.ts";
-import { distributing } from "./distributing.ts";
-import { applyManifest } from "./manifests.ts";
-import type { Row } from "./rows.ts";
-import type { Scene } from "./scene.ts";
+import { runWell } from "../../programs.ts";
+import { eventually, mint } from "../cluster/accounts.ts";
+import type { Json } from "../cluster/control-plane.ts";
+import { applyManifest } from "../cluster/manifests.ts";
+import type { Scene } from "../cluster/scene.ts";
+import { distributing } from "../distributing.ts";
+import type { Row } from "../rows.ts";
 import {
   answered,
   base64Of,

@@ -4,15 +4,16 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
-import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
-import type { Outcome } from "../outcomes.ts";
-import { fromGoProxy } from "../software.ts";
-import { eventually } from "./accounts.ts";
-import type { ControlPlane, Json } from "./control-plane.ts";
+import { parseDistributeConfiguration } from "../../../../src/node/distribute/distribute-configuration.ts";
+import { parseGatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
+import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
+import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
+import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import type { Outcome } from "../../outcomes.ts";
+import { fromGoProxy } from "../../software.ts";
+import { eventually } from "../cluster/accounts.ts";
+import type { ControlPlane, Json } from "../cluster/control-plane.ts";
+import { namedRows, playRows, type Row } from "../rows.ts";
 import { operatorKinds } from "./operator-kinds.ts";
 import {
   applyStrictly,
@@ -21,7 +22,6 @@ import {
   refusalOf,
   renderChart,
 } from "./rendered.ts";
-import { namedRows, playRows, type Row } from "./rows.ts";
 import { checkSchemas } from "./schemas.ts";
 
 const upstream = "https://ca.example.com";
@@ -263,7 +263,7 @@ async function replacesPods({ helm }: Tools): Promise<void> {
 async function carriesObservability({ helm }: Tools): Promise<void> {
   const objects = await renderChart(helm, "mesh", namespace, everything);
   const read = (name: string): string =>
-    readFileSync(join(import.meta.dirname, "../../../deploy/observability", name), "utf8");
+    readFileSync(join(import.meta.dirname, "../../../../deploy/observability", name), "utf8");
   const rule = objects.find(({ kind }) => kind === "PrometheusRule");
   const page = "docs/reference/runbook.md#";
   const rules = read("rules.yaml").replaceAll(page, `https://git.example.com/${page}`);
