@@ -14,9 +14,9 @@ import {
   publishedAuthoritiesAt,
 } from "../../src/pki/authority/trust-bundle.ts";
 import { leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
-import { Violation } from "./mesh.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore } from "./store.ts";
+import { Violation } from "./violation.ts";
 import { createWorkloads, isLive, type Workload } from "./workload.ts";
 
 /** Changes to what an installation decides. A mutilation must break an invariant. */

@@ -1,7 +1,8 @@
 import { simulateForeignRoots } from "./foreign-mesh.ts";
-import { simulate, Violation } from "./mesh.ts";
+import { simulate } from "./mesh.ts";
 import { simulateReplicas } from "./replicated-store.ts";
 import { runStorm } from "./storm/main.ts";
+import { violationIn } from "./violation.ts";
 
 if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
 
@@ -15,12 +16,8 @@ const histories = [simulate, simulateReplicas, simulateForeignRoots];
 const violations: string[] = [];
 for (let seed = firstSeed; seed < firstSeed + count; seed++) {
   for (const history of histories) {
-    try {
-      history(seed);
-    } catch (error) {
-      if (!(error instanceof Violation)) throw error;
-      violations.push(error.message);
-    }
+    const violation = violationIn(history, seed);
+    if (violation !== undefined) violations.push(violation);
   }
 }
 for (const violation of violations.slice(0, 20)) console.log(violation);

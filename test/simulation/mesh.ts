@@ -20,17 +20,13 @@ import {
 import { leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading, type SimulatedStore } from "./store.ts";
+import { Violation } from "./violation.ts";
 import { createWorkloads, isLive, type Workload } from "./workload.ts";
 
 /** Changes to schedules and taints. A mutilation must break an invariant. */
 export interface Mutation {
   readonly schedule?: (schedule: Schedule) => Schedule;
   readonly taint?: (taint: Taint) => Taint;
-}
-
-/** A broken invariant, with the seed that broke it. */
-export class Violation extends Error {
-  override readonly name = "Violation";
 }
 
 /** Three generations, each of the authorities that runs of the cron mint without seeing each other. */
