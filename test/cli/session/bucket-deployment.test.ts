@@ -1,13 +1,10 @@
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
-import { printed } from "../../testkit/programs/printed.ts";
 import { type S3Api, s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { authority, configure, movedAndBack } from "./store-moves.ts";
 
 let folder: string;
 let api: S3Api;
@@ -26,16 +23,8 @@ beforeEach(async () => {
   };
 });
 
-/** Writes a configuration. @returns Its path. */
-async function configure(name: string, values: Readonly<Record<string, string>>): Promise<string> {
-  const config = join(folder, name);
-  const lines = Object.entries(values).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
-  await writeFile(config, [...lines, '[[ISSUERS]]\nissuer = "https://a.test"'].join("\n"));
-  return config;
-}
-
 const inBucket = () =>
-  configure("rampart.toml", {
+  configure(join(folder, "rampart.toml"), {
     STORE: "s3",
     STORE_BUCKET: "rampart-store",
     STORE_PREFIX: "mesh-1/",
@@ -43,30 +32,14 @@ const inBucket = () =>
     S3_REGION: "eu-test-1",
   });
 
-const authority = (config: string, ...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => new Date("2026-11-21T12:00:00Z")),
-    [...words, "-c", config],
-  );
-
 describe("a verb on a bucket", () => {
   test("founds a CA there, and moves it to a directory and back by a backup", async () => {
     const config = await inBucket();
-    const directory = await configure("directory.toml", { STORE_DIRECTORY: join(folder, "store") });
-    const identity = await generateX25519Identity();
-    await writeFile(join(folder, "key.txt"), identity);
-    const moved = async (from: string, to: string): Promise<void> => {
-      const backup = `${from}.age`;
-      await authority(from, "export", "-o", backup, "-r", await identityToRecipient(identity));
-      await authority(to, "restore", backup, "-i", join(folder, "key.txt"), "--yes");
-    };
     await authority(config, "init");
     const [name = ""] = api.objects.keys();
     expect(name).toMatch(/^mesh-1\/authorities\/[0-9a-f]{40}$/);
-    await moved(config, directory);
-    expect(await authority(directory, "list", "--json")).toContain(name.slice(-40));
-    api.objects.clear();
-    await moved(directory, config);
+    const listed = await movedAndBack(config, () => api.objects.clear());
+    expect(listed).toContain(name.slice(-40));
     expect([...api.objects.keys()]).toContain(name);
   });
 

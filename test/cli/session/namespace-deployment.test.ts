@@ -1,20 +1,18 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { stringify } from "yaml";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
-import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
-import { printed } from "../../testkit/programs/printed.ts";
 import {
   type SecretsApi,
   secretsToken,
   startSecretsApi,
 } from "../../testkit/stores/secrets-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { authority, configure, movedAndBack } from "./store-moves.ts";
 
 let folder: string;
 let api: SecretsApi;
@@ -32,49 +30,27 @@ beforeEach(async () => {
   };
 });
 
-/** Writes a configuration. @returns Its path. */
-async function configure(name: string, values: Readonly<Record<string, string>>): Promise<string> {
-  const config = join(folder, name);
-  const lines = Object.entries(values).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
-  await writeFile(config, [...lines, '[[ISSUERS]]\nissuer = "https://a.test"'].join("\n"));
-  return config;
-}
-
 const inNamespace = () =>
-  configure("rampart.toml", {
+  configure(join(folder, "rampart.toml"), {
     STORE: "kubernetes",
     STORE_NAMESPACE: "rampart-store",
     KUBERNETES_SERVER: api.origin,
     KUBERNETES_TOKEN_FILE: join(folder, "token"),
   });
 
-const authority = (config: string, ...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => new Date("2026-11-21T12:00:00Z")),
-    [...words, "-c", config],
-  );
-
 describe("a verb on Secrets of a namespace", () => {
   test("founds a CA there, and moves it to a directory and back by a backup", async () => {
     const config = await inNamespace();
-    const directory = await configure("directory.toml", { STORE_DIRECTORY: join(folder, "store") });
-    const identity = await generateX25519Identity();
-    await writeFile(join(folder, "key.txt"), identity);
-    const moved = async (from: string, to: string): Promise<void> => {
-      const backup = `${from}.age`;
-      await authority(from, "export", "-o", backup, "-r", await identityToRecipient(identity));
-      await authority(to, "restore", backup, "-i", join(folder, "key.txt"), "--yes");
-    };
     await authority(config, "init");
     const [name = ""] = api.secrets.keys();
     expect(name).toMatch(/^rampart\.authorities\.[0-9a-f]{40}$/);
-    await moved(config, directory);
-    expect(await authority(directory, "list", "--json")).toContain(name.slice(20));
-    for (const each of [...api.secrets.keys()]) {
-      const path = `/api/v1/namespaces/rampart-store/secrets/${each}`;
-      await api.client.send({ method: "DELETE", path });
-    }
-    await moved(directory, config);
+    const listed = await movedAndBack(config, async () => {
+      for (const each of [...api.secrets.keys()]) {
+        const path = `/api/v1/namespaces/rampart-store/secrets/${each}`;
+        await api.client.send({ method: "DELETE", path });
+      }
+    });
+    expect(listed).toContain(name.slice(20));
     expect([...api.secrets.keys()]).toContain(name);
   });
 
@@ -118,7 +94,7 @@ describe("a verb on Secrets of a namespace", () => {
     };
     await writeFile(join(folder, "kubeconfig"), stringify(kubeconfig));
     vi.stubEnv("KUBECONFIG", join(folder, "kubeconfig"));
-    const config = await configure("rampart.toml", {
+    const config = await configure(join(folder, "rampart.toml"), {
       STORE: "kubernetes",
       STORE_NAMESPACE: "rampart-store",
     });
@@ -130,7 +106,7 @@ describe("a verb on Secrets of a namespace", () => {
 
   test("says so where there is no kubeconfig either", async () => {
     vi.stubEnv("KUBECONFIG", join(folder, "nowhere"));
-    const config = await configure("rampart.toml", {
+    const config = await configure(join(folder, "rampart.toml"), {
       STORE: "kubernetes",
       STORE_NAMESPACE: "rampart-store",
     });
