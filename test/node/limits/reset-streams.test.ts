@@ -42,15 +42,21 @@ const few = Array.from({ length: 4 }, () => data(1, 15_000));
 const beyond = Array.from({ length: 8 }, () => data(1, 4_000));
 const unread = Array.from({ length: 8 }, () => data(1, 1_000));
 
+/** Has a stream wait for its turn, with octets that nobody reads. */
+async function startWaiting() {
+  const { port, guard } = await start();
+  const socket = await openFrames(port);
+  await writeAndPing(socket, [post(1, "/call")]);
+  // Each piece in a pass of its own, because the server opens its window as it reads.
+  for (const each of few) await writeAndPing(socket, [each]);
+  for (const each of [beyond, unread]) await writeAndPing(socket, each);
+  return { guard, socket };
+}
+
 test.each(["NGHTTP2_NO_ERROR", "NGHTTP2_CANCEL"] as const)(
   "a stream that waits for its turn, and holds what nobody reads, ends when it is reset with %s",
   async (code) => {
-    const { port, guard } = await start();
-    const socket = await openFrames(port);
-    await writeAndPing(socket, [post(1, "/call")]);
-    // Each piece in a pass of its own, because the server opens its window as it reads.
-    for (const each of few) await writeAndPing(socket, [each]);
-    for (const each of [beyond, unread]) await writeAndPing(socket, each);
+    const { guard, socket } = await startWaiting();
     expect(guard.exchanges.count).toBe(2);
     await writeAndPing(socket, [reset(1, constants[code])]);
     await expect.poll(() => guard.exchanges.count, { timeout: hangMilliseconds }).toBe(1);
@@ -58,10 +64,6 @@ test.each(["NGHTTP2_NO_ERROR", "NGHTTP2_CANCEL"] as const)(
 );
 
 test("a stream that is not reset keeps its place while it waits", async () => {
-  const { port, guard } = await start();
-  const socket = await openFrames(port);
-  await writeAndPing(socket, [post(1, "/call")]);
-  for (const each of few) await writeAndPing(socket, [each]);
-  for (const each of [beyond, unread]) await writeAndPing(socket, each);
+  const { guard } = await startWaiting();
   expect(guard.exchanges.count).toBe(2);
 });
