@@ -1,23 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { randomKek } from "../../testkit/configuration.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { type S3Api, s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
-
-const ends: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).toReversed()) await end();
-});
+import { startingReplicas } from "./starting-replicas.ts";
 
 async function startBucket() {
   const api = await startS3Api();
-  ends.push(api.close);
+  onTestFinished(api.close);
   const credentials = join(await temporaryFolder(), "credentials");
   const rotate = (id: string) =>
     writeFile(
@@ -25,34 +17,15 @@ async function startBucket() {
       `[default]\naws_access_key_id=${id}\naws_secret_access_key=${s3Credential.secretAccessKey}\n`,
     );
   await rotate(s3Credential.accessKeyId);
-  return { api, rotate, start: starting(api, credentials) };
-}
-
-function starting(api: S3Api, credentials: string) {
-  const configuration = parseServeConfiguration({
+  const start = startingReplicas({
     STORE: "s3",
     STORE_BUCKET: "rampart-store",
     STORE_PREFIX: "mesh-1/",
     S3_ENDPOINT: api.origin,
     S3_REGION: "eu-test-1",
     S3_CREDENTIALS_FILE: credentials,
-    ISSUERS: [{ issuer: "https://a.test" }],
-    KEK: randomKek("k1"),
-    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    PROPAGATION_INTERVAL: "1h",
-    MAX_WORKLOAD_CERT_TTL: "8s",
-    LISTEN: "127.0.0.1:0",
-    MONITORING_LISTEN: "127.0.0.1:0",
   });
-  return async () => {
-    const log = createEventRecorder();
-    const server = await serve(configuration, { log, clock: () => new Date() });
-    server.address.catch(() => {});
-    ends.push(() => server.close(0));
-    const { port } = server.monitoringAddress;
-    const text = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).text();
-    return { log, text };
-  };
+  return { api, rotate, start };
 }
 
 const authoritiesIn = ({ objects }: S3Api): readonly string[] =>
