@@ -1,19 +1,11 @@
-import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import type { TrustDomain } from "../spiffe-id.ts";
 import { type CaCertificate, isSelfIssued } from "./ca-certificate.ts";
 import { CaExtension } from "./ca-claims.ts";
 import type { CertificationPath } from "./certification-path.ts";
 import { admitsHost, admitsSubject, type NameConstraints } from "./name-constraints.ts";
+import { isOf, linesOf, type PathRule, spiffeIdsOf } from "./path-rule.ts";
 
-/** The position of a certificate in a path, and the circumstances of the check. */
-interface Place {
-  /** The number of authorities below it. */
-  readonly depth: number;
-  readonly isAnchor: boolean;
-  readonly trustDomain: TrustDomain;
-  readonly now: Date;
-}
-
-type Rule = (certificate: CaCertificate, place: Place) => string | false;
+type Rule = PathRule<{ readonly trustDomain: TrustDomain; readonly now: Date }>;
 
 const serverAuth = "1.3.6.1.5.5.7.3.1";
 const clientAuth = "1.3.6.1.5.5.7.3.2";
@@ -68,9 +60,9 @@ const rules: readonly Rule[] = [
   ({ claims }, { trustDomain }) =>
     claims.nameConstraints !== undefined &&
     constraintFault(claims, claims.nameConstraints, trustDomain),
-  ({ claims }, { depth, trustDomain }) =>
+  (certificate, { depth, trustDomain }) =>
     depth === 0 &&
-    spiffeIdsOf(claims.names).some((id) => !isOf(trustDomain, id)) &&
+    spiffeIdsOf(certificate).some((id) => !isOf(trustDomain, id)) &&
     `carries the SPIFFE ID of another trust domain than ${trustDomain}`,
 ];
 
@@ -124,13 +116,7 @@ const maximumIntermediates = 6;
 
 /** One line for each rule that a certificate of the path breaks. */
 export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now: Date): string[] {
-  const faults = path.flatMap((certificate, depth) => {
-    const place = { depth, isAnchor: depth === path.length - 1, trustDomain, now };
-    return rules
-      .map((rule) => rule(certificate, place))
-      .filter((fault) => fault !== false)
-      .map((fault) => `${certificate.title}: ${fault}`);
-  });
+  const faults = linesOf(path, rules, { trustDomain, now });
   faults.push(
     ...path.flatMap((certificate, depth) => subjectFaults(certificate, path.slice(0, depth))),
   );
@@ -142,17 +128,4 @@ export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now:
     );
   }
   return faults;
-}
-
-/** The SPIFFE IDs among names. */
-export function spiffeIdsOf(names: CaCertificate["claims"]["names"]): string[] {
-  return names
-    .filter(({ kind, text }) => kind === "uri" && text.startsWith("spiffe://"))
-    .map(({ text }) => text);
-}
-
-/** Whether a SPIFFE ID is the trust domain's own, or one within it. */
-export function isOf(trustDomain: TrustDomain, spiffeId: string): boolean {
-  const own = trustDomainSpiffeId(trustDomain);
-  return spiffeId === own || spiffeId.startsWith(`${own}/`);
 }
