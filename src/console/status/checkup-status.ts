@@ -88,16 +88,21 @@ function examinedIssuer({ name: issuer, cluster, keys }: TrustedIssuer): Examine
 
 /** Findings about the roots in a cluster. After a rotation, they are old until the next push. */
 function rootsOf(outcome: PushOutcome, sequence: number | undefined): readonly Finding[] {
-  const { cluster, namespaces, fault } = outcome;
-  if (fault !== undefined && namespaces === 0) return [notInspected("roots", cluster, fault)];
-  return outcome.sequence === sequence ? rootFindings(countsOf(outcome), []) : [];
+  const current = outcome.sequence === sequence ? rootFindings(countsOf(outcome), []) : [];
+  return uninspected("roots", outcome) ?? current;
 }
 
-function crlsOf(outcome: PushOutcome): readonly Finding[] {
-  const { cluster, namespaces, fault } = outcome;
-  if (fault !== undefined && namespaces === 0) return [notInspected("CRLs", cluster, fault)];
-  // A push does not note which of the older lists have ended.
-  return crlFindings({ ...countsOf(outcome), ended: 0 });
+/** Findings about the CRLs in a cluster. A push does not note which of the older lists have ended. */
+const crlsOf = (outcome: PushOutcome): readonly Finding[] =>
+  uninspected("CRLs", outcome) ?? crlFindings({ ...countsOf(outcome), ended: 0 });
+
+/** The finding about a cluster of which a push has seen no namespace. */
+function uninspected(
+  what: "roots" | "CRLs",
+  { cluster, namespaces, fault }: PushOutcome,
+): readonly Finding[] | undefined {
+  if (fault === undefined || namespaces > 0) return undefined;
+  return [notInspected(what, cluster, fault)];
 }
 
 function countsOf({ cluster, namespaces, delivered, missing }: PushOutcome): DeliveryCounts {
