@@ -88,19 +88,21 @@ async function polledSpace(
   return listSeldom(space, pollSeconds, clock);
 }
 
-/** Each list costs money, and every replica has to be behind for less than the propagation interval. */
-const pollSecondsOf = (propagationSeconds: number): number =>
-  Math.max(1, Math.min(15, Math.floor(propagationSeconds / 8)));
+/** Every replica has to be behind for less than the propagation interval. */
+const eighthOf = (propagationSeconds: number, longestSeconds: number): number =>
+  Math.max(1, Math.min(longestSeconds, Math.floor(propagationSeconds / 8)));
+
+/** Each list costs money. */
+const pollSecondsOf = (propagationSeconds: number): number => eighthOf(propagationSeconds, 15);
+
+/** Two thirds of the trust in a silent watch. */
+const watchSecondsOf = (propagationSeconds: number): number => eighthOf(propagationSeconds, 10);
 
 /** The stores in a bucket, each read whenever it is asked. @throws OperatorError */
 export async function bucketStores(place: BucketPlace, clock: () => Date): Promise<Stores> {
   const { space } = await openBucket(place, clock);
-  return { store: createSharedStore(space), signerStore: signerStoreIn(space) };
+  return storesIn(space);
 }
-
-/** Two thirds of the trust in a silent watch, which is a part of the propagation interval. */
-const watchSecondsOf = (propagationSeconds: number): number =>
-  Math.max(1, Math.min(10, Math.floor(propagationSeconds / 8)));
 
 function watchedSpace(
   client: KubernetesClient,
@@ -127,28 +129,33 @@ function shareTurns(
   const pushing = { ...taker, turnSeconds: Math.max(60, turnSeconds) };
   const push = createTurns(shared, pushing, "push");
   const { take, space } = createTurns({ ...shared, list: push.space.list }, taker);
-  const reporting =
-    (take: Turns["take"], event: "rotation-fault" | "roots-not-delivered", act: string) =>
-    async (work: () => Promise<void>): Promise<void> => {
-      let hasBegun = false;
-      const begin = (): Promise<void> => {
-        hasBegun = true;
-        return work();
-      };
-      try {
-        await take(begin);
-      } catch (error) {
-        // Work that has begun logs its own faults.
-        if (hasBegun) throw error;
-        const detail = `nobody knows which replica ${act}: ${messageOf(error)}`;
-        log.operation({ event, level: "error", detail });
-      }
-    };
   return {
-    store: createSharedStore(space),
-    signerStore: signerStoreIn(space),
-    inTurn: reporting(take, "rotation-fault", "rotates"),
-    pushInTurn: reporting(push.take, "roots-not-delivered", "delivers"),
+    ...storesIn(space),
+    inTurn: reporting(log, take, "rotation-fault", "rotates"),
+    pushInTurn: reporting(log, push.take, "roots-not-delivered", "delivers"),
+  };
+}
+
+/** Logs why nobody knows whose turn it is. Work that has begun logs its own faults. */
+function reporting(
+  log: OperationLog,
+  take: Turns["take"],
+  event: "rotation-fault" | "roots-not-delivered",
+  act: string,
+): ReplicaStores["inTurn"] {
+  return async (work) => {
+    let hasBegun = false;
+    const begin = (): Promise<void> => {
+      hasBegun = true;
+      return work();
+    };
+    try {
+      await take(begin);
+    } catch (error) {
+      if (hasBegun) throw error;
+      const detail = `nobody knows which replica ${act}: ${messageOf(error)}`;
+      log.operation({ event, level: "error", detail });
+    }
   };
 }
 
@@ -158,9 +165,13 @@ export function secretStores(
   namespace: string,
   server: string,
 ): Stores {
-  const space = patiently(createSecretSpace(send, namespace), serviceOf(server));
-  return { store: createSharedStore(space), signerStore: signerStoreIn(space) };
+  return storesIn(patiently(createSecretSpace(send, namespace), serviceOf(server)));
 }
+
+const storesIn = (space: ObjectSpace): Stores => ({
+  store: createSharedStore(space),
+  signerStore: signerStoreIn(space),
+});
 
 const serviceOf = (server = ""): string => `the API server ${server}`;
 

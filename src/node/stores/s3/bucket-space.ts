@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { maximumRecordOctets } from "../../../custody/authority-store.ts";
 import {
   maximumObjects,
+  maximumSpaceOctets,
   type ObjectSpace,
   type StoredObject,
 } from "../../../custody/shared/object-space.ts";
@@ -9,9 +10,6 @@ import { FetchError } from "../../../foundation/http/json-fetch.ts";
 import { Semaphore } from "../../../foundation/work/semaphore.ts";
 import type { BucketAnswer, SendToBucket } from "./bucket-client.ts";
 import { type ListedObject, listObjects } from "./listing.ts";
-
-/** More than all records of all signers have. */
-const maximumListOctets = 64 * 1024 * 1024;
 
 /** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
 const listMilliseconds = 30_000;
@@ -49,7 +47,7 @@ export function createBucketSpace(send: SendToBucket, prefix: string): ObjectSpa
     const reading = listed.map(async (each): Promise<[string, StoredObject][]> => {
       const object = await places.run(() => unlessKnown(each, signal));
       octets += object?.value.length ?? 0;
-      if (octets > maximumListOctets) throw tooMuch();
+      if (octets > maximumSpaceOctets) throw tooMuch();
       return object ? [[each.name.slice(prefix.length), object]] : [];
     });
     try {
