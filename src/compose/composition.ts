@@ -79,12 +79,12 @@ export function composeOn(
   configuration: Configuration,
   platform: Platform,
 ): Composition {
-  const { log, clock, cryptoProvider, lasting = lastingParts() } = platform;
+  const { log, clock, cryptoProvider } = platform;
+  const { lasting = lastingParts(), shareWork = pollForWork(clock) } = platform;
+  const means = { ...platform, lasting, shareWork };
   const { trustDomain, leafLifetimes } = configuration;
-  const { propagationSeconds } = configuration.phaseLengths;
   const mints = mintsOf(stores, configuration, platform);
-  const { shareWork = pollForWork(clock) } = platform;
-  const issuers = trustedIssuers(configuration, { ...platform, shareWork, lasting });
+  const issuers = trustedIssuers(configuration, means);
   const own = stores.own.authorities;
   const named = new Map([...stores.named].map(([name, { authorities }]) => [name, authorities]));
   const verify = createCertificateVerifier({
@@ -112,24 +112,28 @@ export function composeOn(
       quotas: platform.quotas,
       issuanceLog: platform.issuanceLog,
     },
-    crls: crlsOf(own, configuration, { ...platform, shareWork, lasting }),
+    crls: crlsOf(own, configuration, means),
     publishedLog: platform.publishedLog,
     log,
     clock,
     refreshHintSeconds,
-    bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
-    longPollLimits: {
-      longestSeconds: configuration.bundleWaitSeconds,
-      readSeconds: Math.min(
-        longestReadSeconds,
-        Math.max(shortestReadSeconds, refreshSecondsOf(configuration, platform)),
-      ),
-    },
+    bundleMaximumAgeSeconds: Math.min(60, configuration.phaseLengths.propagationSeconds),
+    longPollLimits: longPollLimitsOf(configuration, platform),
   };
   const access = configuration.console?.access;
-  const accessKeys =
-    access && operatorKeys(access.team, accessKeysUrl(access), { ...platform, shareWork, lasting });
+  const accessKeys = access && operatorKeys(access.team, accessKeysUrl(access), means);
   return { certificateAuthority, ...mints, issuers, accessKeys };
+}
+
+function longPollLimitsOf(
+  configuration: Configuration,
+  platform: Platform,
+): CertificateAuthority["longPollLimits"] {
+  const refreshSeconds = refreshSecondsOf(configuration, platform);
+  return {
+    longestSeconds: configuration.bundleWaitSeconds,
+    readSeconds: Math.min(longestReadSeconds, Math.max(shortestReadSeconds, refreshSeconds)),
+  };
 }
 
 function crlsOf(
