@@ -1,9 +1,49 @@
 import type { ClusterAccessTable } from "../config/cluster-access.ts";
 import type { Configuration } from "../config/configuration.ts";
+import { crlContent } from "../delivery/crl-content.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
+import {
+  createRootPush,
+  type PushParts,
+  type RootPush,
+  trustBundleContent,
+} from "../delivery/root-push.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";
 import { crlConfigMap, usualConfigMap } from "../kubernetes/root-config-map.ts";
+import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import { clientOf } from "./cluster-reach.ts";
+
+/** The CA whose roots and CRLs are delivered. */
+export interface PushSource extends Pick<CertificateAuthority, "crls"> {
+  readonly issuance: Pick<CertificateAuthority["issuance"], "authorities">;
+}
+
+/** The deliveries of a configuration to its clusters. */
+export interface Pushes {
+  readonly roots: RootPush;
+  readonly crls: RootPush;
+}
+
+/** @throws ConfigurationError as {@link rootTargets}. */
+export function createPushes(
+  configuration: Configuration,
+  { issuance: { authorities }, crls }: PushSource,
+  fetching: Fetching,
+  parts: Pick<PushParts, "limits" | "log">,
+): Pushes {
+  return {
+    roots: createRootPush({
+      ...parts,
+      targets: rootTargets(configuration, fetching),
+      content: trustBundleContent(authorities),
+    }),
+    crls: createRootPush({
+      ...parts,
+      targets: crlTargets(configuration, fetching),
+      content: crlContent(crls, authorities, parts.log),
+    }),
+  };
+}
 
 /**
  * The clusters whose tables say `deliver_roots`. An API server that is changing its issuer has two tables

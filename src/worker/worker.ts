@@ -2,12 +2,10 @@ import type { Hono } from "hono";
 import { createEventLog, type EventLog } from "../ca/issuance/audit-event.ts";
 import { rotateAll } from "../ca/rotation/rotate.ts";
 import { compose } from "../compose/composition.ts";
-import { crlTargets, rootTargets } from "../compose/root-targets.ts";
+import { createPushes } from "../compose/root-targets.ts";
 import { type Configuration, parseConfiguration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/log-keys.ts";
-import { crlContent } from "../delivery/crl-content.ts";
 import type { PushLimits } from "../delivery/push-budget.ts";
-import { createRootPush, trustBundleContent } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { writeToConsole } from "../foundation/event-log.ts";
 import type { FetchTrusting } from "../foundation/http/json-fetch.ts";
@@ -117,27 +115,16 @@ async function startConfigured(
   const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
   const composition = await compose(configuration, platform);
   const { certificateAuthority, mint, signerMints } = composition;
-  const { authorities } = certificateAuthority.issuance;
-  const push = createRootPush({
-    targets: rootTargets(configuration, fetching),
-    content: trustBundleContent(authorities),
-    limits: pushLimits,
-    log,
-  });
-  const crlPush = createRootPush({
-    targets: crlTargets(configuration, fetching),
-    content: crlContent(certificateAuthority.crls, authorities, log),
-    limits: pushLimits,
-    log,
-  });
+  const parts = { limits: pushLimits, log };
+  const { roots, crls } = createPushes(configuration, certificateAuthority, fetching, parts);
   const app = createRoutes(certificateAuthority, edgePeerOf);
   if (configuration.console && addConsole) {
     addConsole(app, {
       configuration,
       console: configuration.console,
       composition,
-      push,
-      crlPush,
+      push: roots,
+      crlPush: crls,
       environment,
     });
   } else addConsoleNotice(app, configuration, log);
@@ -145,8 +132,8 @@ async function startConfigured(
     app,
     runCron: (now) =>
       rotateAll([mint, ...signerMints.values()], now)
-        .finally(() => push.deliver(now))
-        .finally(() => crlPush.deliver(now)),
+        .finally(() => roots.deliver(now))
+        .finally(() => crls.deliver(now)),
   };
 }
 

@@ -1,14 +1,13 @@
 import { Gauge, type Registry } from "prom-client";
-import { crlTargets, rootTargets } from "../../compose/root-targets.ts";
+import { createPushes, type PushSource } from "../../compose/root-targets.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { crlContent } from "../../delivery/crl-content.ts";
 import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
 import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
-import { createRootPush, type RootPush, trustBundleContent } from "../../delivery/root-push.ts";
+import type { RootPush } from "../../delivery/root-push.ts";
 import { logFault } from "../../foundation/fault-log.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
-import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
+import { unixTime } from "../observability/read-gauge.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
 
@@ -22,11 +21,6 @@ export interface RecurringPush extends Pick<RootPush, "clusters" | "outcomes"> {
   readonly end: () => Promise<void>;
 }
 
-/** The CA whose roots and CRLs are delivered. */
-interface PushSource extends Pick<CertificateAuthority, "crls"> {
-  readonly issuance: Pick<CertificateAuthority["issuance"], "authorities">;
-}
-
 /** A run ends before the next rotation starts another, a minute later. */
 const limits: PushLimits = {
   requests: 10_000,
@@ -38,33 +32,25 @@ const limits: PushLimits = {
 /** @throws ConfigurationError */
 export function pushRoots(
   configuration: Configuration,
-  { issuance, crls }: PushSource,
+  source: PushSource,
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
   inTurn: ReplicaStores["pushInTurn"],
 ): RecurringPush {
-  const { authorities } = issuance;
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
-  const targets = rootTargets(configuration, fetching);
-  const push = createRootPush({ targets, content: trustBundleContent(authorities), limits, log });
-  const listTargets = crlTargets(configuration, fetching);
-  const crlPush = createRootPush({
-    targets: listTargets,
-    content: crlContent(crls, authorities, log),
-    limits,
-    log,
-  });
+  const { roots, crls } = createPushes(configuration, source, fetching, { limits, log });
+  const isIdle = roots.clusters.length === 0 && crls.clusters.length === 0;
   const ending = new AbortController();
   let current: Promise<unknown> | undefined;
   return {
-    ...push,
-    crls: crlPush,
+    ...roots,
+    crls,
     begin: () => {
-      if (ending.signal.aborted || (targets.length === 0 && listTargets.length === 0)) return;
+      if (ending.signal.aborted || isIdle) return;
       const { signal } = ending;
       current ??= inTurn(async () => {
         // Another replica may have delivered more than this one had read before its turn.
-        await authorities.renew(clock());
-        await Promise.all([push.deliver(clock(), signal), crlPush.deliver(clock(), signal)]);
+        await source.issuance.authorities.renew(clock());
+        await Promise.all([roots.deliver(clock(), signal), crls.deliver(clock(), signal)]);
       })
         .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
         .finally(() => {
@@ -112,7 +98,7 @@ export function addPushGauges(registry: Registry, outcomes: RootPush["outcomes"]
   gauge(
     "rampart_push_delivered_since_timestamp",
     "When the last of them got the bundle, in Unix time.",
-    ({ since }) => (since ? since.getTime() / 1000 : Number.NaN),
+    ({ since }) => unixTime(since),
   );
   gauge("rampart_push_delivered", "1 when all of them have the bundle.", ({ fault }) =>
     fault === undefined ? 1 : 0,
