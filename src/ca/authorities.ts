@@ -5,7 +5,7 @@ import { Semaphore } from "../foundation/work/semaphore.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
-import { LoadClock, type LoadTimes } from "./load-clock.ts";
+import { LoadClock, type LoadTimes, longestLoadSeconds } from "./load-clock.ts";
 import {
   assemble,
   type OpenedRecord,
@@ -54,9 +54,6 @@ export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
 /** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
 const maximumWaiting = 5000;
 
-/** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
-const longestLoadMilliseconds = 10_000;
-
 const toItsEnd = (load: Promise<void>): Promise<void> => load;
 
 /**
@@ -66,7 +63,7 @@ const toItsEnd = (load: Promise<void>): Promise<void> => load;
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
   const { store, log, shareWork, waitBriefly = toItsEnd } = configuration;
-  const loading = shareWork(new Semaphore(maximumWaiting), longestLoadMilliseconds);
+  const loading = shareWork(new Semaphore(maximumWaiting), 1000 * longestLoadSeconds);
   const clock = new LoadClock(configuration);
   const { currentPolicy = () => configuration } = configuration;
   let records: ReadonlyMap<string, CachedRecord> = new Map();

@@ -22,6 +22,9 @@ export interface Load {
 /** The time to the next read of a store that cannot be read, or in which no authority signs. */
 const retrySeconds = 2;
 
+/** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
+export const longestLoadSeconds = 10;
+
 /** Requests come with times this old after the loop has stalled. An older time means that the clock was set back. */
 const longestStallSeconds = 60;
 
@@ -69,10 +72,16 @@ export class LoadClock {
     return this.#isInOutage(at, earlier(now, this.#latest)) && this.#isInOutage(this.#latest, at);
   }
 
-  /** Begins a load. While the one in use serves, no other request is due for one; otherwise all of them wait. */
+  /**
+   * Begins a load. While it may take and the one in use serves, no other request is due for one; otherwise all of
+   * them wait.
+   */
   begin(): Load {
     const load = { number: ++this.#begun, at: this.#latest };
-    if (this.serves(load.at)) this.#due = addSeconds(load.at, this.#times.refreshSeconds);
+    const { refreshSeconds, surviveOutageSeconds } = this.#times;
+    const next = addSeconds(load.at, Math.max(refreshSeconds, longestLoadSeconds));
+    const servesUntil = addSeconds(this.#inUse.at, surviveOutageSeconds);
+    if (this.serves(load.at)) this.#due = earlier(next, servesUntil);
     return load;
   }
 

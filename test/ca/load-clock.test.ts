@@ -48,6 +48,22 @@ describe("a store is due for a load", () => {
     expect(isDueAt(clock, 120)).toBe(true);
   });
 
+  test("once, for as long as a load may take, however short the time between two is", () => {
+    const clock = loadedClock({ refreshSeconds: 2 });
+    expect(isDueAt(clock, 2)).toBe(true);
+    clock.begin();
+    expect(isDueAt(clock, 11.999)).toBe(false);
+    expect(isDueAt(clock, 12)).toBe(true);
+  });
+
+  test("again as soon as the load in use serves no more, though another is under way", () => {
+    const clock = loadedClock({ refreshSeconds: 2, surviveOutageSeconds: 5 });
+    expect(isDueAt(clock, 4)).toBe(true);
+    clock.begin();
+    expect(isDueAt(clock, 4.999)).toBe(false);
+    expect(isDueAt(clock, 5.001)).toBe(true);
+  });
+
   test("no sooner for a request of an old time", () => {
     const clock = loadedClock();
     expect(isDueAt(clock, 59)).toBe(false);

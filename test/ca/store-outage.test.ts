@@ -89,6 +89,24 @@ describe("a store that is down", () => {
     expect(refusal).toEqual(storeUnreachable);
   });
 
+  test("and hangs has one request wait for a load, and no other while it may take", async () => {
+    const store = createMemoryStore(current);
+    const { promise: never } = Promise.withResolvers<never>();
+    const load = () => (store.outage ? never : createMemoryStore(current).load());
+    const waits: number[] = [];
+    let second = 0;
+    const { authorities } = loadAuthoritiesFrom({ ...store, load }, keks, {
+      refreshSeconds: 2,
+      waitBriefly: async () => void waits.push(second),
+    });
+    expect(await signerOf(authorities, start)).toBe(current.id);
+    store.outage = new Error("hangs");
+    for (; second < 12; second++) {
+      expect(await signerOf(authorities, later(second))).toBe(current.id);
+    }
+    expect(waits).toEqual([2]);
+  });
+
   test("serves again when it is back", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);

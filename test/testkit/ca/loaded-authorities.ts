@@ -35,11 +35,10 @@ export function loadAuthorities(
 export function loadAuthoritiesFrom(
   store: AuthorityStore,
   keks: KekRing,
-  changes: Pick<AuthoritiesConfiguration, "waitBriefly"> = {},
+  changes: Partial<Pick<AuthoritiesConfiguration, "waitBriefly" | "refreshSeconds">> = {},
 ): Omit<LoadedAuthorities, "store"> {
   const log = createEventRecorder();
   const authorities = createAuthorities({
-    ...changes,
     store,
     trustDomain: clusterLocal,
     keks,
@@ -51,6 +50,7 @@ export function loadAuthoritiesFrom(
     refreshSeconds: longestRefreshSeconds,
     surviveOutageSeconds,
     shareWork: sharePromises,
+    ...changes,
   });
   return { authorities, log };
 }
