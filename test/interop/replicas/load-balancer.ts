@@ -34,13 +34,15 @@ export async function startLoadBalancer(replicas: readonly Replica[]): Promise<L
     if (!chosen) return void near.destroy();
     const far = connect(chosen.port, "127.0.0.1");
     keep(far);
+    // The kubelet tells of a container that has ended at once, and waits for no probe.
+    far.on("error", () => ready.delete(chosen));
     far.on("close", () => near.destroy());
     near.on("close", () => far.destroy());
     near.pipe(far).pipe(near);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  // Each by itself: one that does not answer must not delay what is known of the other.
+  // Each by itself: one that waits for its store, and so answers late, delays nothing that is known of the other.
   const probes = replicas.map((each) =>
     repeatedly(async () => {
       if (await each.isReady()) ready.add(each);

@@ -121,11 +121,10 @@ export class Renewals {
         await pause(1000, signal);
         continue;
       }
-      await this.#verify(chain);
       leaf = new X509Certificate(chain[0] ?? "");
       const validity = { notBefore: leaf.validFromDate, notAfter: leaf.validToDate };
       const wait = renewalRules["pilot-agent"](validity, new Date(), Math.random());
-      await pause(1000 * Math.max(0, wait), signal);
+      await Promise.all([this.#verify(chain), pause(1000 * Math.max(0, wait), signal)]);
     }
     client?.close();
   }

@@ -28,9 +28,6 @@ export interface Replica {
   readonly end: () => Promise<void>;
 }
 
-/** A replica without a store waits for it, and so does an answer of it. */
-const probeMilliseconds = 3000;
-
 export async function createReplica(
   name: string,
   folder: string,
@@ -48,10 +45,8 @@ export async function createReplica(
   const processes: RampartProcess[] = [];
   let running: RampartProcess | undefined;
 
-  const published = async (path: string): Promise<Response | undefined> => {
-    const signal = AbortSignal.timeout(probeMilliseconds);
-    return fetch(`http://127.0.0.1:${monitoringPort}${path}`, { signal }).catch(() => undefined);
-  };
+  const published = async (path: string): Promise<Response | undefined> =>
+    fetch(`http://127.0.0.1:${monitoringPort}${path}`).catch(() => undefined);
 
   async function ended(how: (process: RampartProcess) => Promise<string>): Promise<string> {
     const process = running;
