@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { freePorts } from "../../test/interop/free-ports.ts";
 import { prebuilt, prebuiltIstiod } from "../../test/interop/prebuilt.ts";
 import { istioCall } from "../node/http2-load.ts";
-import { openConnections } from "./connections.ts";
+import { connectTo } from "./connections.ts";
 import type { MissingPeer, Peer, RootKey } from "./peer.ts";
 import { startPeerProcess } from "./peer-process.ts";
 import { writeRoot } from "./root-files.ts";
@@ -40,19 +40,12 @@ async function startIstiod(program: string, stage: Stage, rootKey: RootKey): Pro
   const env = { ROOT_CA_DIR: join(folder, "authority"), JWT_RULE: JSON.stringify(rule) };
   const server = startPeerProcess({ program, values, folder, env });
   const call = istioCall(workload);
-  const { load, close } = openConnections(port, () => call);
-  await server.until(() => load(1));
   return {
     name,
     version: "2026-08-22 (istio/istio 86c9f01f)",
     api: "native gRPC over TLS",
     rootKey,
     less: "no audit line for a certificate, no lint",
-    load,
-    cpu: server.cpu,
-    end: async () => {
-      close();
-      await server.end();
-    },
+    ...(await connectTo(server, port, () => call)),
   };
 }

@@ -8,7 +8,7 @@ import { startEdge } from "../edge/edge.ts";
 import { loadsOf } from "../loads.ts";
 import { istioCall } from "../node/http2-load.ts";
 import { serveValues } from "../node/serve-values.ts";
-import { openConnections } from "./connections.ts";
+import { connectTo } from "./connections.ts";
 import type { Peer, RootKey } from "./peer.ts";
 import { startPeerProcess } from "./peer-process.ts";
 import type { Stage } from "./stage.ts";
@@ -69,19 +69,12 @@ export async function startServe(
     env: { ...deployedEnvironment, KEK: String(KEK) },
   });
   const call = istioCall(workload);
-  const { load, close } = openConnections(port, () => call);
-  await server.until(() => load(1));
   return {
     name: `Rampart, \`serve\`${processes > 1 ? `, ${processes} processes` : ""}`,
     version,
     api: "native gRPC over TLS",
     rootKey,
     less: "",
-    load,
-    cpu: server.cpu,
-    end: async () => {
-      close();
-      await server.end();
-    },
+    ...(await connectTo(server, port, () => call)),
   };
 }

@@ -7,7 +7,7 @@ import { freePorts } from "../../test/interop/free-ports.ts";
 import { runWell } from "../../test/interop/programs.ts";
 import { fromGoRelease } from "../../test/interop/software.ts";
 import { answerOf } from "../node/http2-load.ts";
-import { openConnections } from "./connections.ts";
+import { connectTo } from "./connections.ts";
 import type { MissingPeer, Peer } from "./peer.ts";
 import { type PeerProcess, startPeerProcess } from "./peer-process.ts";
 import { attestAgent, batchNewX509Svid, chainOfAgent, countX509Svids } from "./spire-api.ts";
@@ -63,7 +63,7 @@ async function peerOf(
     const count = countX509Svids(await answerOf(session, call).finally(() => session.close()));
     if (count !== size) throw new Error(`issued ${count} of ${size}`);
   });
-  const { load, close } = openConnections(port, () => call, agent);
+  const { load, ...others } = await connectTo(server, port, () => call, agent);
   return {
     name,
     version,
@@ -71,11 +71,7 @@ async function peerOf(
     rootKey: "EC-P256",
     less: "checks the agent's certificate and SQLite's record of it, no token; no line for a certificate",
     load: (times) => load(Math.ceil(times / size)),
-    cpu: server.cpu,
-    end: async () => {
-      close();
-      await server.end();
-    },
+    ...others,
   };
 }
 

@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { freePorts } from "../../test/interop/free-ports.ts";
 import { fromGoProxy } from "../../test/interop/software.ts";
 import type { Http2Call } from "../node/http2-load.ts";
-import { openConnections } from "./connections.ts";
+import { connectTo } from "./connections.ts";
 import type { MissingPeer, Peer } from "./peer.ts";
 import { startPeerProcess } from "./peer-process.ts";
 import { writeRoot } from "./root-files.ts";
@@ -38,20 +38,13 @@ export async function startStepCa(stage: Stage): Promise<Peer | MissingPeer> {
     env: { STEPPATH: join(folder, "step") },
   });
   const next = async () => signCall(await mintToken(privateKey), stage.workload.csrPem);
-  const { load, close } = openConnections(port, next);
-  await server.until(() => load(1));
   return {
     name,
     version,
     api: "`POST /1.0/sign` over TLS (HTTP/2)",
     rootKey: "EC-P256",
     less: "checks a one-time token of its own provisioner (ES256) instead of a cluster's; keeps used tokens in memory, certificates nowhere",
-    load,
-    cpu: server.cpu,
-    end: async () => {
-      close();
-      await server.end();
-    },
+    ...(await connectTo(server, port, next)),
   };
 }
 

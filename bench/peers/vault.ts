@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { freePorts } from "../../test/interop/free-ports.ts";
 import { fromGoModule } from "../../test/interop/software.ts";
 import { answerOf, type Http2Call } from "../node/http2-load.ts";
-import { openConnections } from "./connections.ts";
+import { connectTo } from "./connections.ts";
 import type { MissingPeer, Peer } from "./peer.ts";
 import { startPeerProcess } from "./peer-process.ts";
 import { writeRoot } from "./root-files.ts";
@@ -33,20 +33,13 @@ export async function startVault(stage: Stage): Promise<Peer | MissingPeer> {
   });
   await server.until(() => found(port));
   const call = write("sign/mesh", { csr: stage.workload.csrPem, ttl: "24h" });
-  const { load, close } = openConnections(port, () => call);
-  await server.until(() => load(1));
   return {
     name,
     version: "1.14.8, the last one from which OpenBao's comes",
     api: "`POST /v1/pki/sign/<role>` over TLS (HTTP/2)",
     rootKey: "EC-P256",
     less: "the engine alone: compares one token, checks none of a cluster; no store of tokens, no sealed storage, no log; keeps no certificate (`no_store`)",
-    load,
-    cpu: server.cpu,
-    end: async () => {
-      close();
-      await server.end();
-    },
+    ...(await connectTo(server, port, () => call)),
   };
 }
 
