@@ -62,18 +62,12 @@ export function fromGoProxy(
   versioned: string,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Software> {
-  return orMissing(async () => {
-    const [path = "", version] = versioned.split("@");
-    // `example.com/name/v5` is the fifth version of `name`.
-    const name = path.split("/").findLast((part) => !/^v\d+$/.test(part)) ?? path;
-    const folder = join(cacheFolder, "go", `${name}@${version}`);
-    const program = join(folder, name);
+  const [path = "", version = ""] = versioned.split("@");
+  // `example.com/name/v5` is the fifth version of `name`.
+  const name = path.split("/").findLast((part) => !/^v\d+$/.test(part)) ?? path;
+  return builtOnce(name, version, async (folder) => {
     const environment = { ...settings, GOBIN: folder, GOFLAGS: "-mod=mod" };
-    const options = { environment, timeoutSeconds: buildSeconds };
-    await alone(async () => {
-      if (!(await isThere(program))) await runWell("go", ["install", versioned], options);
-    });
-    return program;
+    await runWell("go", ["install", versioned], { environment, timeoutSeconds: buildSeconds });
   });
 }
 
@@ -84,15 +78,26 @@ export function fromGoProxy(
  * @param command Its folder within the module.
  */
 export function fromGoRelease(module: string, version: string, command: string): Promise<Software> {
+  const name = basename(command);
+  return builtOnce(name, version, async (goal) => {
+    const download = ["mod", "download", "-json", `${module}@${version}`];
+    const { Dir: folder } = JSON.parse(await runWell("go", download));
+    const options = { folder, timeoutSeconds: buildSeconds };
+    await runWell("go", ["build", "-o", join(goal, name), `./${command}`], options);
+  });
+}
+
+/** A program of a release, which a build puts into the folder, unless it is there already. */
+function builtOnce(
+  name: string,
+  version: string,
+  build: (folder: string) => Promise<void>,
+): Promise<Software> {
   return orMissing(async () => {
-    const name = basename(command);
-    const program = join(cacheFolder, "go", `${name}@${version}`, name);
+    const folder = join(cacheFolder, "go", `${name}@${version}`);
+    const program = join(folder, name);
     await alone(async () => {
-      if (await isThere(program)) return;
-      const download = ["mod", "download", "-json", `${module}@${version}`];
-      const { Dir: folder } = JSON.parse(await runWell("go", download));
-      const options = { folder, timeoutSeconds: buildSeconds };
-      await runWell("go", ["build", "-o", program, `./${command}`], options);
+      if (!(await isThere(program))) await build(folder);
     });
     return program;
   });
