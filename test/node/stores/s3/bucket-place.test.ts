@@ -1,14 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import {
   credentialsInEnvironment,
   credentialsInFile,
-} from "../../../src/node/stores/s3/credentials.ts";
-import { parseXml } from "../../../src/node/stores/s3/xml.ts";
-import { randomKek } from "../../testkit/configuration.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+} from "../../../../src/node/stores/s3/credentials.ts";
+import { parseXml } from "../../../../src/node/stores/s3/xml.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -58,7 +58,7 @@ describe("the place of a bucket", () => {
     ["STORE_BUCKET", { STORE_BUCKET: "a/b" }],
     ["STORE_PREFIX", { STORE_PREFIX: "mesh" }],
     ["STORE_PREFIX", { STORE_PREFIX: "/mesh/" }],
-    ["STORE_PREFIX", { STORE_PREFIX: "../" }],
+    ["STORE_PREFIX", { STORE_PREFIX: "../../" }],
     ["S3_ENDPOINT", { S3_ENDPOINT: "http://s3.test" }],
     ["S3_ENDPOINT", { S3_ENDPOINT: "https://user:password@s3.test" }],
     ["S3_REGION", { S3_REGION: undefined }],

@@ -1,0 +1,137 @@
+import { describe, expect, test } from "vitest";
+import { createTurns } from "../../../../src/custody/shared/turns.ts";
+import type { Fetch } from "../../../../src/foundation/http/json-fetch.ts";
+import { patientBucket } from "../../../../src/node/stores/s3/open-bucket.ts";
+import { failure, s3Credential, signatureFault } from "../../../testkit/stores/s3-api.ts";
+import { key, name, startBucket } from "./started-bucket.ts";
+
+describe("a bucket whose answers are lost", () => {
+  const once = () => {
+    let isFirst = true;
+    return ({ method }: { method?: string | undefined }) => {
+      const isLost = isFirst && method === "PUT";
+      if (isLost) isFirst = false;
+      return isLost;
+    };
+  };
+
+  test("confirms a new object to the writer that wrote it, once it is asked again", async () => {
+    const { api, space } = await startBucket();
+    api.loses = once();
+    expect(await space.write(key, "mine")).toBe(true);
+    expect(api.asked.filter((each) => each.startsWith("PUT"))).toHaveLength(2);
+  });
+
+  test("confirms a replaced object to the writer that replaced it", async () => {
+    const { api, space } = await startBucket();
+    await space.write(key, "first");
+    const version = (await space.read(key))?.version;
+    api.loses = once();
+    expect(await space.write(key, "second", version)).toBe(true);
+    expect((await space.read(key))?.value).toBe("second");
+  });
+
+  test("confirms nothing to a writer who came second with the same value", async () => {
+    const { api, space, another } = await startBucket();
+    await another().write(key, "same");
+    api.loses = once();
+    expect(await space.write(key, "same")).toBe(false);
+  });
+
+  test("gives a turn to the replica that took it", async () => {
+    const { api, space, clock } = await startBucket();
+    const turnSeconds = 60;
+    api.loses = once();
+    expect(
+      await createTurns(space, { identity: "a", clock, turnSeconds }).take(async () => {}),
+    ).toBe(true);
+    expect(
+      await createTurns(space, { identity: "b", clock, turnSeconds }).take(async () => {}),
+    ).toBe(true);
+  });
+});
+
+describe("a bucket that is busy or broken", () => {
+  test.each([
+    [503, "SlowDown"],
+    [500, "InternalError"],
+    [429, "TooManyRequests"],
+    [409, "ConditionalRequestConflict"],
+  ])("with %i %s is asked again", async (status, code) => {
+    const { api, space } = await startBucket();
+    let left = 5;
+    api.instead = (_, response) => {
+      if (left-- <= 0) return false;
+      response.writeHead(status).end(failure(status, code).body);
+      return true;
+    };
+    expect(await space.write(key, "x")).toBe(true);
+  });
+
+  test("for ever is refused after a bounded number of requests, by its name", async () => {
+    const { api, space } = await startBucket();
+    api.instead = (_, response) => {
+      response.writeHead(503).end(failure(503, "SlowDown").body);
+      return true;
+    };
+    await expect(space.list("now")).rejects.toThrow(
+      `the bucket ${api.place.url} answered GET with status 503, SlowDown`,
+    );
+    expect(api.asked).toHaveLength(6);
+  });
+
+  test.each([
+    [301, "PermanentRedirect", /elsewhere .*S3_REGION or S3_ENDPOINT/],
+    [307, "TemporaryRedirect", /elsewhere/],
+    [400, "AuthorizationHeaderMalformed", /S3_REGION/],
+    [400, "ExpiredToken", /refuses the credential for GET \(status 400, ExpiredToken\)/],
+    [403, "RequestTimeTooSkewed", /set the clock of this machine/],
+    [403, "AccessDenied", /refuses the credential for GET \(status 403, AccessDenied\)/],
+    [404, "NoSuchBucket", /has no bucket rampart-store/],
+    [404, "NotFound", /status 404, NotFound/],
+    [405, "<script>", /answered GET with status 405$/],
+  ])("says so once for %i %s", async (status, code, sentence) => {
+    const { api, space } = await startBucket();
+    api.instead = (_, response) => {
+      const headers = { location: `${api.origin}/elsewhere` };
+      response.writeHead(status, headers).end(failure(status, code).body);
+      return true;
+    };
+    await expect(space.read(key)).rejects.toThrow(sentence);
+    expect(api.asked).toHaveLength(1);
+  });
+
+  test("never has its credential in a sentence, whatever it quotes", async () => {
+    const { api, space } = await startBucket({
+      credentials: async () => ({ ...s3Credential, secretAccessKey: "another-secret" }),
+    });
+    const error = await space.list("now").catch((each: unknown) => each);
+    expect(String(error)).toMatch(/refuses the credential .*SignatureDoesNotMatch/);
+    expect(JSON.stringify([String(error), error])).not.toMatch(/secret|AKID/);
+    expect(api.objects.size).toBe(0);
+  });
+
+  test("has its name in the host where the service wants it there, and signs that host", async () => {
+    const { api, clock } = await startBucket();
+    const asked: (string | undefined)[] = [];
+    const capture: Fetch = async (url, { method, headers }) => {
+      const { host } = new URL(url);
+      const fields = { ...Object.fromEntries(new Headers(headers)), host };
+      asked.push(signatureFault({ method, headers: fields }, new URL(url), "", s3Credential), url);
+      return new Response(null, { status: 204 });
+    };
+    const place = { ...api.place, url: "https://rampart-store.s3.test" };
+    await patientBucket(place, capture, clock).remove(key);
+    expect(asked).toEqual([undefined, `https://rampart-store.s3.test/${name}`]);
+  });
+
+  test("reads a credential that has been rotated, with its session token", async () => {
+    let credential = s3Credential;
+    const { api, space } = await startBucket({ credentials: async () => credential });
+    await space.write(key, "x");
+    api.credential = { accessKeyId: "NEW", secretAccessKey: "other", sessionToken: "of/today=" };
+    await expect(space.read(key)).rejects.toThrow(/InvalidAccessKeyId/);
+    credential = api.credential;
+    expect((await space.read(key))?.value).toBe("x");
+  });
+});
