@@ -2,9 +2,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, report } from "../outcomes.ts";
-import { fromGoProxy } from "../software.ts";
 import { type ControlPlane, startControlPlane } from "./cluster/control-plane.ts";
-import { type ControlPlanePrograms, controlPlanePrograms, version } from "./cluster/programs.ts";
+import {
+  type ControlPlanePrograms,
+  controlPlanePrograms,
+  findHelm,
+  version,
+} from "./cluster/programs.ts";
 import { type Scene, setScene } from "./cluster/scene.ts";
 import { playDeployments } from "./deployments/deployment-rows.ts";
 import { distributeRows } from "./distribute-rows.ts";
@@ -61,7 +65,7 @@ async function runRows(plane: ControlPlane, folder: string): Promise<Outcome[]> 
 
 async function runTutorial(plane: ControlPlane, folder: string): Promise<Outcome[]> {
   const outcome = { ...participants, client: "kubectl and helm" };
-  const helm = await fromGoProxy("helm.sh/helm/v3/cmd/helm@v3.22.0");
+  const helm = await findHelm();
   if ("missing" in helm) return [{ ...outcome, passed: 0, faults: [], missing: helm.missing }];
   const scene = { plane, folder, helm: helm.program };
   return [{ ...outcome, ...(await playRows(tutorialRows, scene)) }];

@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { type PrebuiltProgram, prebuilt } from "../../prebuilt.ts";
-import type { Software } from "../../software.ts";
+import { fromGoProxy, type Software } from "../../software.ts";
 
 /** The programs of a control plane. */
 export interface ControlPlanePrograms {
@@ -15,6 +15,8 @@ export interface ControlPlanePrograms {
 export const version = "1.36.3";
 const folder = join(import.meta.dirname, "../../../../.interop/kubernetes", version);
 const run = promisify(execFile);
+
+export const findHelm = (): Promise<Software> => fromGoProxy("helm.sh/helm/v3/cmd/helm@v3.22.0");
 
 const prebuiltApiServer = {
   name: "kube-apiserver",

@@ -13,6 +13,7 @@ import type { Outcome } from "../../outcomes.ts";
 import { fromGoProxy } from "../../software.ts";
 import { eventually } from "../cluster/accounts.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
+import { findHelm } from "../cluster/programs.ts";
 import { namedRows, playRows, type Row } from "../rows.ts";
 import { operatorKinds } from "./operator-kinds.ts";
 import {
@@ -91,7 +92,7 @@ export async function playDeployments(
   const wanted = namedRows(rows, part);
   if (wanted.length === 0) return [];
   const outcome = { client: "helm and kustomize", server };
-  const helm = await fromGoProxy("helm.sh/helm/v3/cmd/helm@v3.22.0");
+  const helm = await findHelm();
   const kustomize = await fromGoProxy("sigs.k8s.io/kustomize/kustomize/v5@v5.8.2");
   if ("missing" in helm) return [{ ...outcome, passed: 0, faults: [], missing: helm.missing }];
   if ("missing" in kustomize)
