@@ -1,20 +1,12 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { isSea } from "node:sea";
 import type { OperationLog } from "../../../foundation/event-log.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { type Backoff, backoffMilliseconds } from "../../../foundation/work/backoff.ts";
-import { pause } from "../../../foundation/work/pause.ts";
 import type { PeerProcesses, Report } from "../../../node/observability/peer-processes.ts";
 import { watchSignals } from "../../terminal/signals.ts";
-import { type IpcChannel, openIpcChannel } from "./ipc.ts";
+import { ChildProcesses } from "./child-processes.ts";
+import { openIpcChannel } from "./ipc.ts";
 
-/** The time that one process has for its report, and all of them together; a scraper has a timeout. */
-const reportMilliseconds = 2000;
+/** The time that all processes together have for their reports; a scraper has a timeout. */
 const reportsMilliseconds = 4000;
-
-/** The pauses between restarts of a child that does not come to serve again. */
-const restarts: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 30_000 };
 
 /**
  * Runs a verb in several child processes until this process gets a signal; then all of them end as each
@@ -29,71 +21,15 @@ export async function runProcesses(
   argumentsOf: (index: number) => readonly string[],
   log: OperationLog,
 ): Promise<void> {
-  const program = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
-  const children = new Map<ChildProcess, IpcChannel>();
-  const serving = new Set<ChildProcess>();
-  const exits = new Set<Promise<void>>();
-  const failure = Promise.withResolvers<string>();
-  const ending = new AbortController();
-  /** How often the child of a number has exited since it served; absent before it has ever served. */
-  const exitsSinceServing = new Map<number, number>();
-
-  function start(index: number): void {
-    // In a process group of its own, a child gets a Ctrl-C once, from this process.
-    const child = spawn(process.execPath, [...program, ...argumentsOf(index)], {
-      detached: true,
-      serialization: "advanced",
-      stdio: ["inherit", "inherit", "inherit", "ipc"],
-    });
-    const channel = openIpcChannel(child);
-    channel.on("serving", () => {
-      exitsSinceServing.set(index, 0);
-      serving.add(child);
-    });
-    channel.on("reports-wanted", () => {
-      void reportsOf([...children.values()]).then((reports) => channel.send("reports", reports));
-    });
-    children.set(child, channel);
-    const exit = once(child, "exit").then(() => {
-      exits.delete(exit);
-      children.delete(child);
-      serving.delete(child);
-      if (ending.signal.aborted) return;
-      if (exitsSinceServing.has(index)) void restart(index);
-      else failure.resolve("a process exited before it served");
-    });
-    exits.add(exit);
-  }
-
-  async function restart(index: number): Promise<void> {
-    const detail = `process ${index + 1} exited and is restarted`;
-    log.operation({ event: "process-ended", level: "error", detail });
-    const before = exitsSinceServing.get(index) ?? 0;
-    exitsSinceServing.set(index, before + 1);
-    if (before > 0) await pause(backoffMilliseconds(restarts, before), ending.signal);
-    if (!ending.signal.aborted) start(index);
-  }
-
+  const children = new ChildProcesses(argumentsOf, log);
   using watch = watchSignals();
-  const reload = (): void => {
-    // A process that only begins would die of the signal, and reads the file anyway.
-    for (const child of serving) child.kill("SIGHUP");
-  };
+  const reload = (): void => children.reload();
   process.on("SIGHUP", reload);
-  for (let index = 0; index < count; index++) start(index);
-  const why = await Promise.race([failure.promise, watch.signal.then(() => undefined)]);
-  ending.abort();
+  for (let index = 0; index < count; index++) children.start(index);
+  const why = await Promise.race([children.failure, watch.signal.then(() => undefined)]);
   process.off("SIGHUP", reload);
-  for (const child of children.keys()) child.kill("SIGTERM");
-  await Promise.all(exits);
+  await children.end();
   if (why) throw new OperatorError(`${why}, and the others were ended`);
-}
-
-/** The reports of all processes that answer in time. */
-async function reportsOf(channels: readonly IpcChannel[]): Promise<unknown[]> {
-  const asked = channels.map((each) => each.request("report-wanted", "report", reportMilliseconds));
-  const answered = await Promise.allSettled(asked);
-  return answered.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
 }
 
 /** This process as one of several children. It ends itself by SIGTERM when its parent is gone. */
