@@ -65,13 +65,7 @@ export function createCertificateClient(
     const log = tracedLog(ports.log, trace);
     const subjectKey = await generateSubjectKey(settings.key);
     const csr = await createCertificateRequest(subjectKey, spiffeId);
-    const request = {
-      csr,
-      validityDuration: BigInt(settings.lifetimeSeconds),
-      metadata: settings.impersonates
-        ? { ImpersonatedIdentity: spiffeId }
-        : { CertSigner: settings.certSigner },
-    };
+    const request = requestFor(settings, csr, spiffeId);
     const call = async (retries: number): Promise<readonly string[]> => {
       const headers = await requestHeaders(settings, retries, log);
       for (const [name, value] of Object.entries(traceHeaders(trace))) headers.set(name, value);
@@ -81,10 +75,7 @@ export function createCertificateClient(
     };
     const onRetry = (error: ConnectError): void => {
       metrics.retried();
-      const event = "csr-retried";
-      const detail = messageOf(error);
-      const code = Code[error.code];
-      log.operation({ event, level: "warning", spiffeId, code, detail });
+      logRetry(log, spiffeId, error);
     };
     const issue = async (): Promise<Issuance> => {
       const elements = await callWithRetry(call, {
@@ -103,6 +94,21 @@ export function createCertificateClient(
       throw toIssuanceError(error);
     }
   };
+}
+
+const requestFor = (
+  { lifetimeSeconds, impersonates, certSigner }: RequestSettings,
+  csr: string,
+  spiffeId: SpiffeId,
+) => ({
+  csr,
+  validityDuration: BigInt(lifetimeSeconds),
+  metadata: impersonates ? { ImpersonatedIdentity: spiffeId } : { CertSigner: certSigner },
+});
+
+function logRetry(log: OperationLog, spiffeId: SpiffeId, error: ConnectError): void {
+  const [code, detail] = [Code[error.code], messageOf(error)];
+  log.operation({ event: "csr-retried", level: "warning", spiffeId, code, detail });
 }
 
 /** A log whose lines all belong to one call. */

@@ -16,6 +16,7 @@ import { withProgress } from "../terminal/progress.ts";
 import { explainingSignals } from "../terminal/signals.ts";
 import { currentBundle, currentView } from "../verbs/root/current-bundle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
+import type { Deployment } from "./opened-deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
 import { typedCommand } from "./typed-command.ts";
 
@@ -60,42 +61,52 @@ export async function withSession(
     () => openDeployment(options),
     options,
   );
-  const { configuration, store, signerStore, place, close } = deployment;
+  const { place, close } = deployment;
   noticePlace(signer === undefined ? place : `${place}, signer ${signer}`, options);
   try {
-    if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
-      throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);
-    }
-    const isDry = options.dryRun ?? false;
-    const chosen = signer === undefined ? store : signerStore(signer);
-    const told = withProgressOf(withOperatorErrors(chosen, place), place, options);
-    const sessionStore = createSessionStore(told, isDry);
-    const mint = await mintOf(configuration, signer, {
-      store: sessionStore,
-      signerStore: () => sessionStore,
-      cryptoProvider: nodeCryptoProvider,
-      fetchingUpstream: { fetchTrusting },
-      log: isDry ? errorsOf(log) : log,
-      clock: () => now,
-    });
-    await use({
-      mint: {
-        ...mint,
-        ...(isDry && { upstream: askNobody }),
-        store: sessionStore,
-      },
-      configuration,
-      place,
-      typed: (words) => typedCommand(words, options),
-      now,
-      log,
-      isDry,
-      currentBundle: () => currentBundle(deployment, now),
-      currentView: () => currentView(deployment, now),
-    });
+    await use(await sessionOn(deployment, options, now, log));
   } finally {
     await close();
   }
+}
+
+/** @throws OperatorError for a signer that the configuration does not have. */
+async function sessionOn(
+  deployment: Deployment,
+  options: SessionOptions,
+  now: Date,
+  log: EventLog,
+): Promise<Session> {
+  const { signer, dryRun: isDry = false } = options;
+  const { configuration, place } = deployment;
+  if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
+    throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);
+  }
+  const store = createSessionStore(toldStore(deployment, options), isDry);
+  const mint = await mintOf(configuration, signer, {
+    store,
+    signerStore: () => store,
+    cryptoProvider: nodeCryptoProvider,
+    fetchingUpstream: { fetchTrusting },
+    log: isDry ? errorsOf(log) : log,
+    clock: () => now,
+  });
+  return {
+    mint: { ...mint, ...(isDry && { upstream: askNobody }), store },
+    ...{ configuration, place, now, log, isDry },
+    typed: (words) => typedCommand(words, options),
+    currentBundle: () => currentBundle(deployment, now),
+    currentView: () => currentView(deployment, now),
+  };
+}
+
+/** The chosen store, with its faults as sentences, and with progress on a terminal. */
+function toldStore(
+  { store, signerStore, place }: Deployment,
+  options: SessionOptions,
+): AuthorityStore {
+  const chosen = options.signer === undefined ? store : signerStore(options.signer);
+  return withProgressOf(withOperatorErrors(chosen, place), place, options);
 }
 
 /** No dry run can take back a certificate that a CA upstream has signed. */
