@@ -15,7 +15,7 @@ import { printStoreSummary } from "../../terminal/store-summary.ts";
 import { knownAuthority, requireNothingNew } from "../import/known-authority.ts";
 import { loadPluggedIn } from "../import/load.ts";
 import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
-import { verifyPluggedIn } from "../import/verify.ts";
+import { logImportWarnings, verifyPluggedIn } from "../import/verify.ts";
 import { installChecked } from "./authority-install.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
 
@@ -53,6 +53,7 @@ export async function importAuthority(
     return;
   }
   const imported = await verifyPluggedIn(material, mint.trustDomain, now);
+  logImportWarnings(imported, log);
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   if (store.authorities.length > 0) {
     const bundle = bundleRoots(store, now);
@@ -60,9 +61,6 @@ export async function importAuthority(
     const intermediate = { verified: imported, extractablePrivateKey, otherRoots };
     await installChecked(session, intermediate, bundle, options);
   } else {
-    for (const detail of imported.warnings) {
-      log.operation({ event: "import-warning", level: "warning", detail });
-    }
     await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
     // An authority that expires soon needs its successor now.
     await orOperatorError(() => rotate(mint, now));

@@ -22,7 +22,7 @@ import { type ImportedCertificate, readCertificates } from "../import/imported-c
 import { bundleRoots, newRootOf, otherRootsOf, sortChain } from "../import/offered-intermediate.ts";
 import { loadSource } from "../import/source-file.ts";
 import { verifiesTrialLeaf } from "../import/trial-leaf.ts";
-import { readImportedRoots, verifyImported } from "../import/verify.ts";
+import { logImportWarnings, readImportedRoots, verifyImported } from "../import/verify.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
 
 const maximumOctets = 256 * 1024;
@@ -56,7 +56,7 @@ export async function install(
   path: string,
   options: InstallOptions,
 ): Promise<void> {
-  const { mint, now } = session;
+  const { mint, now, log } = session;
   const store = await openStore(session);
   requireAllOpen(store);
   const chain = readCertificates(await loadSource(path, maximumOctets));
@@ -70,6 +70,7 @@ export async function install(
   if (!(await verifiesTrialLeaf(certificates, extractablePrivateKey, mint.trustDomain, now))) {
     throw new Error("the key of a request does not sign for its certificate");
   }
+  logImportWarnings(verified, log);
   const otherRoots = otherRootsOf(verified, bundle);
   await installChecked(session, { verified, extractablePrivateKey, otherRoots }, bundle, options);
   // The authority's record is durable, so the request has done its work.
@@ -95,17 +96,14 @@ function answeredRequest(
   );
 }
 
-/** Installs an intermediate, after its warnings, and after a question where its root is new to the mesh. */
+/** Installs an intermediate, after a question where its root is new to the mesh. */
 export async function installChecked(
-  { mint, now, log, isDry }: Session,
+  { mint, now, isDry }: Session,
   intermediate: NewIntermediate,
   bundle: readonly Bytes[],
   { yes }: ConfirmationOptions,
 ): Promise<void> {
   const { verified, otherRoots } = intermediate;
-  for (const detail of verified.warnings) {
-    log.operation({ event: "import-warning", level: "warning", detail });
-  }
   const own = newRootOf(verified, bundle);
   const added = [...(own ? [own] : []), ...otherRoots];
   if (bundle.length > 0 && added.length > 0) {

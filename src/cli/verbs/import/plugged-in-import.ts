@@ -6,7 +6,7 @@ import type { PluggedInImport } from "../../../node/serve/plugged-in.ts";
 import { knownAuthority, requireNothingNew } from "./known-authority.ts";
 import { loadDirectory } from "./load.ts";
 import { bundleRoots, otherRootsOf } from "./offered-intermediate.ts";
-import { verifyPluggedIn } from "./verify.ts";
+import { logImportWarnings, verifyPluggedIn } from "./verify.ts";
 
 /**
  * Imports a directory for `rampart serve`. The operator who names the directory in the configuration trusts
@@ -22,9 +22,7 @@ export const importPluggedIn: PluggedInImport = async (mint, directory, now) => 
   if (store.refusals.length > 0)
     throw new OperatorError("the store holds records that do not open");
   const imported = await verifyPluggedIn(material, mint.trustDomain, now);
-  for (const detail of imported.warnings) {
-    mint.log.operation({ event: "import-warning", level: "warning", detail });
-  }
+  logImportWarnings(imported, mint.log);
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   if (store.authorities.length === 0) {
     const adopted = { certificates, extractablePrivateKey, additionalRoots };

@@ -1,4 +1,5 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
+import type { OperationLog } from "../../../foundation/event-log.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { withoutDuplicates } from "../../../pki/path/ca-certificate.ts";
 import type { RevocationList } from "../../../pki/path/revocation-list.ts";
@@ -82,6 +83,13 @@ export async function verifyImported(
   );
   requireNoFaults(misfitsIn(verified, verifiers));
   return verified;
+}
+
+/** Logs what is legal in an imported authority, and surprising. */
+export function logImportWarnings({ warnings }: VerifiedAuthority, log: OperationLog): void {
+  for (const detail of warnings) {
+    log.operation({ event: "import-warning", level: "warning", detail });
+  }
 }
 
 function misfitsIn(
