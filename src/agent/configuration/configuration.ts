@@ -89,18 +89,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
   const rootFile = rootFileOf(variables, faults);
   const bundleUrl = address && bundleUrlOf(variables.RAMPART_BUNDLE_URL, address);
   const xds = xdsSettingsOf(variables, environment, faults);
-  if (variables.PROV_CERT && variables.FILE_MOUNTED_CERTS) {
-    faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
-  }
-  if (
-    subject?.mode === "node" &&
-    (variables.OUTPUT_CERTS || variables.RAMPART_WORKLOAD_API_SOCKET)
-  ) {
-    faults.push(
-      "OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: serve one identity, and a node has many",
-    );
-  }
-  faults.push(...servingFaults(variables));
+  faults.push(...contradictions(variables, subject), ...servingFaults(variables));
   if (subject === undefined || address === undefined || faults.length > 0) {
     throw new ConfigurationError(faults);
   }
@@ -133,6 +122,20 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
       : undefined,
     ignoredVariables: missed.ignored,
   };
+}
+
+function contradictions(variables: Variables, subject: AgentSubject | undefined): string[] {
+  const { PROV_CERT, FILE_MOUNTED_CERTS, OUTPUT_CERTS, RAMPART_WORKLOAD_API_SOCKET } = variables;
+  const faults: string[] = [];
+  if (PROV_CERT && FILE_MOUNTED_CERTS) {
+    faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
+  }
+  if (subject?.mode === "node" && (OUTPUT_CERTS || RAMPART_WORKLOAD_API_SOCKET)) {
+    faults.push(
+      "OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: serve one identity, and a node has many",
+    );
+  }
+  return faults;
 }
 
 function subjectOf(variables: Variables, faults: string[]): AgentSubject | undefined {

@@ -43,6 +43,13 @@ const windowOctets = 1 << 20;
 /** In MiB. The queue of requests has a bound of its own, and this must not come first. */
 const sessionMemory = 256;
 
+const grpcHeaders = {
+  ":method": "POST",
+  "content-type": "application/grpc",
+  te: "trailers",
+  "user-agent": "rampart-agent",
+};
+
 /**
  * Opens a stream to istiod, on a connection of its own. It reads the token, the roots and the client
  * certificate anew.
@@ -58,6 +65,7 @@ export async function connectToIstiod(
   const { address, isPlaintext, headers, tokenFile } = settings;
   const tls = isPlaintext ? {} : await readConnectionTls(filesOf(settings), clock());
   const token = isPlaintext ? undefined : await readTokenFileIfAny(tokenFile);
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const session = connect(`${isPlaintext ? "http" : "https"}://${address}`, {
     ...tls,
     settings: { enablePush: false, initialWindowSize: windowOctets },
@@ -69,15 +77,7 @@ export async function connectToIstiod(
   try {
     await connected(session, pause, AbortSignal.any([signal, ended.signal]));
     session.setLocalWindowSize(windowOctets);
-    stream = session.request({
-      ":method": "POST",
-      ":path": path,
-      "content-type": "application/grpc",
-      te: "trailers",
-      "user-agent": "rampart-agent",
-      ...headers,
-      ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    });
+    stream = session.request({ ":path": path, ...grpcHeaders, ...headers, ...authorization });
   } catch (cause) {
     session.destroy();
     const why = whyOf(state.error ?? cause);

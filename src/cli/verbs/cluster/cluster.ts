@@ -92,18 +92,20 @@ function addEnrol(command: Command): void {
         .choices(["worker", "serve"])
         .default("worker"),
     )
-    .action(async (options: EnrolOptions) => {
-      const login = isOffline(options) ? undefined : await logIn(options);
-      const settings = settingsOf(options, login);
-      const enrolment = await withProgress("asking for the keys of the issuer", async () =>
-        enrol(
-          await loadIssuerDocuments(options, login),
-          settings,
-          createDocumentFetch({ fetchTrusting }),
-        ),
-      );
-      console.log(formatEnrolment(enrolment, options.for));
-    });
+    .action(enrolCluster);
+}
+
+async function enrolCluster(options: EnrolOptions): Promise<void> {
+  const login = isOffline(options) ? undefined : await logIn(options);
+  const settings = settingsOf(options, login);
+  const enrolment = await withProgress("asking for the keys of the issuer", async () =>
+    enrol(
+      await loadIssuerDocuments(options, login),
+      settings,
+      createDocumentFetch({ fetchTrusting }),
+    ),
+  );
+  console.log(formatEnrolment(enrolment, options.for));
 }
 
 const isOffline = ({ issuer, discovery, jwks }: EnrolOptions): boolean =>
