@@ -116,42 +116,39 @@ export function publishedKeys(
   const longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
   const room = new Semaphore(maximumWaiting, waitingRoom);
   const fetching = shareWork(room, longestMilliseconds);
-  let keys: readonly VerificationKey[] = [];
-  let unusable: readonly UnusableKey[] = [];
-  let fetchedAt = new Date(0);
+  let fetched: FetchedKeys | undefined;
   let failure: KeyState["failure"];
-  let freshUntil = new Date(0);
-  let isReachable = false;
   let nextFetch = new Date(0);
+
+  const isYounger = (seconds: number, now: Date): boolean =>
+    fetched !== undefined && now.getTime() < fetched.at.getTime() + 1000 * seconds;
 
   async function fetchKeys(now: Date): Promise<void> {
     // Set before the fetch, so that requests whose keys are known do not wait for it.
     nextFetch = addSeconds(now, longestMilliseconds / 1000);
     try {
-      const fetched = await fetchKeySet(location, fetchJson);
-      keys = verificationKeys(fetched.usable, cryptoProvider);
-      unusable = fetched.unusable;
-      fetchedAt = now;
+      const { usable, unusable } = await fetchKeySet(location, fetchJson);
+      fetched = { keys: verificationKeys(usable, cryptoProvider), unusable, at: now };
       failure = undefined;
-      freshUntil = addSeconds(now, keysFreshSeconds);
       nextFetch = addSeconds(now, coolDownSeconds);
-      isReachable = true;
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
-      isReachable = false;
       failure = { at: now, detail: error.message };
       // While older keys still serve, few requests should wait for a fetch.
-      const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
+      const survives = isYounger(keysSurviveOutageSeconds, now);
       nextFetch = addSeconds(now, survives ? coolDownSeconds : retrySeconds);
       keyFetchFailed(issuer, error);
     }
   }
 
-  async function refresh({ algorithm, keyId }: KeyQuery, isKnown: boolean, now: Date) {
+  const candidatesFor = ({ algorithm, keyId }: KeyQuery) =>
+    candidatesIn(fetched?.keys ?? [], algorithm, keyId);
+
+  async function refresh(query: KeyQuery, isKnown: boolean, now: Date) {
     if (now >= nextFetch) await fetching.join(() => fetchKeys(now));
     else if (!isKnown) await fetching.join();
-    const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
-    const candidates = survives ? candidatesIn(keys, algorithm, keyId) : [];
+    const candidates = isYounger(keysSurviveOutageSeconds, now) ? candidatesFor(query) : [];
+    const isReachable = fetched !== undefined && failure === undefined;
     // Until the issuer answers, it may have published the key.
     if (candidates.length > 0 || isReachable) return candidates;
     throw new CaError(
@@ -161,20 +158,27 @@ export function publishedKeys(
   }
 
   function find(query: KeyQuery, now: Date): ReturnType<IssuerKeys> {
-    const known = candidatesIn(keys, query.algorithm, query.keyId);
+    const known = candidatesFor(query);
     const isKnown = known.length > 0;
-    return isKnown && now.getTime() < freshUntil.getTime() ? known : refresh(query, isKnown, now);
+    return isKnown && isYounger(keysFreshSeconds, now) ? known : refresh(query, isKnown, now);
   }
 
   return Object.assign(find, {
     state: (): KeyState => ({
       source: "issuer",
-      keys,
-      unusable,
-      fetchedAt: fetchedAt.getTime() > 0 ? fetchedAt : undefined,
+      keys: fetched?.keys ?? [],
+      unusable: fetched?.unusable ?? [],
+      fetchedAt: fetched?.at,
       failure,
     }),
   });
+}
+
+/** The answer of an issuer, and when it came. */
+interface FetchedKeys {
+  readonly keys: readonly VerificationKey[];
+  readonly unusable: readonly UnusableKey[];
+  readonly at: Date;
 }
 
 async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<JudgedKeySet> {
