@@ -65,7 +65,7 @@ export async function recordIssuance(
     audit.logIndex = index;
   } catch (error) {
     audit.log = "unlogged";
-    if (mode === "required") throw unavailable(error);
+    if (mode === "required") throw toLogUnavailable(error);
     audit.logEntry = toBase64(octets);
   }
 }
@@ -89,8 +89,11 @@ function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthorit
   return entries;
 }
 
-function unavailable(error: unknown): CaError {
-  if (error instanceof CaError) return error;
-  const why = messageOf(error);
-  return new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`, error);
+/** The refusal of a certificate whose entry a log did not take, and why. */
+export const logUnavailable = (why: string, cause?: unknown): CaError =>
+  new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`, cause);
+
+/** Any failure of a log as {@link logUnavailable}. */
+export function toLogUnavailable(error: unknown): CaError {
+  return error instanceof CaError ? error : logUnavailable(messageOf(error), error);
 }

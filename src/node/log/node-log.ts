@@ -2,11 +2,11 @@ import { hash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import type { IssuanceLog } from "../../ca/issuance/issuance-log.ts";
+import { type IssuanceLog, logUnavailable } from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/log-keys.ts";
 import type { KekRing } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
-import { CaError, messageOf } from "../../foundation/errors.ts";
+import { messageOf } from "../../foundation/errors.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
@@ -16,6 +16,7 @@ import { LogError } from "../../tlog/log-error.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import type { LogObjects } from "../../tlog/sequencer/storage.ts";
+import { publishVerifierKey, readVerifierKey } from "../../tlog/sequencer/verifier-key-object.ts";
 import { askConfigured } from "../../tlog/witness/configured-witnesses.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
@@ -42,9 +43,6 @@ export interface NodeLogParts {
   readonly clock: () => Date;
   readonly pause?: Pause | undefined;
 }
-
-/** The name of the object with the key by which readers verify a log. */
-const keyObject = "vkey";
 
 const leafPrefix = Uint8Array.of(0);
 
@@ -84,7 +82,7 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
       append: async (entry, _signal, authorities) => {
         const result = await sequencer.append(entry, authorities);
         if ("index" in result) return { origin, index: result.index };
-        throw unavailable(result.detail);
+        throw logUnavailable(result.detail);
       },
       troubles: () => [trouble, sequencer.refusal].filter((each) => each !== undefined),
     },
@@ -140,7 +138,7 @@ async function openSequencer(
         log: parts.log,
       }),
     });
-    await objects.create(keyObject, new TextEncoder().encode(`${sequencer.verifierKey}\n`));
+    await publishVerifierKey(objects, sequencer);
     return sequencer;
   } catch (error) {
     stage.close();
@@ -150,18 +148,16 @@ async function openSequencer(
   }
 }
 
-function unavailable(why: string): CaError {
-  return new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`);
-}
-
 /** The shards of all processes that share the directory. */
 async function shardsIn(directory: string, origin: string): Promise<readonly LogShard[]> {
   const names = (await readdir(directory)).filter((name) => /^[0-9]{1,3}$/.test(name));
   const shards = await Promise.all(
     names.map(async (shard): Promise<LogShard[]> => {
-      const key = await readObject(join(directory, shard, "public", keyObject));
-      const verifierKey = new TextDecoder().decode(key).trim();
-      return key ? [{ shard, origin: `${origin}/${shard}`, verifierKey }] : [];
+      const verifierKey = await readVerifierKey((path) =>
+        readObject(join(directory, shard, "public", path)),
+      );
+      if (verifierKey === undefined) return [];
+      return [{ shard, origin: `${origin}/${shard}`, verifierKey }];
     }),
   );
   return shards.flat().toSorted((a, b) => Number(a.shard) - Number(b.shard));

@@ -4,15 +4,15 @@ import { parseConfiguration } from "../../config/configuration.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../foundation/event-log.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import { publishVerifierKey } from "../../tlog/sequencer/verifier-key-object.ts";
 import { askConfigured } from "../../tlog/witness/configured-witnesses.ts";
 import { variablesOf } from "../variables.ts";
 import { bucketObjects, isBucket } from "./bucket-objects.ts";
 import { sqlStage } from "./sql-stage.ts";
-import { bucketBinding, keyObject } from "./worker-log.ts";
+import { bucketBinding } from "./worker-log.ts";
 
 const originKey = "origin";
 
@@ -100,7 +100,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       askWitnesses: askConfigured(log.witnesses, { fetch, read: objects.read, log: this.#log }),
     });
     await this.ctx.storage.put(originKey, origin);
-    await objects.create(keyObject, textBytes(`${sequencer.verifierKey}\n`));
+    await publishVerifierKey(objects, sequencer);
     return sequencer;
   }
 
@@ -112,5 +112,3 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     }, 0);
   }
 }
-
-const textBytes = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;

@@ -1,18 +1,21 @@
-import type { IssuanceLog, LogPosition } from "../../ca/issuance/issuance-log.ts";
+import {
+  type IssuanceLog,
+  type LogPosition,
+  logUnavailable,
+  toLogUnavailable,
+} from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/log-keys.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { CaError, messageOf } from "../../foundation/errors.ts";
+import { messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
+import { readVerifierKey } from "../../tlog/sequencer/verifier-key-object.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
-import { bucketObjects, isBucket } from "./bucket-objects.ts";
+import { type Bucket, bucketObjects, isBucket } from "./bucket-objects.ts";
 
 /** The names of the bindings. */
 export const shardBinding = "LOG_SHARD";
 export const bucketBinding = "LOG_BUCKET";
-
-/** The name of the object with the key by which readers verify a log. */
-export const keyObject = "vkey";
 
 /** A shard that takes longer is treated as one that is down, if there is another. */
 const usualAttemptMilliseconds = 1500;
@@ -69,7 +72,7 @@ export function openLogWithin(
     const answer = namespace.getByName(name).append(name, entry, before);
     // The only shard has as long as the caller: there is no other, and asking again would not help it.
     const result = await (shards === 1 ? answer : withinTime(answer, attemptMilliseconds));
-    if (!("index" in result)) throw unavailable(result.detail);
+    if (!("index" in result)) throw logUnavailable(result.detail);
     for (const each of before) sent.add(`${shard} ${each.name}`);
     return { origin: name, index: result.index };
   };
@@ -84,31 +87,36 @@ export function openLogWithin(
           return position;
         } catch (error) {
           trouble = `the issuance log: ${messageOf(error)}`;
-          if (shards === 1) throw asUnavailable(error);
+          if (shards === 1) throw toLogUnavailable(error);
           // Perhaps the first shard has the entry as well: readers count by serial number.
           return append((home + 1) % shards, entry, authorities).catch((again) => {
-            throw asUnavailable(again);
+            throw toLogUnavailable(again);
           });
         }
       },
       troubles: () => (trouble === undefined ? [] : [trouble]),
     },
-    publishedLog: {
-      shards: async () => {
-        const names = Array.from({ length: shards }, (_, shard) => String(shard));
-        const all = await Promise.all(
-          names.map(async (shard): Promise<LogShard[]> => {
-            const key = await bucketObjects(bucket, `${origin}/${shard}`).read(keyObject);
-            const verifierKey = new TextDecoder().decode(key).trim();
-            return key ? [{ shard, origin: `${origin}/${shard}`, verifierKey }] : [];
-          }),
-        );
-        return all.flat();
-      },
-      read: (shard, path) => bucketObjects(bucket, `${origin}/${shard}`).read(path),
-      readers: configuration.readers,
-      hasPublicTiles: configuration.hasPublicTiles,
-    },
+    publishedLog: publishedLogIn(bucket, configuration),
+  };
+}
+
+function publishedLogIn(
+  bucket: Bucket,
+  { origin, shards, readers, hasPublicTiles }: LogConfiguration,
+): PublishedLog {
+  const read = (shard: string, path: string) =>
+    bucketObjects(bucket, `${origin}/${shard}`).read(path);
+  const shardNamed = async (shard: string): Promise<LogShard[]> => {
+    const verifierKey = await readVerifierKey((path) => read(shard, path));
+    if (verifierKey === undefined) return [];
+    return [{ shard, origin: `${origin}/${shard}`, verifierKey }];
+  };
+  const names = Array.from({ length: shards }, (_, shard) => String(shard));
+  return {
+    shards: async () => (await Promise.all(names.map(shardNamed))).flat(),
+    read,
+    readers,
+    hasPublicTiles,
   };
 }
 
@@ -125,14 +133,6 @@ async function withinTime(
   } finally {
     clearTimeout(timer);
   }
-}
-
-function unavailable(why: string): CaError {
-  return new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`);
-}
-
-function asUnavailable(error: unknown): CaError {
-  return error instanceof CaError ? error : unavailable(messageOf(error));
 }
 
 function isNamespace(binding: unknown): binding is ShardNamespace {
