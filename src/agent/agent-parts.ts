@@ -10,7 +10,7 @@ import {
 import { Identities } from "./identity/identities.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { CaChannel } from "./issuance/ca-channel.ts";
-import { createCertificateClient } from "./issuance/certificate-client.ts";
+import { createCertificateClient, type Issue } from "./issuance/certificate-client.ts";
 import { defaultResource } from "./secrets/identity-secrets.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { AgentMetrics } from "./status/metrics.ts";
@@ -66,20 +66,14 @@ export async function assembleParts(
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports, configuration.request.purpose)
     : noCache;
-  const semaphore = new Semaphore(maximumRequests);
   const client = createCertificateClient(configuration.request, { ...ports, channel, metrics });
   const identities = new Identities({
-    ...ports,
-    trust,
-    policy: renewal,
-    issue: (...request) => semaphore.run(() => client(...request)),
+    ...{ ...ports, trust, policy: renewal, issue: bounded(client) },
     load: cache.load,
     store: cache.store,
   });
   started.defer(() => identities.end());
-  const cachedRoots = parseCertificates((await cache.loadRoots()) ?? "");
-  if (cachedRoots.length > 0) trust.restore("", cachedRoots);
-  trust.changes.add(() => void cache.storeRoots(trust.pem));
+  await followCache(trust, cache);
   const mounted = new MountedFiles({
     ...ports,
     metrics,
@@ -93,16 +87,20 @@ export async function assembleParts(
   const federation = new FederatedBundles();
   const revocation = new Revocation({ ...ports, trust, identities, metrics });
   return {
-    ...ports,
-    configuration,
-    metrics,
-    trust,
-    federation,
-    revocation,
-    channel,
-    cache,
-    identities,
-    own,
-    mounted,
+    ...{ ...ports, configuration, metrics, trust, federation, revocation, channel },
+    ...{ cache, identities, own, mounted },
   };
+}
+
+/** The same with a bound of concurrent requests. */
+function bounded(issue: Issue): Issue {
+  const semaphore = new Semaphore(maximumRequests);
+  return (...request) => semaphore.run(() => issue(...request));
+}
+
+/** Restores the roots of an earlier run, and stores each change of them. */
+async function followCache(trust: TrustRoots, cache: CertificateCache): Promise<void> {
+  const roots = parseCertificates((await cache.loadRoots()) ?? "");
+  if (roots.length > 0) trust.restore("", roots);
+  trust.changes.add(() => void cache.storeRoots(trust.pem));
 }

@@ -172,5 +172,5 @@ export class Revocation {
   }
 }
 
-/** As lists spell it: in lower case. Node leaves out leading zero octets. */
+/** As {@link namedIn} compares it. */
 const serialOf = ({ chain: [leaf] }: X509Svid): string => shownSerialNumber(leaf.serialNumber);

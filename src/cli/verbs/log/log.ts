@@ -45,7 +45,16 @@ export function logCommand(clock: () => Date): Command {
     .action((certificate: string, proof: string | undefined, options: VerifyOptions) =>
       judgingLog(() => verify(certificate, proof, options)),
     );
-  const following = addLogExitCodes(log.command("follow"), {
+  addFollow(log.command("follow"), clock);
+  addLogOptions(addLogExitCodes(log.command("check")))
+    .description("read the whole log anew, and verify every entry, tile and signature")
+    .action(({ dir: _, ...options }: FollowerOptions) => judgingLog(() => check(options)));
+  log.addCommand(witnessCommand(clock));
+  return log;
+}
+
+function addFollow(command: Command, clock: () => Date): void {
+  const following = addLogExitCodes(command, {
     attention: "Without --every: there are findings.",
   });
   addLogOptions(following)
@@ -62,11 +71,6 @@ export function logCommand(clock: () => Date): Command {
     .option("--stale-after <duration>", "how long nothing may be new", parseSeconds, 86_400)
     .option("--every <duration>", "go on, and look this often", parseSeconds)
     .action((options: FollowOptions) => judgingLog(() => follow(options, clock)));
-  addLogOptions(addLogExitCodes(log.command("check")))
-    .description("read the whole log anew, and verify every entry, tile and signature")
-    .action(({ dir: _, ...options }: FollowerOptions) => judgingLog(() => check(options)));
-  log.addCommand(witnessCommand(clock));
-  return log;
 }
 
 /** The options that narrow a search in a log. */
