@@ -149,13 +149,16 @@ export function parseConfiguration(
     configuredRevocations: form.REVOKED,
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
     keks: form.KEK,
-    clusterCredentials: new Map(
-      Object.entries(parseForm(z.record(z.string(), credentialText), credentials)).map(
-        ([name, text]) => [name, () => text],
-      ),
-    ),
+    clusterCredentials: parseCredentials(credentials),
     warnings: warningsOf(form),
   };
+}
+
+function parseCredentials(
+  values: Readonly<Record<string, unknown>>,
+): Configuration["clusterCredentials"] {
+  const texts = Object.entries(parseForm(z.record(z.string(), credentialText), values));
+  return new Map(texts.map(([name, text]) => [name, () => text]));
 }
 
 type Form = z.infer<typeof configurationForm>;
