@@ -1,13 +1,11 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { logFault } from "../../foundation/fault-log.ts";
-import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
-import { DocumentFollower } from "../../host/bundle/document-follower.ts";
 import { type SpiffeBundle, spiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { UpstreamPlace } from "../files/upstream-place.ts";
 import type { ServerContext } from "../server.ts";
+import { followUpstream, tlsOptionsFor } from "./upstream-document.ts";
 
 /** The trust bundle of a CA, from its last good answer. */
 export interface UpstreamBundle {
@@ -18,12 +16,6 @@ export interface UpstreamBundle {
   readonly asked: Promise<void>;
   readonly end: () => Promise<void>;
 }
-
-/** The longest time between two requests to a CA that does not hold its answers. */
-export const longestRefreshSeconds = 30;
-
-/** The longest time that a CA is asked to hold its answer. */
-export const longestWaitSeconds = 300;
 
 /** The last bundle of a CA, for a follower of the same CA: an older one must not pass for the first. */
 export function lastBundleOf(
@@ -39,11 +31,10 @@ export function lastBundleOf(
  */
 export async function followUpstreamBundle(
   source: UpstreamPlace,
-  { log, clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
+  context: ServerContext,
   known?: NumberedBundle,
 ): Promise<UpstreamBundle> {
-  const { upstream, upstreamRootsFile } = source;
-  const ending = new AbortController();
+  const { log } = context;
   const asked = Promise.withResolvers<void>();
   let current = known;
 
@@ -60,35 +51,21 @@ export async function followUpstreamBundle(
     return refusal === undefined;
   }
 
-  const tlsOptions = async () => {
-    const ca = await readRootFile(upstreamRootsFile);
-    return ca === undefined ? {} : { ca };
-  };
-  await tlsOptions();
-  const follower = new DocumentFollower({
-    url: `${upstream}/bundle.json`,
-    kind: spiffeBundle,
-    tlsOptions,
-    onDocument: accept,
-    failed: (message) => {
-      logFault(log, "bundle-not-fetched", new Error(message));
-      asked.resolve();
-    },
-    longestRefreshSeconds,
-    longestWaitSeconds,
-    clock,
-    random,
-    sleepUntil: (instant, signal) => pause(instant.getTime() - clock().getTime(), signal),
-  });
-  const running = follower.run(ending.signal);
+  function failed(message: string): void {
+    logFault(log, "bundle-not-fetched", new Error(message));
+    asked.resolve();
+  }
+
+  await tlsOptionsFor(source);
+  const document = { path: "/bundle.json", kind: spiffeBundle, onDocument: accept, failed };
+  const end = followUpstream(source, document, context);
   return {
     source,
     current: () => current,
     asked: asked.promise,
     end: () => {
-      ending.abort();
       asked.resolve();
-      return running;
+      return end();
     },
   };
 }

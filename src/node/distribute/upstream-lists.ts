@@ -1,19 +1,13 @@
 import { logFault } from "../../foundation/fault-log.ts";
-import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
-import { DocumentFollower } from "../../host/bundle/document-follower.ts";
 import { KnownLists, type MeshAuthorities } from "../../host/bundle/known-lists.ts";
 import { listsPem, revocationLists } from "../../host/bundle/revocation-lists.ts";
 import { parseCertificates } from "../../host/files/certificates.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
 import type { ServerContext } from "../server.ts";
-import {
-  longestRefreshSeconds,
-  longestWaitSeconds,
-  type UpstreamBundle,
-} from "./upstream-bundle.ts";
+import type { UpstreamBundle } from "./upstream-bundle.ts";
+import { followUpstream, type UpstreamDocument } from "./upstream-document.ts";
 
 /** The CRLs of a CA for ConfigMaps. */
 export interface UpstreamLists {
@@ -31,9 +25,9 @@ const marginSeconds = 600;
  */
 export function followUpstreamLists(
   { source, current: bundle }: UpstreamBundle,
-  { log, clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
+  context: ServerContext,
 ): UpstreamLists {
-  const ending = new AbortController();
+  const { log, clock } = context;
   const known = new KnownLists(marginSeconds);
   const authorities = rootsOf(bundle);
   const content = contentOf((detail) => {
@@ -41,13 +35,9 @@ export function followUpstreamLists(
   });
   let hasAnswered = false;
   let lastFaults = "";
-  const follower = new DocumentFollower({
-    url: `${source.upstream}/crl.pem`,
+  const document: UpstreamDocument<readonly CertificateList[]> = {
+    path: "/crl.pem",
     kind: revocationLists,
-    tlsOptions: async () => {
-      const ca = await readRootFile(source.upstreamRootsFile);
-      return ca === undefined ? {} : { ca };
-    },
     onDocument: (lists) => {
       const faults = known.take(lists, authorities(), clock());
       hasAnswered = true;
@@ -62,10 +52,8 @@ export function followUpstreamLists(
       return !known.hasCurrent(clock());
     },
     failed: (message) => logFault(log, "crl-not-fetched", new Error(message)),
-    ...{ longestRefreshSeconds, longestWaitSeconds, clock, random },
-    sleepUntil: (instant, signal) => pause(instant.getTime() - clock().getTime(), signal),
-  });
-  const running = follower.run(ending.signal);
+  };
+  const end = followUpstream(source, document, context);
   return {
     current: () => {
       // Without a root no list has an issuer.
@@ -74,10 +62,7 @@ export function followUpstreamLists(
       const [root] = known.all.length > 0 ? missing : [];
       return content(lists, root && `the root ${root.subject} has no current CRL`);
     },
-    end: () => {
-      ending.abort();
-      return running;
-    },
+    end,
   };
 }
 
