@@ -4,7 +4,10 @@ import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
 import { addReadyGauge } from "../observability/read-gauge.ts";
-import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
+import {
+  addConfigurationMetrics,
+  withConfigurationReasons,
+} from "../reload/configuration-status.ts";
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { ServerContext } from "../server.ts";
@@ -30,9 +33,11 @@ export async function distribute(
     beginDelivery(next, serverContext, before),
   );
   starting.defer(work.end);
-  const report = (): RootsReport => withReasons(work.current().report(), context);
+  const { configurationStatus } = context;
+  const report = (): RootsReport =>
+    withConfigurationReasons(work.current().report(), configurationStatus);
   addRootGauges(registry, { report });
-  if (context.configurationStatus) addConfigurationMetrics(registry, context.configurationStatus);
+  addConfigurationMetrics(registry, configurationStatus);
   addReadyGauge(registry, "1 when every place has the trust bundle.", () => report().ready);
   const monitored = await monitorWork(starting, {
     readiness: report,
@@ -61,13 +66,4 @@ async function beginDelivery(
   starting.defer(roots.end);
   const begun = starting.move();
   return { report: roots.report, bundle, end: () => begun.disposeAsync() };
-}
-
-/** Adds the reasons of the configuration, which do not keep the roots from being delivered. */
-function withReasons(report: RootsReport, { configurationStatus }: ServerContext): RootsReport {
-  if (!configurationStatus) return report;
-  return {
-    ...report,
-    reasons: [...report.reasons, ...configurationReasons(configurationStatus())],
-  };
 }

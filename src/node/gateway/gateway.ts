@@ -16,7 +16,10 @@ import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
 import { addReadyGauge } from "../observability/read-gauge.ts";
-import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
+import {
+  addConfigurationMetrics,
+  withConfigurationReasons,
+} from "../reload/configuration-status.ts";
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
@@ -114,7 +117,7 @@ function addGauges(
   const { roots: first } = current();
   // A change of `DELIVER_ROOTS` takes a restart.
   if (first) addRootGauges(registry, { report: () => (current().roots ?? first).report() });
-  if (configurationStatus) addConfigurationMetrics(registry, configurationStatus);
+  addConfigurationMetrics(registry, configurationStatus);
 }
 
 function routesOf(
@@ -146,8 +149,8 @@ function readinessOf(
     ...(isOpen ? [] : ["there is no serving certificate yet, or the gateway is ending"]),
     ...(isReadyWithRoots ? (roots?.reasons ?? []) : []),
   ];
-  const others = configurationStatus ? configurationReasons(configurationStatus()) : [];
-  return { ready: faults.length === 0, reasons: [...faults, ...others], ...(roots && { roots }) };
+  const state = { ready: faults.length === 0, reasons: faults, ...(roots && { roots }) };
+  return withConfigurationReasons(state, configurationStatus);
 }
 
 function gatewayApp(readiness: () => Readiness, trustBundle: () => Promise<string>): Hono {

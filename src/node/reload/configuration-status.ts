@@ -26,6 +26,20 @@ export function configurationReasons({ faults, awaitingRestart }: ConfigurationS
   ];
 }
 
+/**
+ * Adds the reasons of the configuration to those of a program. None of them keeps it from its work.
+ *
+ * @param status Absent in a program whose configuration stays.
+ */
+export function withConfigurationReasons<State extends { readonly reasons: readonly string[] }>(
+  state: State,
+  status: StatusOfConfiguration | undefined,
+): State {
+  return status
+    ? { ...state, reasons: [...state.reasons, ...configurationReasons(status())] }
+    : state;
+}
+
 export const restartSentence = (keys: readonly string[]): string =>
   `keys of the configuration have changed that need a restart: ${keys.join(", ")}`;
 
@@ -61,8 +75,12 @@ const gauges: readonly StatusGauge[] = [
   },
 ];
 
-/** Adds the state as metrics. */
-export function addConfigurationMetrics(registry: Registry, status: StatusOfConfiguration): void {
+/** Adds the state as metrics, if there is one. */
+export function addConfigurationMetrics(
+  registry: Registry,
+  status: StatusOfConfiguration | undefined,
+): void {
+  if (!status) return;
   for (const { read, ...gauge } of gauges) {
     addReadGauge(registry, { ...gauge, read: () => read(status()) });
   }

@@ -18,7 +18,10 @@ import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts"
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import { metricsOfAll } from "../observability/peer-processes.ts";
-import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
+import {
+  addConfigurationMetrics,
+  withConfigurationReasons,
+} from "../reload/configuration-status.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
@@ -98,7 +101,7 @@ async function serveUntil(
   serverContext: ServerContext,
   storage: Storage,
 ): Promise<ReconfigurableServer> {
-  const { clock, pause, peerProcesses } = serverContext;
+  const { clock, pause, peerProcesses, configurationStatus } = serverContext;
   const registry = createRegistry();
   const counts = createIssuanceCounts(countedCalls(peerProcesses), clock());
   const log = countingCalls(countingLog(serverContext.log, registry), counts, clock);
@@ -112,7 +115,8 @@ async function serveUntil(
   const guard = createGuard(configuration.limits, countLimits(registry), thisProcess());
   addGuardGauges(registry, guard);
   let port: RenewingListener | undefined;
-  const portState = (): PortState => withReasons(port?.state() ?? closedPort, serverContext);
+  const portState = (): PortState =>
+    withConfigurationReasons(port?.state() ?? closedPort, configurationStatus);
   const routes = routesOf(live, registry, ending.signal, portState);
   const monitoring = await listenInPlaintext(
     createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses), pageOf(live)),
@@ -157,12 +161,6 @@ async function serveUntil(
 
 const closedPort: PortState = { isOpen: false, reasons: [] };
 
-/** Adds the reasons of the configuration, of which none keeps the server from serving. */
-function withReasons(port: PortState, { configurationStatus }: ServerContext): PortState {
-  if (!configurationStatus) return port;
-  return { ...port, reasons: [...port.reasons, ...configurationReasons(configurationStatus())] };
-}
-
 function addGauges(
   registry: Registry,
   { current, certificateAuthority }: LiveCa,
@@ -170,7 +168,7 @@ function addGauges(
 ): void {
   addAuthorityGauges(registry, certificateAuthority.issuance.authorities, clock);
   addPushGauges(registry, () => current().push.outcomes());
-  if (configurationStatus) addConfigurationMetrics(registry, configurationStatus);
+  addConfigurationMetrics(registry, configurationStatus);
 }
 
 /** The means of Node: its stores, its HTTP client, and its cryptography. */

@@ -11,7 +11,10 @@ import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
 import { addReadGauge, addReadyGauge } from "../observability/read-gauge.ts";
-import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
+import {
+  addConfigurationMetrics,
+  withConfigurationReasons,
+} from "../reload/configuration-status.ts";
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { ServerContext } from "../server.ts";
@@ -46,16 +49,12 @@ export async function runSigner(
   starting.defer(work.end);
   const readiness = (): Readiness => {
     const { isLeading, reasons } = work.current();
-    const ofWork = isLeading() ? reasons() : [];
-    const ofFile = configurationStatus ? configurationReasons(configurationStatus()) : [];
-    return {
-      ready: ofWork.length === 0,
-      leading: isLeading(),
-      reasons: [...ofWork, ...ofFile],
-    };
+    const faults = isLeading() ? reasons() : [];
+    const state = { ready: faults.length === 0, leading: isLeading(), reasons: faults };
+    return withConfigurationReasons(state, configurationStatus);
   };
   addGauges(registry, readiness, () => work.current().pending());
-  if (configurationStatus) addConfigurationMetrics(registry, configurationStatus);
+  addConfigurationMetrics(registry, configurationStatus);
   const monitored = await monitorWork(starting, {
     readiness,
     registry,
