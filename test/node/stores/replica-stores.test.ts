@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { openStores } from "../../../src/compose/opened-stores.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openReplicaStores, type ReplicaStores } from "../../../src/node/stores/stores.ts";
@@ -13,11 +13,6 @@ import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
-const ends: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).toReversed()) await end();
-});
-
 async function openIn(propagationSeconds: number): Promise<ReplicaStores> {
   return openOn(await startSecretsApi(), propagationSeconds);
 }
@@ -27,7 +22,8 @@ async function openOn(
   propagationSeconds: number,
 ): Promise<ReplicaStores> {
   const ending = new AbortController();
-  ends.push(api.close, () => ending.abort());
+  onTestFinished(api.close);
+  onTestFinished(() => ending.abort());
   const tokenFile = join(await temporaryFolder(), "token");
   await writeFile(tokenFile, secretsToken);
   const apiServer = { server: api.origin, serverRootsFile: undefined, tokenFile };
@@ -89,17 +85,12 @@ async function outageWith(storeLagSeconds: number) {
 }
 
 describe("no record counts for longer than a propagation interval after it was written,", () => {
-  test("so that what may be fifteen seconds old serves for fifteen seconds less", async () => {
-    const { ca, at } = await outageWith(15);
-    ca.pass(285);
-    expect((await at()).issuer).toBeDefined();
-    ca.pass(1);
-    expect(await refusalOf(at)).toMatchObject({ reason: "store-unreachable" });
-  });
-
-  test("and what is never old serves for all of it", async () => {
-    const { ca, at } = await outageWith(0);
-    ca.pass(300);
+  test.each([
+    ["so that what may be fifteen seconds old serves for fifteen seconds less", 15, 285],
+    ["and what is never old serves for all of it", 0, 300],
+  ])("%s", async (_, lagSeconds, seconds) => {
+    const { ca, at } = await outageWith(lagSeconds);
+    ca.pass(seconds);
     expect((await at()).issuer).toBeDefined();
     ca.pass(1);
     expect(await refusalOf(at)).toMatchObject({ reason: "store-unreachable" });

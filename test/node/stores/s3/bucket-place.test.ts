@@ -1,14 +1,6 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
-import {
-  credentialsInEnvironment,
-  credentialsInFile,
-} from "../../../../src/node/stores/s3/credentials.ts";
-import { parseXml } from "../../../../src/node/stores/s3/xml.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -77,97 +69,5 @@ describe("the place of a bucket", () => {
 
   test("needs a credential, and names both places for it", () => {
     expect(() => place({}, {})).toThrow(/^S3_CREDENTIALS_FILE: .*AWS_ACCESS_KEY_ID/);
-  });
-});
-
-describe("a credential for a bucket", () => {
-  async function inFile(text: string) {
-    const path = join(await temporaryFolder(), "credentials");
-    await writeFile(path, text);
-    return { path, read: credentialsInFile(path) };
-  }
-
-  const whole = { accessKeyId: "AKID", secretAccessKey: "a+b/c=", sessionToken: undefined };
-  const lines = "aws_access_key_id = AKID\naws_secret_access_key=a+b/c=";
-
-  test.each([
-    ["alone in its file", lines],
-    ["in its profile", `# of the mesh\n[default]\n${lines}\n`],
-    [
-      "beside other profiles",
-      `[dev]\r\naws_access_key_id=X\r\n[default]\r\n${lines}\r\n[prod]\r\na=b`,
-    ],
-  ])("is read %s", async (_, text) => {
-    expect(await (await inFile(text)).read()).toEqual(whole);
-  });
-
-  test("is read anew each time", async () => {
-    const { path, read } = await inFile(lines);
-    await read();
-    await writeFile(path, `${lines}\naws_session_token = t/==`);
-    expect(await read()).toEqual({ ...whole, sessionToken: "t/==" });
-  });
-
-  test.each([
-    ["", "an empty file"],
-    ["aws_access_key_id = AKID", "half of it"],
-    [`[dev]\n${lines}`, "that of another profile"],
-    ["aws_access_key_id = a b\naws_secret_access_key = c", "two words"],
-    ["aws_access_key_id = a/b\naws_secret_access_key = c", "a scope in the id"],
-    [`${lines}\u00e9`, "a letter that no header has"],
-  ])("is refused where the file has %j: %s", async (text) => {
-    const { path, read } = await inFile(text);
-    await expect(read()).rejects.toThrow(
-      `${path} must hold aws_access_key_id and aws_secret_access_key`,
-    );
-  });
-
-  test("is refused where there is no file", async () => {
-    await expect(credentialsInFile("/nowhere/credentials")()).rejects.toThrow(/does not exist/);
-  });
-
-  test("comes from the variables of AWS's tools, whole or not at all", async () => {
-    const variables = { ...environment, AWS_SESSION_TOKEN: "token\n" };
-    expect(await credentialsInEnvironment(variables)?.()).toEqual({
-      ...{ accessKeyId: "AKID", secretAccessKey: "secret", sessionToken: "token" },
-    });
-    expect(credentialsInEnvironment({ AWS_ACCESS_KEY_ID: "AKID" })).toBeUndefined();
-  });
-});
-
-describe("XML of S3", () => {
-  const document = (children: readonly unknown[], text = "") => ({ name: "a", children, text });
-  const element = (name: string, text = "") => ({ name, children: [], text });
-
-  test.each([
-    ["<a/>", document([])],
-    ['<?xml version="1.0"?>\n<a x="1" y=\'2\'><b/>c</a>\n', document([element("b")], "c")],
-    ["<s:a xmlns:s='urn:x'><s:b>c</s:b></s:a>", document([element("b", "c")])],
-    ["<a>&lt;&amp;&#65;&#x1f511;&quot;</a>", document([], '<&A\u{1f511}"')],
-  ])("%j is read", (text, expected) => {
-    expect(parseXml(text)).toMatchObject(expected);
-  });
-
-  test.each([
-    "",
-    "a",
-    "<a>",
-    "</a>",
-    "<a></b>",
-    "<a/><b/>",
-    "<a/>b",
-    "<a><!-- c --></a>",
-    "<a><![CDATA[c]]></a>",
-    '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>',
-    "<a>&b;</a>",
-    "<a>&amp</a>",
-    "<a>&#0;</a>",
-    "<a>&#x110000;</a>",
-    "<a b></a>",
-    "<a b=c></a>",
-    "<a></a b='c'>",
-    "<a>".repeat(17) + "</a>".repeat(17),
-  ])("%j is refused", (text) => {
-    expect(() => parseXml(text)).toThrow(/something else than XML/);
   });
 });
