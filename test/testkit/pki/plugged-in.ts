@@ -5,7 +5,7 @@ import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import type { PluggedInMaterial } from "../../../src/cli/verbs/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { operatorRefusalOf } from "../refusal.ts";
 import { clusterLocal } from "./certificates.ts";
 
 /** An instant within the validity of every certificate of this file. */
@@ -109,13 +109,7 @@ export function materialOf(
 
 /** The lines of the OperatorError that the work throws. Every other outcome fails the test. */
 export async function operatorErrorOf(work: () => unknown): Promise<readonly string[]> {
-  try {
-    await work();
-  } catch (error) {
-    if (error instanceof OperatorError) return error.message.split("\n");
-    throw error;
-  }
-  throw new Error("no OperatorError was thrown");
+  return (await operatorRefusalOf(work)).message.split("\n");
 }
 
 /** The lines that an operator reads of a CA that must be refused. */

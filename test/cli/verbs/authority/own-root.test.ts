@@ -6,13 +6,13 @@ import * as x509 from "@peculiar/x509";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { type SigningDepartures, signIntermediate } from "../../../testkit/pki/company-ca.ts";
 import { createCa, type TestCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
 import { printed } from "../../../testkit/programs/printed.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
+import { operatorRefusalOf } from "../../../testkit/refusal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const day = 86_400;
@@ -36,11 +36,8 @@ const authority = (...words: readonly string[]) =>
     [...words, "-c", file("rampart.toml")],
   );
 
-async function refusal(...words: readonly string[]): Promise<string> {
-  const error = await authority(...words).catch((thrown: unknown) => thrown);
-  if (error instanceof OperatorError) return error.message;
-  throw new Error(`${words.join(" ")} was not refused`);
-}
+const refusal = async (...words: readonly string[]): Promise<string> =>
+  (await operatorRefusalOf(() => authority(...words))).message;
 
 interface Listed {
   readonly id: string;

@@ -2,10 +2,11 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test, vi } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import type { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { printed } from "../../../testkit/programs/printed.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
+import { operatorRefusalOf } from "../../../testkit/refusal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -21,11 +22,8 @@ const authority = (...words: readonly string[]) =>
 const list = async (): Promise<{ id: string; phase: string; signs: boolean }[]> =>
   JSON.parse(await authority("list", "--json"));
 
-async function refusal(...words: readonly string[]): Promise<OperatorError> {
-  const error = await authority(...words).catch((thrown: unknown) => thrown);
-  if (error instanceof OperatorError) return error;
-  throw new Error(`${words.join(" ")} was not refused`);
-}
+const refusal = (...words: readonly string[]): Promise<OperatorError> =>
+  operatorRefusalOf(() => authority(...words));
 
 beforeEach(async () => {
   const folder = await temporaryFolder();

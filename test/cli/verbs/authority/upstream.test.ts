@@ -4,7 +4,6 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { rotateNow } from "../../../../src/cli/verbs/authority/authority-rotate.ts";
 import { upstreamOf } from "../../../../src/compose/upstream.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { fetchTrusting } from "../../../../src/host/http/node-fetch.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
@@ -20,6 +19,7 @@ import {
 import { createCa } from "../../../testkit/pki/plugged-in.ts";
 import { printed } from "../../../testkit/programs/printed.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
+import { operatorRefusalOf } from "../../../testkit/refusal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const start = new Date("2026-06-01T00:00:00.000Z");
@@ -39,12 +39,6 @@ const authority = (...words: readonly string[]) =>
 
 const list = async (): Promise<{ id: string; phase: string; signs: boolean }[]> =>
   JSON.parse(await authority("list", "--json"));
-
-async function refusal(work: () => Promise<unknown>): Promise<OperatorError> {
-  const error = await work().catch((thrown: unknown) => thrown);
-  if (error instanceof OperatorError) return error;
-  throw new Error("it was not refused");
-}
 
 const writeConfiguration = async (url: string): Promise<void> => {
   const lines = [
@@ -92,7 +86,7 @@ test.for<[string, UpstreamServer["behaviour"], string]>([
   async ([, behaviour, sentence]) => {
     const before = await list();
     upstream.behaviour = behaviour;
-    const { message, exitCode } = await refusal(() => authority("rotate", "--yes"));
+    const { message, exitCode } = await operatorRefusalOf(() => authority("rotate", "--yes"));
     expect([exitCode, message]).toEqual([1, expect.stringContaining(sentence)]);
     expect(message).not.toMatch(/\n/);
     expect(await list()).toEqual(before);
@@ -103,7 +97,7 @@ test.for<[string, UpstreamServer["behaviour"], string]>([
 
 test("rotate with an upstream that is not there ends with 1 and says why", async () => {
   await writeConfiguration("http://127.0.0.1:9");
-  const { message, exitCode } = await refusal(() => authority("rotate", "--yes"));
+  const { message, exitCode } = await operatorRefusalOf(() => authority("rotate", "--yes"));
   expect([exitCode, message]).toEqual([1, "the CA upstream did not answer (ECONNREFUSED)"]);
   expect(await list()).toHaveLength(1);
 });
@@ -128,7 +122,7 @@ test("rotate with an upstream that hangs ends with 1 after its time, and the aut
   if (!ask) throw new Error("no upstream");
   const mint = { ...ca.mint, store: ca.store, log: ca.log, upstream: ask };
   const session = createMemorySession(mint, ca.now());
-  const { message, exitCode } = await refusal(() => rotateNow(session, { yes: true }));
+  const { message, exitCode } = await operatorRefusalOf(() => rotateNow(session, { yes: true }));
   expect([exitCode, message]).toEqual([
     1,
     expect.stringMatching(/^the CA upstream did not answer/),
@@ -167,8 +161,8 @@ test("plan of an empty store says that the cron asks, and ends with 1", async ()
     ),
   );
   upstream.behaviour = text(403, "{}");
-  const plan = await refusal(() => authority("plan"));
+  const plan = await operatorRefusalOf(() => authority("plan"));
   expect([plan.exitCode, plan.message]).toEqual([1, expect.stringContaining("holds no authority")]);
-  const { message, exitCode } = await refusal(() => authority("init"));
+  const { message, exitCode } = await operatorRefusalOf(() => authority("init"));
   expect([exitCode, message]).toEqual([1, "the CA upstream answered with status 403"]);
 });
