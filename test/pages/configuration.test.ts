@@ -3,13 +3,13 @@ import { expect, test } from "vitest";
 import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
 import { distributeKeys } from "../../src/node/distribute/distribute-configuration.ts";
 import { gatewayKeys } from "../../src/node/gateway/gateway-configuration.ts";
+import { limitNames, limitsTable, usualLimits } from "../../src/node/limits/limits.ts";
 import { serveKeys } from "../../src/node/serve/serve-configuration.ts";
 import { signerKeys } from "../../src/node/signer/signer-configuration.ts";
 
-const page = readFileSync(
-  new URL("../../docs/reference/configuration.md", import.meta.url),
-  "utf8",
-);
+const read = (name: string): string =>
+  readFileSync(new URL(`../../docs/reference/${name}.md`, import.meta.url), "utf8");
+const page = read("configuration");
 
 /** The rows of the first table after a heading or sentence: cells without back quotes. */
 function tableAfter(text: string): string[][] {
@@ -89,4 +89,16 @@ test.each([
   ["signer", signerKeys],
 ])("the page names every key of rampart %s, in the order of the schema", (program, keys) => {
   expect(tableAfter(`## rampart ${program}\n`).map(([key]) => key)).toEqual(keys);
+});
+
+test("docs/reference/limits.md names every member of LIMITS, in the order of the schema, with its default", () => {
+  const rows = read("limits")
+    .split("\n")
+    .filter((row) => /^\| `/.test(row));
+  const cells = rows.map((row) => row.split("|").map((cell) => cell.trim().replaceAll("`", "")));
+  expect(cells.map(([, name]) => name)).toEqual(limitNames);
+  const written = cells
+    .filter(([, name]) => name !== "memory")
+    .map(([, name = "", , usual = ""]) => [name, /^\d+$/.test(usual) ? Number(usual) : usual]);
+  expect(limitsTable.parse(Object.fromEntries(written))).toEqual(usualLimits);
 });
