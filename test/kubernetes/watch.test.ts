@@ -1,110 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/http/json-fetch.ts";
-import type { KubernetesClient } from "../../src/kubernetes/client.ts";
-import {
-  type WatchBound,
-  type WatchedCollection,
-  watchCollection,
-} from "../../src/kubernetes/watch.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import {
+  bookmark,
+  event,
+  itemsOf,
+  page,
+  path,
+  start,
+  thing,
+  type Watched,
+  type WatchRecord,
+  watchBy,
+} from "./scripted-watch.ts";
 
-const start = new Date("2026-11-21T12:00:00Z");
-const path = "/api/v1/things?fieldSelector=a";
-
-/** An object, of which the value is kept. */
-const thing = (name: string, value = name, resourceVersion = "1") => ({
-  metadata: { name, resourceVersion },
-  value,
-});
-type Thing = ReturnType<typeof thing>;
-
-const isThing = (object: unknown): object is Thing => typeof Object(object).value === "string";
-
-const event = (type: string, object: object): object => ({ type, object });
-const bookmark = (resourceVersion = "2"): object =>
-  event("BOOKMARK", { metadata: { resourceVersion } });
-
-const page = (items: readonly unknown[], next = "", resourceVersion = "1"): object => ({
-  kind: "ThingList",
-  metadata: { resourceVersion, continue: next },
-  items,
-});
-
-/** The answer to a request for a page. */
-type Listed = object | Error;
-
-/** The events of a watch. A function runs once the events before it have been processed. */
-type Watched = readonly (object | Error | (() => void))[];
-
-interface WatchRecord {
-  readonly collection: WatchedCollection<string>;
-  /** The paths of all requests, in order. */
-  readonly asked: readonly string[];
-  readonly failures: readonly unknown[];
-  readonly pausesSeconds: readonly number[];
-}
-
-interface Script {
-  readonly lists: readonly Listed[];
-  readonly watches?: readonly Watched[];
-  readonly changed?: (before: string | undefined, after: string | undefined) => void;
-  readonly clock?: () => Date;
-  readonly bound?: WatchBound<string>;
-}
-
-/** Watches a collection until the script is at its end. Pauses take no time. */
-function watchBy({
-  lists,
-  watches = [],
-  changed,
-  clock = () => start,
-  bound,
-}: Script): Promise<WatchRecord> {
-  const [restOfLists, restOfWatches] = [[...lists], [...watches]];
-  const ending = new AbortController();
-  const asked: string[] = [];
-  const failures: unknown[] = [];
-  const pausesSeconds: number[] = [];
-  return new Promise((resolve) => {
-    const end = (): Error => {
-      ending.abort();
-      resolve({ collection, asked, failures, pausesSeconds });
-      return new FetchError("the script is at its end");
-    };
-    const client: KubernetesClient = {
-      send: async (request) => {
-        asked.push(request.path);
-        const listed = restOfLists.shift() ?? end();
-        if (listed instanceof Error) throw listed;
-        return listed;
-      },
-      watch: async function* (from) {
-        asked.push(from);
-        const watched = restOfWatches.shift();
-        if (!watched) throw end();
-        for (const each of watched) {
-          if (each instanceof Error) throw each;
-          if (typeof each === "function") each();
-          else yield each;
-        }
-      },
-    };
-    const collection = watchCollection<string>({
-      client,
-      listing: { path, pageSize: 2, maximumRequests: 1000 },
-      keep: (object) => (isThing(object) ? [object.metadata.name, object.value] : undefined),
-      changed,
-      failed: (error) => failures.push(error),
-      signal: ending.signal,
-      clock,
-      pause: async (milliseconds) => void pausesSeconds.push(milliseconds / 1000),
-      watchSeconds: 10,
-      ...(bound && { bound }),
-    });
-  });
-}
-
-const itemsOf = ({ collection }: WatchRecord): object => Object.fromEntries(collection.items);
 const listsIn = ({ asked }: WatchRecord): number =>
   asked.filter((each) => !each.includes("watch=1") && !each.includes("continue=")).length;
 const refused = (status: number): FetchError => new FetchError("refused", { status });
@@ -238,78 +147,6 @@ describe("after a failure", () => {
     });
     expect(itemsOf(record)).toEqual({ a: "a" });
     expect(record.collection.hasAll()).toBe(true);
-  });
-});
-
-describe("of more than fifty thousand objects,", () => {
-  const many = (count: number): object[] =>
-    Array.from({ length: count / 1000 }, (_, i) => {
-      const items = Array.from({ length: 1000 }, (_, j) => thing(`${i}-${j}`));
-      return page(items, i + 1 < count / 1000 ? `${i}` : "");
-    });
-
-  test("none is kept, and the next list comes after a quarter of an hour", async () => {
-    const [first = {}, ...others] = many(51_000);
-    const record = await watchBy({ lists: [first, ...others.slice(0, 50)] });
-    expect(itemsOf(record)).toEqual({});
-    expect([record.collection.hasAll(), record.collection.asOf()]).toEqual([false, undefined]);
-    expect(record.pausesSeconds).toEqual([900]);
-    expect(record.failures).toMatchObject([{ message: expect.stringContaining("50000") }]);
-  });
-
-  test("none is refused where one goes before another comes", async () => {
-    const record = await watchBy({
-      lists: many(50_000),
-      watches: [[event("DELETED", thing("0-0")), event("ADDED", thing("new"))]],
-    });
-    expect(record.collection.items.size).toBe(50_000);
-    expect(record.failures).toEqual([]);
-  });
-
-  test("none is kept if the last comes by the watch", async () => {
-    const record = await watchBy({
-      lists: many(50_000),
-      watches: [[event("ADDED", thing("new"))]],
-    });
-    expect(record.collection.items.size).toBe(0);
-    expect(record.failures).toHaveLength(1);
-  });
-});
-
-describe("of objects that are too large together,", () => {
-  const bound = { items: 10, octets: 6, octetsOf: (value: string) => value.length };
-
-  test("none is kept, whether the last comes by the list or by the watch", async () => {
-    const lists = [page([thing("a", "1234"), thing("b", "123")])];
-    const listed = await watchBy({ lists, bound });
-    expect(itemsOf(listed)).toEqual({});
-    expect(listed.pausesSeconds).toEqual([900]);
-    expect(listed.failures).toMatchObject([{ message: expect.stringContaining("6 octets") }]);
-    const grown = await watchBy({
-      lists: [page([thing("a", "1234"), thing("b", "12")])],
-      watches: [[event("MODIFIED", thing("b", "123"))]],
-      bound,
-    });
-    expect(itemsOf(grown)).toEqual({});
-    expect(grown.collection.hasAll()).toBe(false);
-  });
-
-  test("none is refused where room has come before", async () => {
-    const record = await watchBy({
-      lists: [page([thing("a", "1234"), thing("b", "12")])],
-      watches: [
-        [event("MODIFIED", thing("a", "1")), event("ADDED", thing("c", "123"))],
-        [event("DELETED", thing("b")), event("MODIFIED", thing("a", "123"))],
-      ],
-      bound,
-    });
-    expect(itemsOf(record)).toEqual({ a: "123", c: "123" });
-    expect(record.failures).toEqual([]);
-  });
-
-  test("none is kept of more than the bound's number", async () => {
-    const items = Array.from({ length: 11 }, (_, i) => thing(`${i}`, ""));
-    expect(itemsOf(await watchBy({ lists: [page(items)], bound }))).toEqual({});
   });
 });
 
