@@ -4,7 +4,8 @@ import { type ClientName, type ClientRules, clients } from "./clients.ts";
 import { peakOf } from "./meter.ts";
 import type { Scenario } from "./scenario.ts";
 import { Serve, type Server, Worker } from "./server.ts";
-import { type StormSetting, simulateStorm } from "./storm.ts";
+import type { StormSetting } from "./setting.ts";
+import { simulateStorm } from "./storm.ts";
 
 const hour = 3600;
 const day = 24 * hour;

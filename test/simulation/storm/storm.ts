@@ -3,20 +3,8 @@ import { type Random, seededRandom } from "../random.ts";
 import { Calendar } from "./calendar.ts";
 import type { ClientRules } from "./clients.ts";
 import { Meter } from "./meter.ts";
-import type { Scenario } from "./scenario.ts";
 import type { Server } from "./server.ts";
-
-/** The parameters of one run. */
-export interface StormSetting {
-  readonly workloads: number;
-  /** The rules of each client, with its share of the workloads. The shares add up to 1. */
-  readonly mix: readonly (readonly [rules: ClientRules, share: number])[];
-  readonly scenario: Scenario;
-  readonly lifetimeSeconds: number;
-  /** The time between the server's answer and its receipt. */
-  readonly latencySeconds: number;
-  readonly seed: number;
-}
+import { requireSane, type StormSetting } from "./setting.ts";
 
 /** The counts of one run. Every call is served, refused, unanswered, in vain, or under way at the end. */
 export interface StormOutcome {
@@ -50,21 +38,6 @@ const quickestSeconds = 0.05;
 export function simulateStorm(setting: StormSetting, server: Server): StormOutcome {
   requireSane(setting);
   return new Storm(setting, server).run();
-}
-
-function requireSane({ workloads, mix, scenario, lifetimeSeconds }: StormSetting): void {
-  const isWhole = (value: number): boolean => Number.isSafeInteger(value) && value > 0;
-  if (!isWhole(workloads)) throw new RangeError("workloads must be a whole number above 0");
-  if (!isWhole(lifetimeSeconds)) throw new RangeError("lifetime must be whole seconds above 0");
-  const shares = mix.reduce((sum, [, share]) => sum + share, 0);
-  if (Math.abs(shares - 1) > 1e-9 || mix.some(([, share]) => share < 0)) {
-    throw new RangeError("the shares of a mix must add up to 1");
-  }
-  const { outage, upheaval, endsAt } = scenario;
-  if (outage && upheaval) throw new RangeError("a scenario has an outage or an upheaval, not both");
-  if (outage && !(outage[0] <= outage[1] && outage[1] <= endsAt)) {
-    throw new RangeError("an outage must end after it begins, and before the run ends");
-  }
 }
 
 class Storm {
