@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
 import { inspectClusters } from "../../../src/cli/verbs/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../src/cli/verbs/root/delivery-report.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
@@ -17,6 +14,7 @@ import { createAccount, eventually, mint, rule } from "./cluster/accounts.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
 import { writeKubeconfig } from "./cluster/kubeconfig.ts";
 import { applyManifest } from "./cluster/manifests.ts";
+import { relayTo } from "./cluster/relay.ts";
 import type { Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
 
@@ -116,33 +114,6 @@ async function serveIsRefused(scene: Scene): Promise<void> {
     });
   }
   assert.deepEqual(await heldIn(plane, "shop"), before);
-}
-
-/** Forwards to the API server without TLS, because a local Worker cannot trust its CA. */
-async function relayTo<T>(
-  { server, ca }: ControlPlane,
-  work: (origin: string) => Promise<T>,
-): Promise<T> {
-  const fetch = fetchTrusting(ca);
-  const relay = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    const { method = "GET", url, headers } = request;
-    const { authorization = "", accept = "", "content-type": type } = headers;
-    const answer = await fetch(`${server}${url}`, {
-      method,
-      headers: { authorization, accept, ...(type && { "content-type": type }) },
-      ...(chunks.length > 0 && { body: Buffer.concat(chunks).toString("utf8") }),
-    });
-    response.writeHead(answer.status).end(await answer.text());
-  });
-  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
-  try {
-    return await work(`http://127.0.0.1:${(relay.address() as AddressInfo).port}`);
-  } finally {
-    relay.close();
-    relay.closeAllConnections();
-  }
 }
 
 async function workerPushes({ plane }: Scene): Promise<void> {
