@@ -13,20 +13,18 @@ test(`keeps every invariant in ${histories} histories of two replicas from seed 
   expect(firstViolation(simulateReplicas, firstSeed, histories)).toBeUndefined();
 });
 
-test("breaks an invariant where a replica without the store serves on and on", () => {
-  const change: Change = (replication, propagationSeconds) => ({
+const changes: Readonly<Record<string, Change>> = {
+  "a replica without the store serves on and on": (replication, propagationSeconds) => ({
     ...replication,
     surviveOutageSeconds: 20 * propagationSeconds,
-  });
-  const history = (seed: number) => simulateReplicas(seed, change);
-  expect(firstViolation(history, firstSeed, mutilated)).toBeDefined();
-});
-
-test("breaks an invariant where a watch that is silent is trusted for several intervals", () => {
-  const change: Change = (replication, propagationSeconds) => ({
+  }),
+  "a watch that is silent is trusted for several intervals": (replication, propagationSeconds) => ({
     ...replication,
     lagSeconds: 10 * propagationSeconds,
-  });
+  }),
+};
+
+test.each(Object.entries(changes))("breaks an invariant where %s", (_, change) => {
   const history = (seed: number) => simulateReplicas(seed, change);
   expect(firstViolation(history, firstSeed, mutilated)).toBeDefined();
 });
