@@ -43,32 +43,31 @@ const checks: readonly (readonly [string, readonly string[], boolean])[] = [
   ],
 ];
 
-async function play(program: string): Promise<Pick<Outcome, "passed" | "faults">> {
-  const faults: string[] = [];
-  for (const [name, words, isGood] of checks) {
-    const { exitCode, stdout, stderr } = await run(program, words);
-    const isAsExpected = (exitCode === 0) === isGood;
-    console.log(`${isAsExpected ? "ok     " : "FAILED "} ${name}`);
-    if (!isAsExpected) faults.push(`${name}: ${`${stdout}${stderr}`.trim()}`);
-  }
-  return { passed: checks.length - faults.length, faults };
-}
+/** A name, and a search for faults. */
+type Scene = readonly [name: string, find: () => Promise<readonly string[]>];
+
+const ofRules = (promtool: string): readonly Scene[] =>
+  checks.map(([name, words, isGood]) => [
+    name,
+    async () => {
+      const { exitCode, stdout, stderr } = await run(promtool, words);
+      return (exitCode === 0) === isGood ? [] : [`${stdout}${stderr}`.trim()];
+    },
+  ]);
 
 /** What the programs expose by themselves, and not series that a test makes up. */
-async function playReal(
-  promtool: string,
-  server: string,
-): Promise<Pick<Outcome, "passed" | "faults">> {
-  const scenes = [
-    ["check metrics, of a scrape of every program", () => metricFaults(promtool)],
-    [
-      "a Prometheus scrapes every program, evaluates every rule and answers every panel",
-      () => prometheusFaults(server, rulesFolder, folder),
-    ],
-  ] as const;
+const ofPrograms = (promtool: string, server: string): readonly Scene[] => [
+  ["check metrics, of a scrape of every program", () => metricFaults(promtool)],
+  [
+    "a Prometheus scrapes every program, evaluates every rule and answers every panel",
+    () => prometheusFaults(server, rulesFolder, folder),
+  ],
+];
+
+async function play(scenes: readonly Scene[]): Promise<Pick<Outcome, "passed" | "faults">> {
   const faults: string[] = [];
-  for (const [name, play] of scenes) {
-    const found = await play();
+  for (const [name, find] of scenes) {
+    const found = await find();
     console.log(`${found.length === 0 ? "ok     " : "FAILED "} ${name}`);
     if (found.length > 0) faults.push(`${name}: ${found.join("; ")}`);
   }
@@ -80,9 +79,9 @@ const outcome = { client: "promtool", server: "deploy/observability", passed: 0,
 async function outcomes(): Promise<Outcome[]> {
   if ("missing" in promtool) return [{ ...outcome, missing: promtool.missing }];
   if ("missing" in prometheus) return [{ ...outcome, missing: prometheus.missing }];
-  const real = await playReal(promtool.program, prometheus.program);
+  const real = await play(ofPrograms(promtool.program, prometheus.program));
   return [
-    { ...outcome, ...(await play(promtool.program)) },
+    { ...outcome, ...(await play(ofRules(promtool.program))) },
     { client: "Prometheus", server: "every program", ...real },
   ];
 }
