@@ -1,13 +1,12 @@
-import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { randomKek } from "../testkit/ca/running-ca.ts";
 import { servedName } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
-import { compileCache } from "../testkit/programs/compile-cache.ts";
 import { startProgram } from "../testkit/programs/program-process.ts";
+import { startRampart } from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -18,18 +17,12 @@ interface Line {
   readonly spanId?: string;
 }
 
-const program = join(import.meta.dirname, "../../src/cli/main.ts");
-
-/** Runs `rampart agent run` with this environment, and collects its lines. It ends with the test. */
+/** Runs `rampart agent run` with this environment, and collects its lines. */
 function startAgent(environment: Readonly<Record<string, string>>): readonly Line[] {
-  const { PATH } = process.env;
-  const child = spawn(process.execPath, [program, "agent", "run"], {
-    env: { PATH, ...environment, ...compileCache },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  const { stdout, stderr } = startRampart(["agent", "run"], environment);
+  stdout.resume();
   const lines: Line[] = [];
-  createInterface(child.stderr).on("line", (text) => lines.push(JSON.parse(text)));
+  createInterface(stderr).on("line", (text) => lines.push(JSON.parse(text)));
   return lines;
 }
 

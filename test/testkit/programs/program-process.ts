@@ -6,8 +6,7 @@ import { stringify } from "smol-toml";
 import { onTestFinished } from "vitest";
 import { temporaryFolder } from "../temporary-folder.ts";
 import { compileCache } from "./compile-cache.ts";
-
-const program = join(import.meta.dirname, "../../../src/cli/main.ts");
+import { rampartProgram } from "./rampart-process.ts";
 
 /** A program of the mesh in its own process, with a file as its configuration. It ends with the test. */
 export interface ProgramProcess {
@@ -37,7 +36,7 @@ export async function startProgram(
   };
   await replace(values);
   const { PATH } = process.env;
-  const child = spawn(process.execPath, [program, verb, "--config", config], {
+  const child = spawn(process.execPath, [rampartProgram, verb, "--config", config], {
     env: { PATH, ...secrets, ...compileCache },
     stdio: ["ignore", "pipe", "pipe"],
   });
