@@ -215,6 +215,9 @@ export class Connections {
       this.#leaving.delete(socket);
     });
     const [oldest] = this.#leaving;
-    if (this.#leaving.size > leavingAtOnce) oldest?.destroy();
+    if (oldest === undefined || this.#leaving.size <= leavingAtOnce) return;
+    // It closes only later, and by then others leave too.
+    this.#leaving.delete(oldest);
+    oldest.destroy();
   }
 }

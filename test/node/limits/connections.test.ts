@@ -4,8 +4,12 @@ import { describe, expect, test } from "vitest";
 import { type Connection, Connections } from "../../../src/node/limits/connections.ts";
 import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
 
-/** Connections on a clock of their own, and what they ran into. */
-function start(limits: object) {
+/**
+ * Connections on a clock of their own, and what they ran into.
+ *
+ * @param close What the end of a socket does: it emits `close`, which real sockets do in a later turn of the loop.
+ */
+function start(limits: object, close = (emit: () => void) => emit()) {
   let now = 0;
   const reached: Limit[] = [];
   const connections = new Connections(
@@ -20,12 +24,12 @@ function start(limits: object) {
   const open = (address: string, change: Partial<Connection> = {}) => {
     const socket = Object.assign(new EventEmitter(), {
       remoteAddress: address,
-      destroy: () => socket.emit("close"),
+      destroy: () => {
+        state.isOpen = false;
+        close(() => socket.emit("close"));
+      },
     }) as unknown as Socket & { destroyed: boolean };
     const state = { isOpen: true, octets: 0 };
-    socket.once("close", () => {
-      state.isOpen = false;
-    });
     const connection: Connection = {
       socket,
       address,
@@ -65,6 +69,13 @@ describe("connections", () => {
     // Their peers do not close them.
     const all = Array.from({ length: 70 }, () => open("a", { close: () => {} }));
     expect(all.findIndex(({ state }) => state.isOpen)).toBe(5);
+    expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
+  });
+
+  test("that leave are bounded where sockets take a while to close", () => {
+    const { open } = start({ connections_per_address: 1 }, () => {});
+    const all = Array.from({ length: 300 }, () => open("a", { close: () => {} }));
+    expect(all.findIndex(({ state }) => state.isOpen)).toBe(235);
     expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
   });
 
