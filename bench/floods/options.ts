@@ -19,7 +19,7 @@ const allMethods = ["none", ...methods.keys()];
 export const usage = `npm run bench:floods -- [options]
 
   --seconds S    how long each flood takes (30)
-  --after S      how long each server then rests (60)
+  --after S      how long each server may then take to give memory back (60)
   --method PART  the methods with this part in their names, or several times (all)
   --server NAME  ${allServers.join(" or ")} (both)
 

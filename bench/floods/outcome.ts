@@ -18,11 +18,20 @@ export interface Outcome {
   readonly isInterrupted: boolean;
 }
 
+/** Whether a server has given back what a flood took. */
+export const isBack = (memoryNow: number, memoryBefore: number): boolean =>
+  memoryNow <= budget.growth * memoryBefore;
+
 export function isWithin(outcome: Outcome): boolean {
   const { latencies, memoryBefore, memoryPeak, memoryAfter, hasEnded, isInterrupted } = outcome;
-  const isBack = memoryAfter <= budget.growth * memoryBefore;
   const isServed = partInTime(latencies) >= budget.inTime;
-  return !hasEnded && !isInterrupted && isServed && memoryPeak <= budget.memory && isBack;
+  return (
+    !hasEnded &&
+    !isInterrupted &&
+    isServed &&
+    memoryPeak <= budget.memory &&
+    isBack(memoryAfter, memoryBefore)
+  );
 }
 
 /** `SERVER CPU` is what the server computed during a call, for all: it depends less on the machine's other work. */

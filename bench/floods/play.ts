@@ -8,10 +8,10 @@ import { pause } from "../../src/foundation/work/pause.ts";
 import { createCluster, createWorkload, type Workload } from "../workload.ts";
 import { callHonestly } from "./honest-caller.ts";
 import type { Latencies } from "./latencies.ts";
-import type { Outcome } from "./outcome.ts";
+import { isBack, type Outcome } from "./outcome.ts";
 import { type Server, startGateway, startServe } from "./servers.ts";
 
-/** How long a flood takes, and how long its server then rests. */
+/** How long a flood takes, and how long its server may then rest. */
 export interface Bounds {
   readonly seconds: number;
   readonly after: number;
@@ -53,7 +53,7 @@ export async function play(
   const [load = Number.NaN] = loadavg();
 
   async function outcomeInPeace(): Promise<Outcome> {
-    if (!server.hasEnded()) await pause(1000 * bounds.after, bounds.interruption);
+    await rest(() => server.hasEnded() || isBack(memory.now(), memoryBefore), bounds);
     const hasEnded = server.hasEnded();
     const memoryAfter = memory.now();
     const memoryPeak = memory.peak();
@@ -64,6 +64,13 @@ export async function play(
     return { method, server: name, ...figures, hasEnded, isInterrupted };
   }
   return { outcome: outcomeInPeace() };
+}
+
+/** Leaves a server in peace until it holds little more than before the flood, or its time is over. */
+async function rest(isOver: () => boolean, { after, interruption }: Bounds): Promise<void> {
+  for (let i = 0; i < after && !isOver() && !interruption.aborted; i++) {
+    await pause(1000, interruption);
+  }
 }
 
 function call(

@@ -6,8 +6,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
 import { nodeFlags } from "../../dev/package/node-flags.ts";
-import { deployedEnvironment } from "../deployed.ts";
 import type { Cluster, Workload } from "../workload.ts";
 
 /** A program of this repository as an operator starts it. */

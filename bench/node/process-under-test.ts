@@ -2,8 +2,8 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
 import { nodeFlags } from "../../dev/package/node-flags.ts";
-import { deployedEnvironment } from "../deployed.ts";
 import { cpuMicroseconds } from "../measurement/process-cpu.ts";
 import type { Answer, Command } from "./child.ts";
 

@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
+import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
 import { nodeFlags } from "../../dev/package/node-flags.ts";
 import { freePorts } from "../../test/interop/free-ports.ts";
-import { deployedEnvironment } from "../deployed.ts";
 import { startEdge } from "../edge/edge.ts";
 import { loadsOf } from "../loads.ts";
 import { istioCall } from "../node/http2-load.ts";

@@ -19,7 +19,7 @@ const boundsIn = (path: string): readonly string[] =>
 
 test("the image, and a unit with the executable, start Node with the same flags and bounds of malloc", () => {
   const image = boundsIn("deploy/Dockerfile");
-  expect(image).toHaveLength(5);
+  expect(image).toHaveLength(7);
   for (const unit of ["deploy/rampart-serve.service", "deploy/rampart-gateway.service"]) {
     expect([...boundsIn("dev/package/node-flags.ts"), ...boundsIn(unit)].toSorted()).toEqual(image);
     expect(read(unit)).toMatch(

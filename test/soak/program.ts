@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
 import { nodeFlags } from "../../dev/package/node-flags.ts";
 import { connectInspector, type Inspector } from "./inspector.ts";
 import type { Sample } from "./verdict.ts";
@@ -11,7 +12,6 @@ const commandLine = join(import.meta.dirname, "../../src/cli/main.ts");
 
 /** As deploy/ has them, with an inspector beside. */
 const flags = [...nodeFlags, "--inspect=127.0.0.1:0"];
-const malloc = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" };
 
 /** `rampart serve` or `rampart gateway` as an operator starts it. */
 export interface Program {
@@ -33,7 +33,7 @@ export async function startProgram(
   secrets: Readonly<Record<string, string>>,
 ): Promise<Program> {
   const child = spawn(process.execPath, [...flags, commandLine, ...words], {
-    env: { ...process.env, ...malloc, ...secrets },
+    env: { ...process.env, ...deployedEnvironment, ...secrets },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const kill = (): boolean => child.kill("SIGKILL");

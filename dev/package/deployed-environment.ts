@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-const unit = readFileSync(new URL("../deploy/rampart-serve.service", import.meta.url), "utf8");
+const unit = readFileSync(new URL("../../deploy/rampart-serve.service", import.meta.url), "utf8");
 
 /** The environment that deploy/ gives to Node. */
 export const deployedEnvironment: Readonly<Record<string, string>> = Object.fromEntries(
