@@ -106,11 +106,10 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
       issuers: view.crlIssuers.filter(({ authority }) => maySignCrls(authority)),
       revocations: [...configuredRevocations, ...view.revocations],
     };
-    if (!latest || !isSame(latest.input, input)) {
-      await signing.join(() => signAll(input, now));
-    }
+    const isCurrent = (): boolean => latest !== undefined && isSame(latest.input, input);
+    if (!isCurrent()) await signing.join(() => signAll(input, now));
     // The work under way may have been another request's, with an older input.
-    if (!latest || !isSame(latest.input, input)) await signing.join(() => signAll(input, now));
+    if (!isCurrent()) await signing.join(() => signAll(input, now));
     if (!latest) throw new Error("no CRLs after signing them");
     return latest;
   };
