@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { dnsLabel } from "../foundation/text/dns-label.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import type { Listing } from "./list-pages.ts";
 
@@ -34,8 +35,8 @@ const sequenceAnnotationOf = (name: string): string =>
 
 const deliveredAtAnnotation = "rampart.dev/delivered-at";
 
-/** A label of RFC 1123 §2.1. Names go into paths and onto terminals. */
-const namespaceName = z.string().check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/));
+/** Names go into paths and onto terminals. */
+const namespaceName = z.string().check(z.regex(dnsLabel));
 
 /** `metadata.name` of a ConfigMap. */
 export const configMapName: z.ZodMiniType<string, string> = z.string().check(

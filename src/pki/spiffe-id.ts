@@ -1,3 +1,5 @@
+import { dnsLabel } from "../foundation/text/dns-label.ts";
+
 /** The name of a trust domain, valid by SPIFFE-ID §2.1. */
 export type TrustDomain = string & { readonly [trustDomainBrand]: true };
 declare const trustDomainBrand: unique symbol;
@@ -13,7 +15,6 @@ export interface ServiceAccount {
 }
 
 const trustDomainForm = /^[a-z0-9._-]{1,255}$/;
-const dnsLabelForm = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 /** Kubernetes bounds the length of the whole subdomain and not of its labels. */
 const dnsSubdomainForm = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
 
@@ -66,7 +67,7 @@ export function parseWorkloadSpiffeId(
 /** The account of these names. Kubernetes demands a DNS label and a DNS subdomain (RFC 1123). */
 export function parseServiceAccount(namespace: string, name: string): ServiceAccount | undefined {
   const isSubdomain = name.length <= 253 && dnsSubdomainForm.test(name);
-  return dnsLabelForm.test(namespace) && isSubdomain ? { namespace, name } : undefined;
+  return dnsLabel.test(namespace) && isSubdomain ? { namespace, name } : undefined;
 }
 
 const workloadForm = /^spiffe:\/\/[a-z0-9._-]{1,255}(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)+$/;

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
 import { filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { dnsLabel } from "../../foundation/text/dns-label.ts";
 import {
   type ApiServerPlace,
   apiServerKeys,
@@ -29,12 +30,7 @@ export interface NamespacePlace {
 
 const namespace = z
   .string()
-  .check(
-    z.regex(
-      /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
-      "must be the name of a namespace, such as rampart-store",
-    ),
-  );
+  .check(z.regex(dnsLabel, "must be the name of a namespace, such as rampart-store"));
 
 type Kind = StorePlace["kind"];
 

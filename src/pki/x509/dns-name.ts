@@ -1,4 +1,4 @@
-const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+import { dnsLabel } from "../../foundation/text/dns-label.ts";
 
 /**
  * Whether the text is a host name in the preferred syntax (RFC 1034 §3.5 as changed by RFC 1123 §2.1), in
@@ -7,5 +7,5 @@ const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 export function isDnsName(text: string): boolean {
   const labels = text.split(".");
   const isAddress = /^[0-9]+$/.test(labels.at(-1) ?? "");
-  return text.length <= 253 && labels.every((part) => label.test(part)) && !isAddress;
+  return text.length <= 253 && labels.every((part) => dnsLabel.test(part)) && !isAddress;
 }
