@@ -3,6 +3,7 @@ import type { Registry } from "prom-client";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
 import { createProbedApp, type Readiness } from "../../transport/http/probed-app.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
+import { unavailableSentence } from "../../transport/rpc/retry-later.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import type { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
@@ -43,7 +44,8 @@ export async function runGateway(
   const registry = createRegistry();
   const serverContext = { ...context, log: countingOperations(context.log, registry) };
   const { log, clock, pause } = serverContext;
-  const { trustDomain } = configuration;
+  const { trustDomain, listen } = configuration;
+  const verification = { trustDomain, clock, log };
   const ended = countForwardedCalls(registry);
   // Work that outlives a failed start would keep a process alive that no probe can reach.
   await using starting = new AsyncDisposableStack();
@@ -71,14 +73,7 @@ export async function runGateway(
     certificateAt: (now) => current().certificateAt(now),
     clientRootsAt: trustBundle,
     listen: async (shown) => {
-      const verification = { trustDomain, clock, log };
-      const listener = await listenWithTls(
-        routes,
-        configuration.listen,
-        shown,
-        verification,
-        guard,
-      );
+      const listener = await listenWithTls(routes, listen, shown, verification, guard);
       isOpen = true;
       return listener;
     },
@@ -158,6 +153,6 @@ function gatewayApp(readiness: () => Readiness, trustBundle: () => Promise<strin
   app.get("/bundle.pem", async (c) =>
     c.body(await trustBundle(), 200, { "content-type": "application/x-pem-file" }),
   );
-  app.onError((_, c) => c.text("certificate authority is temporarily unavailable\n", 503));
+  app.onError((_, c) => c.text(`${unavailableSentence}\n`, 503));
   return app;
 }

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { parseWaitSeconds } from "../../foundation/http/prefer.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { retrySoon } from "../rpc/retry-later.ts";
+import { retrySoon, unavailableSentence } from "../rpc/retry-later.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
 
 /** A document in its current state. */
@@ -19,8 +19,7 @@ export type ReadDocument = () => Promise<Representation | undefined>;
 /** The answer while there is nothing to publish, or the store cannot be read. */
 export function unavailable(now: Date): Response {
   const headers = { ...retrySoon(now), "content-type": "text/plain; charset=UTF-8" };
-  const sentence = "certificate authority is temporarily unavailable\n";
-  return new Response(sentence, { status: 503, headers });
+  return new Response(`${unavailableSentence}\n`, { status: 503, headers });
 }
 
 /**

@@ -18,8 +18,10 @@ export function retrySoon(now: Date): Record<string, string> {
   return retryAfter(leastSeconds, now);
 }
 
+/** The public sentence of a CA that cannot answer now. */
+export const unavailableSentence = "certificate authority is temporarily unavailable";
+
 /** The refusal of a CA that cannot answer now. */
 export function unavailableError(now: Date): ConnectError {
-  const message = "certificate authority is temporarily unavailable";
-  return new ConnectError(message, Code.Unavailable, retrySoon(now));
+  return new ConnectError(unavailableSentence, Code.Unavailable, retrySoon(now));
 }
