@@ -16,7 +16,9 @@ const longest = [
   "transport/http/fetch-handler",
   "cli/verbs/authority/backup",
   "cli/session/deployment",
-  "node/serve/killed",
+  "node/limits/",
+  "node/serve/",
+  "ca/upstream/root-rampart",
   "transport/rpc/tenant-isolation",
 ];
 
