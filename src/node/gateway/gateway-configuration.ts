@@ -43,7 +43,6 @@ export const gatewayRestartKeys: readonly string[] = [
   "LISTEN",
   "MONITORING_LISTEN",
   "DIAGNOSTIC_RPCS",
-  "LIMITS",
   "DELIVER_ROOTS",
 ];
 

@@ -85,7 +85,11 @@ export async function runGateway(
     address: door.address,
     plaintextAddress: undefined,
     monitoringAddress: monitoring.address,
-    reconfigure: gateway.reconfigure,
+    reconfigure: async (next) => {
+      const inPart = await gateway.reconfigure(next);
+      guard.follow(next.limits);
+      return inPart;
+    },
     close: async (grace) => {
       isOpen = false;
       await using rest = new AsyncDisposableStack();

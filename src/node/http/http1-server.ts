@@ -7,7 +7,7 @@ import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
-import { restTimeoutOf } from "../limits/limits.ts";
+import { type Limits, restTimeoutOf } from "../limits/limits.ts";
 import {
   anyOrigin,
   callerGone,
@@ -42,10 +42,8 @@ export function createHttp1Server(
   connectionOf: (socket: Socket) => Http1Connection | undefined,
 ): Server {
   const { progress_timeout } = guard.limits;
-  const restTimeout = restTimeoutOf(guard.limits);
   const options = {
-    headersTimeout: progress_timeout,
-    requestTimeout: progress_timeout,
+    ...timeoutsOf(guard.limits),
     connectionsCheckingInterval: Math.min(connectionsCheckingInterval, progress_timeout / 2),
     keepAliveTimeout,
     maxHeaderSize: 32 * 1024,
@@ -57,6 +55,7 @@ export function createHttp1Server(
     const exchange = exchangeOf(connection.address, request, response);
     const place = track(guard, connection, exchange, response);
     if (!place) return;
+    const restTimeout = restTimeoutOf(guard.limits);
     answer(routes, { incoming: request, outgoing: response, peer, place, restTimeout }).catch(
       (error: unknown) => {
         response.destroy();
@@ -64,10 +63,17 @@ export function createHttp1Server(
       },
     );
   });
+  server.on("connection", () => Object.assign(server, timeoutsOf(guard.limits)));
   // The server never listens itself, and only this event starts its timeouts.
   server.emit("listening");
   return server;
 }
+
+/** Node reads both from the server whenever it looks at the connections. */
+const timeoutsOf = ({ progress_timeout }: Limits) => ({
+  headersTimeout: progress_timeout,
+  requestTimeout: progress_timeout,
+});
 
 /** The event of an answer that gives way to another caller's. */
 const refused = "refused";

@@ -53,7 +53,6 @@ export function serveHttp2(
   guard: Guard,
 ): ServerHttp2Session {
   const maxConcurrentStreams = guard.limits.streams_per_connection;
-  const restTimeout = restTimeoutOf(guard.limits);
   const session = performServerHandshake(connection.socket, {
     ...sessionLimits,
     settings: { ...settings, maxConcurrentStreams },
@@ -73,6 +72,7 @@ export function serveHttp2(
     stream.once("close", () => {
       if (!stream.headersSent && !isRefused) guard.connections.countVain(connection);
     });
+    const restTimeout = restTimeoutOf(guard.limits);
     const arrival = { stream, headers, rawHeaders, peer, place, restTimeout };
     answer(routes, arrival).catch((error: unknown) => {
       stream.destroy();

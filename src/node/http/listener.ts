@@ -33,6 +33,9 @@ export interface TlsListener extends Listener {
 /** The most connections that wait for this process to accept them; the kernel has a bound of its own. */
 const backlog = 4096;
 
+/** The longest that a timer of Node takes: {@link Handshakes} bound the time of each handshake. */
+const longestTimeout = 2 ** 31 - 1;
+
 const anonymous: Peer = {};
 
 /** Serves gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
@@ -44,8 +47,7 @@ export async function listenWithTls(
   guard: Guard,
 ): Promise<TlsListener> {
   const protocols = createProtocols(routes, guard);
-  const { handshake_timeout: handshakeTimeout } = guard.limits;
-  const tls = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout });
+  const tls = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout: longestTimeout });
   const underWay = new Map<string, () => void>();
   tls.on("secureConnection", (socket: TLSSocket) => {
     underWay.get(endOf(socket))?.();

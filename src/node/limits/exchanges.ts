@@ -1,4 +1,4 @@
-import { FairQueue, type Piece } from "./fair-queue.ts";
+import { type FairLimits, FairQueue, type Piece } from "./fair-queue.ts";
 import { Lanes } from "./lanes.ts";
 import { type Limit, type LimitReached, type Limits, patienceOf } from "./limits.ts";
 
@@ -62,6 +62,28 @@ const newProgress = (exchange: Exchange, since: number): Progress => ({
 
 const mebibyte = 1024 * 1024;
 
+const inOnePass = { all: 32, address: 4 };
+
+/** The queue's part of limits that may change. */
+const turnsOf = (limits: Limits): FairLimits => ({
+  get atWork() {
+    return limits.requests_at_work;
+  },
+  get atWorkPerAddress() {
+    return limits.requests_at_work_per_address;
+  },
+  get waiting() {
+    return limits.streams;
+  },
+  get waitingPerAddress() {
+    return limits.streams;
+  },
+  inOnePass,
+  get patience() {
+    return patienceOf(limits.progress_timeout);
+  },
+});
+
 /**
  * The exchanges under way of one server. They are bounded in number and in octets, and each must make progress.
  * At a bound, the network with the most gives way, and there the address with the most: it loses its oldest exchange
@@ -83,15 +105,7 @@ export class Exchanges {
     this.#clock = clock;
     this.#isShort = isShort;
     this.#begunAt = clock();
-    const { streams, requests_at_work, requests_at_work_per_address, progress_timeout } = limits;
-    this.#turns = new FairQueue({
-      atWork: requests_at_work,
-      atWorkPerAddress: requests_at_work_per_address,
-      waiting: streams,
-      waitingPerAddress: streams,
-      inOnePass: { all: 32, address: 4 },
-      patience: patienceOf(progress_timeout),
-    });
+    this.#turns = new FairQueue(turnsOf(limits));
   }
 
   get count(): number {

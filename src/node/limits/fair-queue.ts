@@ -2,7 +2,7 @@ import { first, foremost } from "./foremost.ts";
 import { type Loop, systemLoop } from "./loop.ts";
 import { hasMore, isLarger, type Share, Shares } from "./shares.ts";
 
-/** The most works that run at once, and that wait: in all, and of one address. */
+/** The most works that run at once, and that wait: in all, and of one address. They may change at any time. */
 export interface FairLimits {
   readonly atWork: number;
   readonly atWorkPerAddress: number;
@@ -149,12 +149,13 @@ export class FairQueue {
     return own.share.amounts.underWay === 0 && isOverdue ? oldest : undefined;
   }
 
-  /** Looks for work that takes too long, while other work waits. */
+  /** Looks for work that takes too long, and for room that a changed limit gives, while other work waits. */
   #awaitPatience(): void {
     if (this.#isImpatient) return;
     this.#isImpatient = true;
     this.#loop.after(this.#limits.patience / 2, () => {
       this.#isImpatient = false;
+      this.#next();
       this.#relieve();
       if (this.#shares.inAll("waiting") > 0) this.#awaitPatience();
     });

@@ -9,7 +9,10 @@ import { type Collectable, QuietCollection } from "./quiet-collection.ts";
 
 /** The limits of one server, and the state by which it applies them to callers. */
 export interface Guard {
+  /** Those that count now: read each for each use. */
   readonly limits: Limits;
+  /** Has other limits count from now on. What callers hold beyond them, they keep until they let it go. */
+  readonly follow: (next: Limits) => void;
   readonly reached: LimitReached;
   readonly connections: Connections;
   readonly exchanges: Exchanges;
@@ -35,25 +38,34 @@ const mebibyte = 1024 * 1024;
  * @param collectable The process, if its garbage is to be collected when these callers are quiet.
  */
 export function createGuard(
-  limits: Limits,
+  first: Limits,
   reached: LimitReached = () => {},
   collectable?: Collectable,
 ): Guard {
   const clock = () => performance.now();
+  const limits = { ...first };
   let isShort = false;
   const connections = new Connections(limits, reached, clock);
   const exchanges = new Exchanges(limits, reached, clock, () => isShort);
   const collection = collectable && new QuietCollection(collectable);
-  const timer = setInterval(
-    () => {
-      isShort = isShortOfMemory(limits);
-      connections.sweep();
-      exchanges.sweep();
-      collection?.sweep(exchanges.begunAt, clock());
+  const sweep = (): void => {
+    isShort = isShortOfMemory(limits);
+    connections.sweep();
+    exchanges.sweep();
+    collection?.sweep(exchanges.begunAt, clock());
+  };
+  const sweeping = (): NodeJS.Timeout =>
+    setInterval(sweep, Math.min(sweepMilliseconds, limits.progress_timeout / 2)).unref();
+  let timer = sweeping();
+  return {
+    ...{ limits, reached, connections, exchanges, clock },
+    follow: (next) => {
+      Object.assign(limits, { memory: undefined }, next);
+      clearInterval(timer);
+      timer = sweeping();
     },
-    Math.min(sweepMilliseconds, limits.progress_timeout / 2),
-  ).unref();
-  return { limits, reached, connections, exchanges, clock, end: () => clearInterval(timer) };
+    end: () => clearInterval(timer),
+  };
 }
 
 /** Gives a request a place until its answer has left or its caller has; `undefined` if it is refused. */

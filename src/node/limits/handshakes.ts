@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/peer-address.ts";
-import { FairQueue, type Piece } from "./fair-queue.ts";
+import { type FairLimits, FairQueue, type Piece } from "./fair-queue.ts";
 import { type LimitReached, type Limits, patienceOf } from "./limits.ts";
 
 /** The most sockets that wait for a handshake, for each handshake that may be under way. */
@@ -8,6 +8,26 @@ const waitingForEach = 4;
 
 /** A handshake computes for about a millisecond. Others that are under way go on between two passes. */
 const inOnePass = { all: 8, address: 2 };
+
+/** The queue's part of limits that may change. */
+const turnsOf = (limits: Limits): FairLimits => ({
+  get atWork() {
+    return limits.handshakes;
+  },
+  get atWorkPerAddress() {
+    return limits.handshakes_per_address;
+  },
+  get waiting() {
+    return waitingForEach * limits.handshakes;
+  },
+  get waitingPerAddress() {
+    return waitingForEach * limits.handshakes_per_address;
+  },
+  inOnePass,
+  get patience() {
+    return patienceOf(limits.handshake_timeout);
+  },
+});
 
 /** Begins the handshake of a socket, and calls `done` when it has succeeded or failed. */
 export type BeginHandshake = (socket: Socket, done: () => void) => void;
@@ -21,18 +41,10 @@ export class Handshakes {
   readonly #sockets = new Set<Socket>();
 
   constructor(limits: Limits, reached: LimitReached, begin: BeginHandshake) {
-    const { handshakes, handshakes_per_address, handshake_timeout } = limits;
     this.#limits = limits;
     this.#reached = reached;
     this.#begin = begin;
-    this.#queue = new FairQueue({
-      atWork: handshakes,
-      atWorkPerAddress: handshakes_per_address,
-      waiting: waitingForEach * handshakes,
-      waitingPerAddress: waitingForEach * handshakes_per_address,
-      inOnePass,
-      patience: patienceOf(handshake_timeout),
-    });
+    this.#queue = new FairQueue(turnsOf(limits));
   }
 
   /** Begins the handshake of a new socket now or later, or destroys the socket if too many wait. */

@@ -96,7 +96,6 @@ export const serveRestartKeys: readonly string[] = [
   "LISTEN",
   "MONITORING_LISTEN",
   "DIAGNOSTIC_RPCS",
-  "LIMITS",
 ];
 
 /**

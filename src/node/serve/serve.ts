@@ -146,7 +146,11 @@ async function serveUntil(
     address,
     plaintextAddress: plaintext?.address,
     monitoringAddress: monitoring.address,
-    reconfigure: live.reconfigure,
+    reconfigure: async (next) => {
+      const inPart = await live.reconfigure(next);
+      guard.follow(next.limits);
+      return inPart;
+    },
     close: async (grace) => {
       ending.abort();
       // A port that stays open after an error would keep the process alive.

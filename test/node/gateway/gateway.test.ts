@@ -1,4 +1,5 @@
 import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -298,4 +299,12 @@ test("a gateway bounds what strangers hold of it, as its table LIMITS says", asy
   await Promise.race(closed);
   const metrics = await fetch(`http://127.0.0.1:${limited.monitoringAddress.port}/metrics`);
   expect(await metrics.text()).toMatch(/rampart_connections[^\n]* 1\n/);
+  await limited.reconfigure(
+    configurationWith(`https://localhost:${relay.port}/`, {
+      LIMITS: { ...patientLimits, streams_per_connection: 3 },
+    }),
+  );
+  const { session } = connectHttp2(url, { ca: roots, servername: servedName });
+  onTestFinished(() => session.destroy());
+  expect((await once(session, "remoteSettings"))[0]).toMatchObject({ maxConcurrentStreams: 3 });
 });

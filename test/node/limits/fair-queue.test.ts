@@ -65,6 +65,18 @@ function pieces(queue: FairQueue) {
 }
 
 describe("a fair queue", () => {
+  test("begins what waits within half the patience once a limit is raised", () => {
+    const { loop, turn, elapse } = handTurned();
+    const changing = { ...limits, atWork: 1 };
+    const { begun, gone, take } = pieces(new FairQueue(changing, loop));
+    for (const address of ["a", "b", "c"]) take(address);
+    turn();
+    changing.atWork = 2;
+    elapse(patience / 2);
+    expect(begun).toEqual(["a", "b"]);
+    expect(gone).toEqual([]);
+  });
+
   test("begins at once while an address has less under way than it may", () => {
     const { begun, take } = pieces(new FairQueue(limits));
     for (const name of ["1", "2", "3"]) take("a", name);

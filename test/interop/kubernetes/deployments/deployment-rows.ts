@@ -250,10 +250,10 @@ async function replacesPods({ helm }: Tools): Promise<void> {
       deployments.map(({ metadata, spec: { template } = {} }) => [metadata.name, template]),
     );
   };
-  const before = await podsWith({ LIMITS: { connections: 2000 } });
-  const followed = { LIMITS: { connections: 2000 }, DENIED: [{ subject: "node/a" }] };
+  const before = await podsWith({ DIAGNOSTIC_RPCS: "monitoring" });
+  const followed = { DIAGNOSTIC_RPCS: "monitoring", LIMITS: { connections: 2000 } };
   assert.deepEqual(await podsWith(followed), before);
-  const others = await podsWith({ LIMITS: { connections: 1999 } });
+  const others = await podsWith({ DIAGNOSTIC_RPCS: "everywhere" });
   const replaced = [...others].filter(([name, pod]) => !isDeepStrictEqual(pod, before.get(name)));
   assert.deepEqual(
     replaced.map(([name]) => name),

@@ -1,0 +1,102 @@
+import { once } from "node:events";
+import { constants, type Settings } from "node:http2";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { patientLimits } from "../../testkit/ca/patient-limits.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+import {
+  codeOf,
+  endOf,
+  issueFor,
+  limitsReached,
+  openSession,
+  openSocket,
+  openTls,
+  type Started,
+  start,
+} from "./limited-ca.ts";
+
+let started: Started;
+
+beforeAll(async () => {
+  started = await start({}, afterAll);
+});
+
+/** Has the server take on another table `LIMITS` while it runs. */
+async function change(limits: object, { served } = started): Promise<void> {
+  const LIMITS = { ...patientLimits, ...limits };
+  expect(await served.reconfigure({ LIMITS })).toEqual([]);
+}
+
+test("a raised bound of handshakes lets in who waited, and cuts nobody", async () => {
+  await change({ handshakes: 1, handshakes_per_address: 1 });
+  const silent = openSocket(started.served.port);
+  await once(silent, "connect");
+  const waiting = openTls(started, "h2");
+  await change({ handshakes: 2, handshakes_per_address: 2 });
+  const next = openTls(started, "h2");
+  await Promise.all([once(waiting, "secureConnect"), once(next, "secureConnect")]);
+  expect(silent.destroyed).toBe(false);
+});
+
+test.each(["TLS", "plaintext"])("a shorter handshake_timeout counts over %s", async (over) => {
+  await change({ handshake_timeout: "100ms" });
+  const { port, server } = started.served;
+  await endOf(openSocket(over === "TLS" ? port : (server.plaintextAddress?.port ?? 0)));
+  expect(await limitsReached(started.served)).toContain("handshake_timeout");
+});
+
+test("a longer handshake_timeout counts over TLS", async () => {
+  const impatient = await start({ handshake_timeout: "100ms" });
+  await change({}, impatient);
+  const silent = openSocket(impatient.served.port);
+  await once(silent, "connect");
+  // The first time-out has passed for both once the second one has.
+  await change({ handshake_timeout: "200ms" }, impatient);
+  await endOf(openSocket(impatient.served.port));
+  expect(silent.destroyed).toBe(false);
+});
+
+test("a lowered bound of connections closes none by itself, and admits one in place of another", async () => {
+  await change({});
+  const open = [openTls(started, "h2"), openTls(started, "h2")];
+  await Promise.all(open.map((each) => once(each, "secureConnect")));
+  await change({ connections_per_address: 1 });
+  const next = openTls(started, "h2");
+  await Promise.race(open.map(endOf));
+  expect([...open, next].filter(({ destroyed }) => !destroyed)).toHaveLength(2);
+});
+
+test("streams_per_connection counts for connections that begin", async () => {
+  const bound = async (): Promise<number | undefined> => {
+    const [settings]: Settings[] = await once(openSession(started, "TLS"), "remoteSettings");
+    return settings?.maxConcurrentStreams;
+  };
+  await change({ streams_per_connection: 5 });
+  expect(await bound()).toBe(5);
+  await change({ streams_per_connection: 7 });
+  expect(await bound()).toBe(7);
+});
+
+test("shorter time-outs count for open connections", async () => {
+  await change({});
+  const session = openSession(started, "TLS");
+  await once(session, "connect");
+  const partial = openTls(started, "http/1.1");
+  await once(partial, "secureConnect");
+  partial.write("GET /bundle.pem HTTP/1.1\r\n");
+  await change({ idle_timeout: "200ms", progress_timeout: "200ms" });
+  const [code] = await once(session, "goaway");
+  expect(code).toBe(constants.NGHTTP2_NO_ERROR);
+  await endOf(partial);
+});
+
+test("a bound of memory comes and goes", async () => {
+  await change({ memory: 1 });
+  const session = openSession(started, "plaintext");
+  await eventually(async () => {
+    const code = await codeOf(session.request({ ":path": "/healthz" }));
+    expect(code).toBe(constants.NGHTTP2_REFUSED_STREAM);
+  });
+  await change({});
+  await eventually(async () => expect(await issueFor(started)).toBe(200));
+});
