@@ -100,7 +100,10 @@ function createMemoryStore(): AuthorityStore {
   const records = new Map<string, StoredRecord>();
   return {
     load: async () => [...records.values()],
-    put: async (record) => void records.set(recordKey(record), record),
+    put: async (record) => {
+      records.set(recordKey(record), record);
+      return true;
+    },
     delete: async (name) => void records.delete(recordKey(name)),
   };
 }

@@ -39,15 +39,16 @@ export interface Mint {
  * Stores a record that opens.
  *
  * @param before The value that it replaces, and no other.
+ * @returns Whether it was stored.
  * @throws RecordError if it does not open.
  */
 export async function storeRecord(
   mint: Mint,
   record: StoredRecord,
   before?: string,
-): Promise<void> {
+): Promise<boolean> {
   await openWhole(record, mint);
-  await mint.store.put(record, before);
+  return mint.store.put(record, before);
 }
 
 /** Stores an authority under a seal of the newest KEK. @throws RecordError if its record does not open. */

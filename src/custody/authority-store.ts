@@ -68,8 +68,9 @@ export interface AuthorityStore {
    *
    * @param before The value that the writer has read. Of a record that was deleted or replaced since, nothing is
    *   written. A store without conditional writes, such as KV, may write it all the same.
+   * @returns Whether the record was written.
    */
-  put(record: StoredRecord, before?: string): Promise<void>;
+  put(record: StoredRecord, before?: string): Promise<boolean>;
   /** Deletes a record, if there is one, for every reader within the propagation interval. */
   delete(name: RecordName): Promise<void>;
 }

@@ -53,6 +53,7 @@ export function createKvStore(namespace: KvNamespace, prefix = ""): AuthoritySto
     },
     async put(record) {
       await namespace.put(keyOf(record), record.value);
+      return true;
     },
     async delete(name) {
       await namespace.delete(keyOf(name));

@@ -126,7 +126,8 @@ async function dropRequest(mint: Mint, { kind, id }: StoredRecord): Promise<void
 async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
   const resealed = await resealRecord(mint, record);
   if (!resealed) return;
-  await storeRecord(mint, resealed, record.value);
+  // An operator may have deleted or replaced it meanwhile.
+  if (!(await storeRecord(mint, resealed, record.value))) return;
   mint.log.operation({
     event: "record-resealed",
     level: "info",

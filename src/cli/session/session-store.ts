@@ -30,9 +30,10 @@ export function createSessionStore(store: AuthorityStore, isDry: boolean): Sessi
       return [...untouched, ...[...written.values()].filter((record) => record !== undefined)];
     },
     async put(record, before) {
-      if (!isDry) await store.put(record, before);
+      if (!isDry && !(await store.put(record, before))) return false;
       written.set(recordKey(record), record);
       changes.push({ act: "put", name: record });
+      return true;
     },
     async delete(name) {
       if (!isDry) await store.delete(name);

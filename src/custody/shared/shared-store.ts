@@ -60,19 +60,22 @@ async function replace(
   key: string,
   before: string,
   value: string,
-): Promise<void> {
+): Promise<boolean> {
   requireLength(value);
   const found = await space.read(key);
-  if (found?.value === before) await space.write(key, value, found.version);
+  if (found?.value !== before) return false;
+  if (await space.write(key, value, found.version)) return true;
+  // The conflict may be with this very write, whose first answer was lost.
+  return (await space.read(key))?.value === value;
 }
 
-async function put(space: ObjectSpace, key: string, value: string): Promise<void> {
+async function put(space: ObjectSpace, key: string, value: string): Promise<true> {
   requireLength(value);
   let version: string | undefined;
   for (let i = 0; i < maximumWrites; i++) {
-    if (await space.write(key, value, version)) return;
+    if (await space.write(key, value, version)) return true;
     const found = await space.read(key);
-    if (found?.value === value) return;
+    if (found?.value === value) return true;
     version = found?.version;
   }
   throw new Error("other writers replace the record at the same time");

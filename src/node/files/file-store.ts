@@ -45,9 +45,12 @@ export async function openFileStore(
   return {
     load: () => loadAll(directory),
     put: async (record, before) => {
-      if (before !== undefined && (await load(directory, record))?.value !== before) return;
+      if (before !== undefined && (await load(directory, record))?.value !== before) {
+        return false;
+      }
       const path = pathOf(directory, record);
       await asOwner(dirname(path), () => put(path, record.value));
+      return true;
     },
     delete: async (name) => {
       const path = pathOf(directory, name);
@@ -62,7 +65,7 @@ export async function openFileStore(
  * not exist is an empty store.
  */
 export function viewFileStore(directory: string): AuthorityStore {
-  const refuse = async (): Promise<void> => {
+  const refuse = async (): Promise<never> => {
     throw new Error("a store that is only looked at is not written to");
   };
   const isThere = async (): Promise<boolean> =>

@@ -85,6 +85,7 @@ test("seals records again under the newest KEK, and changes nothing else in them
   await rotate({ ...mint, keks: [newest, ...keks] }, after(1));
   const [[, value = ""] = []] = mint.store.records;
   expect(parseAuthorityRecord(value).kek).toBe("newest");
+  expect(mint.log.operations.map(({ event }) => event)).toContain("record-resealed");
   const [resealed] = await authoritiesIn({ ...mint, keks: [newest] });
   expect(resealed?.certificate.der).toEqual(before?.certificate.der);
   expect(resealed?.schedule).toEqual(before?.schedule);
@@ -103,6 +104,7 @@ test("brings back no record that an operator deletes while it is sealed again", 
   const newest = await importKek("newest", crypto.getRandomValues(new Uint8Array(32)));
   await rotate({ ...mint, store: { ...shared, load }, keks: [newest, ...keks] }, after(1));
   expect(space.objects.size).toBe(0);
+  expect(mint.log.operations.map(({ event }) => event)).not.toContain("record-resealed");
 });
 
 test("does the other steps when a record does not open, keeps that record, and fails visibly", async () => {

@@ -64,6 +64,14 @@ test("a session does not read a record that it could not write", async () => {
   expect(session.changes).toEqual([]);
 });
 
+test("a session does not read a record that another writer came before", async () => {
+  const store = { ...createMemoryStore(record("a", "other")), put: async () => false };
+  const session = createSessionStore(store, false);
+  expect(await session.put(record("a", "new"), "old")).toBe(false);
+  expect(await session.load()).toEqual([record("a", "other")]);
+  expect(session.changes).toEqual([]);
+});
+
 const step = fc.record({
   act: fc.constantFrom("put" as const, "delete" as const),
   kind: fc.constantFrom(...recordKinds),

@@ -70,25 +70,38 @@ describe("a shared store", () => {
   test("replaces the value that the writer has read", async () => {
     const space = createMemorySpace();
     await space.write(key, "old");
-    await createSharedStore(space).put({ ...record, value: "new" }, "old");
+    expect(await createSharedStore(space).put({ ...record, value: "new" }, "old")).toBe(true);
     expect(space.objects.get(key)?.value).toBe("new");
+  });
+
+  test("says that it has replaced a value though the confirmation was lost", async () => {
+    const space = createMemorySpace();
+    await space.write(key, "old");
+    const forgetful = {
+      ...space,
+      write: async (...object: Parameters<typeof space.write>) => {
+        await space.write(...object);
+        return false;
+      },
+    };
+    expect(await createSharedStore(forgetful).put({ ...record, value: "new" }, "old")).toBe(true);
   });
 
   test("does not bring back a record that was deleted since its writer has read it", async () => {
     const space = createMemorySpace();
-    await createSharedStore(space).put({ ...record, value: "new" }, "old");
+    expect(await createSharedStore(space).put({ ...record, value: "new" }, "old")).toBe(false);
     expect(space.objects.size).toBe(0);
     await space.write(key, "old");
     const late = { ...space, read: async () => ({ value: "old", version: "0" }) };
     await space.remove(key);
-    await createSharedStore(late).put({ ...record, value: "new" }, "old");
+    expect(await createSharedStore(late).put({ ...record, value: "new" }, "old")).toBe(false);
     expect(space.objects.size).toBe(0);
   });
 
   test("leaves a record that was replaced since its writer has read it", async () => {
     const space = createMemorySpace();
     await space.write(key, "other");
-    await createSharedStore(space).put({ ...record, value: "new" }, "old");
+    expect(await createSharedStore(space).put({ ...record, value: "new" }, "old")).toBe(false);
     expect(space.objects.get(key)?.value).toBe("other");
   });
 

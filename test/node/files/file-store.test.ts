@@ -54,12 +54,12 @@ describe("a file store", () => {
 
   test("replaces the value that the writer has read, and no other and none that was deleted", async () => {
     const store = await openFileStore(join(await temporaryFolder(), "store"));
-    await store.put({ ...name, value: "new" }, "old");
+    expect(await store.put({ ...name, value: "new" }, "old")).toBe(false);
     expect(await store.load()).toEqual([]);
     await store.put({ ...name, value: "other" });
-    await store.put({ ...name, value: "new" }, "old");
+    expect(await store.put({ ...name, value: "new" }, "old")).toBe(false);
     expect(await store.load()).toEqual([{ ...name, value: "other" }]);
-    await store.put({ ...name, value: "new" }, "other");
+    expect(await store.put({ ...name, value: "new" }, "other")).toBe(true);
     expect(await store.load()).toEqual([{ ...name, value: "new" }]);
   });
 

@@ -38,7 +38,7 @@ async function as(user: number, directory: string, act: string): Promise<string>
 }
 
 const load = "async (store) => (await store.load()).map(({ kind, value }) => [kind, value])";
-const put = `(store) => store.put(${JSON.stringify(record)})`;
+const put = `async (store) => void (await store.put(${JSON.stringify(record)}))`;
 const ownersIn = async (directory: string): Promise<ReadonlySet<string>> => {
   const paths = [".", ...(await readdir(directory, { recursive: true }))];
   const stats = await Promise.all(paths.map((path) => stat(join(directory, path))));

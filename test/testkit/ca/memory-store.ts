@@ -27,6 +27,7 @@ export function createMemoryStore(...records: readonly StoredRecord[]): MemorySt
     async put(record) {
       if (store.outage) throw store.outage;
       store.records.set(keyOf(record), record.value);
+      return true;
     },
     async delete(name) {
       if (store.outage) throw store.outage;
