@@ -31,10 +31,10 @@ export function toolFindings(
   { wrangler, workerd }: WorkerTools,
   compatibilityDate: string,
 ): readonly Finding[] {
-  return [...wranglerFindings(wrangler), ...workerdFindings(workerd, compatibilityDate)];
+  return [...olderWrangler(wrangler), ...unfitWorkerd(workerd, compatibilityDate)];
 }
 
-function wranglerFindings(version: string): Finding[] {
+function olderWrangler(version: string): Finding[] {
   if (!isOlder(version, wranglerVersion)) return [];
   const faults = faultsOf(version, wranglerFaults);
   const known = faults.length > 0 ? `: ${faults.join("; ")}` : "";
@@ -42,7 +42,7 @@ function wranglerFindings(version: string): Finding[] {
   return [finding("wrangler-version", what, `npm install -D wrangler@${wranglerVersion}`)];
 }
 
-function workerdFindings(version: string, compatibilityDate: string): Finding[] {
+function unfitWorkerd(version: string, compatibilityDate: string): Finding[] {
   const faults = faultsOf(version, workerdFaults);
   const date = dateOf(version);
   if (date !== undefined && date < compatibilityDate) {
