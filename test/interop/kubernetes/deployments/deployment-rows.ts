@@ -19,11 +19,14 @@ import { operatorKinds } from "./operator-kinds.ts";
 import {
   applyStrictly,
   buildKustomization,
+  essence,
   type KubernetesObject,
   refusalOf,
   renderChart,
+  type Tools,
 } from "./rendered.ts";
 import { checkSchemas } from "./schemas.ts";
+import { sharedStoreRows, withBucket, withSecrets } from "./shared-store-rows.ts";
 
 const upstream = "https://ca.example.com";
 
@@ -63,18 +66,11 @@ const asInBases = {
   podDisruptionBudget: { enabled: false },
 };
 
-interface Tools {
-  readonly plane: ControlPlane;
-  readonly helm: string;
-  readonly kustomize: string;
-}
-
 const rows: readonly Row<Tools>[] = [
   ["the chart, all of it, applied twice", appliesChart],
   ["the chart as `helm install` has it by default, applied", appliesDefaults],
   ["the example overlay of kustomize, applied", appliesOverlay],
-  ["the overlay of kustomize with replicas, applied", appliesReplicas],
-  ["the chart with replicas, applied, is the overlay with replicas", appliesChartOfReplicas],
+  ...sharedStoreRows,
   ["the chart's objects are those of the bases", sameAsBases],
   ["the chart's configurations are ones that the programs take", configuresPrograms],
   ["the chart replaces pods for keys that need a restart, and for no other", replacesPods],
@@ -148,68 +144,6 @@ async function appliesOverlay({ plane, kustomize }: Tools): Promise<void> {
   assert.equal(configurations.length, 3);
   const [text] = configurations.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
   assert.match(text ?? "", /^INCEPTION_DATE = /m);
-}
-
-async function appliesReplicas({ plane, kustomize }: Tools): Promise<void> {
-  const objects = await buildKustomization(kustomize, "overlays/replicas");
-  const kinds = objects.map(({ kind }) => kind);
-  assert(!kinds.includes("PersistentVolumeClaim"));
-  assert(kinds.includes("PodDisruptionBudget"));
-  const [text] = objects.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
-  assert.match(text ?? "", /^STORE = "kubernetes"/);
-  for (const object of objects) await applyStrictly(plane, object);
-  const path = "/apis/apps/v1/namespaces/istio-system/deployments/rampart";
-  const { spec } = await plane.call("GET", path);
-  const { replicas, template } = spec as Spec;
-  assert.equal(replicas, 2);
-  assert.equal(template.spec.terminationGracePeriodSeconds, 45);
-  const volumes = template.spec.volumes.map(({ name }) => name);
-  assert.deepEqual(volumes, ["configuration"]);
-}
-
-/** The values with which the chart makes what the overlay with replicas has. */
-const withReplicas = {
-  issuers: [{ issuer: "https://issuer.example.com" }],
-  serve: { inceptionDate: "2026-12-31", replicas: 2, configuration: { STORE: "kubernetes" } },
-};
-
-async function appliesChartOfReplicas({ plane, helm, kustomize }: Tools): Promise<void> {
-  const objects = await renderChart(helm, "rampart", "istio-system", withReplicas);
-  for (const object of objects) await applyStrictly(plane, object);
-  const overlay = await buildKustomization(kustomize, "overlays/replicas");
-  const isComparable = ({ kind }: KubernetesObject): boolean => kind !== "ConfigMap";
-  const essenceOf = (object: KubernetesObject): string =>
-    essence(object).replaceAll(/"image":"[^"]+"/g, '"image":""');
-  assert.deepEqual(
-    objects.filter(isComparable).map(essenceOf).toSorted(),
-    overlay.filter(isComparable).map(essenceOf).toSorted(),
-  );
-  const [text] = objects.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
-  const values = { ...parseToml(text ?? ""), KEK: randomKek("k1") };
-  const { store } = parseServeConfiguration(values, { KUBERNETES_SERVICE_HOST: "10.0.0.1" });
-  assert.equal(store.kind, "kubernetes");
-}
-
-/** The fields of a Deployment that differ with replicas. */
-interface Spec {
-  readonly replicas: number;
-  readonly template: {
-    readonly spec: {
-      readonly terminationGracePeriodSeconds: number;
-      readonly volumes: readonly { readonly name: string }[];
-    };
-  };
-}
-
-/** What an object does, without what names its release or its maker. */
-function essence({ kind, metadata, rules, subjects, spec }: KubernetesObject): string {
-  const said = JSON.stringify({ kind, name: metadata.name, rules, subjects, spec });
-  const { kind: _, ...plain } = JSON.parse(said, (key, value) => {
-    if (/^(?:checksum\/restart-keys|imagePullPolicy|env|envFrom)$/.test(key)) return undefined;
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? Object.fromEntries(Object.entries(value).toSorted()) : value;
-  });
-  return `${kind} ${JSON.stringify(plain)}`;
 }
 
 async function sameAsBases({ helm, kustomize }: Tools): Promise<void> {
@@ -296,7 +230,8 @@ async function refusesValues({ helm }: Tools): Promise<void> {
 async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
   const objects = [
     ...(await renderChart(helm, "mesh", namespace, everything)),
-    ...(await renderChart(helm, "replicas", namespace, withReplicas)),
+    ...(await renderChart(helm, "replicas", namespace, withSecrets)),
+    ...(await renderChart(helm, "bucket", namespace, withBucket)),
     ...(await buildKustomization(kustomize, "overlays/example")),
     ...(await buildKustomization(kustomize, "base/import")),
     ...(await buildKustomization(kustomize, "overlays/replicas")),

@@ -6,6 +6,13 @@ import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 const root = join(import.meta.dirname, "../../../..");
 const chart = join(root, "deploy/helm/rampart");
 
+/** A cluster, and the programs that render what `deploy/` has for it. */
+export interface Tools {
+  readonly plane: ControlPlane;
+  readonly helm: string;
+  readonly kustomize: string;
+}
+
 /** An object of a manifest. */
 export interface KubernetesObject {
   readonly apiVersion: string;
@@ -70,3 +77,19 @@ export async function applyStrictly(
   const options = "fieldManager=kubectl&force=true&fieldValidation=Strict";
   await call("PATCH", `${group}${scope}/${pluralOf(kind)}/${name}?${options}`, object);
 }
+
+/** What an object does, without what names its release or its maker. */
+export function essence({ kind, metadata, rules, subjects, spec }: KubernetesObject): string {
+  const said = JSON.stringify({ kind, name: metadata.name, rules, subjects, spec });
+  const { kind: _, ...plain } = JSON.parse(said, (key, value) => {
+    if (/^(?:checksum\/restart-keys|imagePullPolicy|env|envFrom)$/.test(key)) return undefined;
+    if (/^volume(?:s|Mounts)$/.test(key)) return value.toSorted(byName);
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? Object.fromEntries(Object.entries(value).toSorted()) : value;
+  });
+  return `${kind} ${JSON.stringify(plain)}`;
+}
+
+/** The order of volumes means nothing, and kustomize has one of its own. */
+const byName = (a: { readonly name: string }, b: { readonly name: string }): number =>
+  a.name.localeCompare(b.name);
