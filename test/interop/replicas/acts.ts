@@ -80,7 +80,7 @@ async function loseWithItsStore(replica: Replica): Promise<void> {
   await replica.kill();
   replica.link.hold();
   const starting = replica.start();
-  await sleep(6000);
+  await until(`${replica.name} is not alive`, replica.isAlive);
   assert.equal(await replica.isReady(), false);
   replica.link.mend();
   await starting;

@@ -20,6 +20,8 @@ export interface Replica {
   readonly kill: () => Promise<void>;
   /** Ends the process as Kubernetes does. @returns How it ended. */
   readonly drain: () => Promise<string>;
+  readonly isAlive: () => Promise<boolean>;
+  /** Answers late while the first load of the store is under way. */
   readonly isReady: () => Promise<boolean>;
   /** The published trust bundle; `undefined` while the replica publishes none. */
   readonly bundle: () => Promise<string | undefined>;
@@ -48,6 +50,12 @@ export async function createReplica(
   const published = async (path: string): Promise<Response | undefined> =>
     fetch(`http://127.0.0.1:${monitoringPort}${path}`).catch(() => undefined);
 
+  async function answersWell(path: string): Promise<boolean> {
+    const response = await published(path);
+    await response?.body?.cancel();
+    return response?.status === 200;
+  }
+
   async function ended(how: (process: RampartProcess) => Promise<string>): Promise<string> {
     const process = running;
     running = undefined;
@@ -62,11 +70,8 @@ export async function createReplica(
     },
     kill: async () => void (await ended(({ kill }) => kill())),
     drain: () => ended(({ end }) => end()),
-    isReady: async () => {
-      const response = await published("/readyz");
-      await response?.body?.cancel();
-      return response?.status === 200;
-    },
+    isAlive: () => answersWell("/healthz"),
+    isReady: () => answersWell("/readyz"),
     bundle: async () => {
       const response = await published("/bundle.pem");
       const text = (await response?.text().catch(() => "")) ?? "";
