@@ -49,6 +49,9 @@ const refused = (service: string, error: unknown): unknown =>
     ? new OperatorError(`${service} cannot hold the store: it implements no conditional writes`)
     : error;
 
+const isSilence = (error: unknown): boolean =>
+  error instanceof FetchError && error.status === undefined;
+
 /** An object that is no record. Its folder is part of docs/how-to/s3.md. */
 const probeKey = (): string => `probes/${randomUUID()}`;
 
@@ -75,7 +78,10 @@ async function requirePromises(space: ObjectSpace, service: string): Promise<voi
     require((await space.read(key)) === undefined, "answers an object that was removed");
     const isBack = await space.write(key, "fourth", second?.version);
     require(!isBack, "creates an object with If-Match, so that what one replica removes comes back");
-  } finally {
-    await space.remove(key).catch(() => {});
+  } catch (error) {
+    const removal = space.remove(key).catch(() => {});
+    // A service that has not answered would answer neither, and its process has to start.
+    if (!isSilence(error)) await removal;
+    throw error;
   }
 }

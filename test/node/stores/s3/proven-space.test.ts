@@ -52,6 +52,14 @@ describe("a service that is proven", () => {
     expect(api.asked.slice(before)).toEqual(["PUT /rampart-store/mesh-1/roots/ab"]);
   });
 
+  test("is not waited for once it has not answered: its process has to start", async () => {
+    const { space } = await startBucket();
+    const { promise: never } = Promise.withResolvers<never>();
+    const fault = new FetchError("did not answer");
+    const silent = { ...space, write: () => Promise.reject(fault), remove: () => never };
+    await expect(proveFirst(silent, "it").prove()).rejects.toBe(fault);
+  });
+
   test("is asked again where it was away", async () => {
     const { api, space } = await startBucket();
     api.instead = (_, response) => Boolean(response.destroy());
