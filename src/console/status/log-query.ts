@@ -26,8 +26,9 @@ export function parseQuery(input: string): Query | undefined {
   if (text.length > maximumLength) {
     throw new ConnectError(`a query has at most ${maximumLength} characters`, Code.InvalidArgument);
   }
+  // Six digits as they are shown, of which the first is a zero in every number that Rampart chooses.
   const digits = serialDigits(text);
-  return { text, serial: /^[0-9a-f]{6,}$/.test(digits) ? digits : undefined };
+  return { text, serial: /^[0-9a-f]{5,}$/.test(digits) ? digits : undefined };
 }
 
 const latin1 = new TextDecoder("latin1");
