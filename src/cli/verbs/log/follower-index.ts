@@ -75,6 +75,7 @@ export class FollowerIndex implements Disposable {
       folder === undefined ? new DatabaseSync(":memory:") : openFile(join(folder, "log.sqlite"));
     // Serial numbers are random: each new entry changes pages all over a large index.
     this.#database.exec(`
+      PRAGMA busy_timeout = 5000;
       PRAGMA journal_mode = WAL;
       PRAGMA cache_size = -131072;
       CREATE TABLE IF NOT EXISTS entry (
@@ -96,7 +97,10 @@ export class FollowerIndex implements Disposable {
     }
   }
 
-  /** Older copies of a log have indexes that know no time, and serial numbers with an odd number of digits. */
+  /**
+   * Older copies of a log have indexes that know no time, and serial numbers with an odd number of digits. A
+   * trigger stays, because an older program may still follow the log into this copy.
+   */
   #migrate(): void {
     const [state] = this.all<{ user_version: number }>("PRAGMA user_version");
     if (state && state.user_version >= version) return;
@@ -105,6 +109,9 @@ export class FollowerIndex implements Disposable {
       ${columns.map((column) => `DROP INDEX IF EXISTS entry_${column};`).join(" ")}
       DROP INDEX IF EXISTS entry_serial_at;
       UPDATE entry SET serial = '0' || serial WHERE length(serial) % 2 = 1;
+      CREATE TRIGGER IF NOT EXISTS entry_serial AFTER INSERT ON entry WHEN length(NEW.serial) % 2 = 1 BEGIN
+        UPDATE entry SET serial = '0' || serial WHERE idx = NEW.idx;
+      END;
       PRAGMA user_version = ${version};
       COMMIT;
     `);

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { DatabaseSync } from "node:sqlite";
+import { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
 import {
   FollowerIndex,
@@ -40,21 +42,30 @@ test("the newest entries come by an index, too", () => {
   expect(planOf({})).toBe("SCAN entry USING INDEX entry_at");
 });
 
+const names = { spiffeId: "spiffe://a/b", isAuthority: false };
+
+/** Appends an entry for each serial number, as an older version spells them. */
+function append(index: FollowerIndex, ...serials: readonly string[]): void {
+  const first = [...index.from(0)].length;
+  serials.forEach((serial, i) => {
+    const certificate = { at: instant, notAfter: instant, ...names, serial };
+    index.addEntry(first + i, new Uint8Array(1), certificate);
+  });
+}
+
 /** A copy that an older version has made. @returns Its folder. */
 async function olderCopy(...serials: readonly string[]): Promise<string> {
   const folder = await temporaryFolder();
   using index = new FollowerIndex(folder);
-  serials.forEach((serial, idx) => {
-    const names = { spiffeId: "spiffe://a/b", serial, isAuthority: false };
-    index.addEntry(idx, new Uint8Array(1), { at: instant, notAfter: instant, ...names });
-  });
   const database = new DatabaseSync(`${folder}/log.sqlite`);
   database.exec(`
     PRAGMA user_version = 0;
+    DROP TRIGGER IF EXISTS entry_serial;
     DROP INDEX entry_cluster_at;
     CREATE INDEX entry_cluster ON entry (cluster, idx);
   `);
   database.close();
+  append(index, ...serials);
   return folder;
 }
 
@@ -71,6 +82,34 @@ test("a copy that an older version has made gets serial numbers of whole octets"
   expect([...index.from(0)].map(({ serial }) => serial)).toEqual(["1b62", "0b62", "08"]);
   expect(index.search({ serial: "0b62" }, 2)).toHaveLength(1);
   expect(index.search({ serial: "b62" }, 2)).toEqual([]);
+});
+
+test("an older version may go on to append to a copy that was brought up to date", async () => {
+  using older = new FollowerIndex(await olderCopy("b62"));
+  append(older, "1b6", "1b62");
+  expect([...older.from(0)].map(({ serial }) => serial)).toEqual(["0b62", "01b6", "1b62"]);
+  expect(older.search({ serial: "01b6" }, 2)).toHaveLength(1);
+});
+
+test("a copy that another process writes is opened as soon as that has ended", async () => {
+  const folder = await olderCopy("b62");
+  const held = new SharedArrayBuffer(4);
+  const source = `
+    const { DatabaseSync } = require("node:sqlite");
+    const { parentPort, workerData: { folder, held } } = require("node:worker_threads");
+    const database = new DatabaseSync(folder + "/log.sqlite");
+    database.exec("BEGIN IMMEDIATE");
+    parentPort.postMessage("locked");
+    Atomics.wait(new Int32Array(held), 0, 0, 100);
+    database.exec("COMMIT");
+    database.close();
+  `;
+  const writer = new Worker(source, { eval: true, workerData: { folder, held } });
+  const ended = once(writer, "exit");
+  await once(writer, "message");
+  using index = new FollowerIndex(folder);
+  expect(index.search({ serial: "0b62" }, 2)).toHaveLength(1);
+  await ended;
 });
 
 test("a copy is brought up to date once, and one of a later version is left alone", async () => {
