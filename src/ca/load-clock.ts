@@ -38,7 +38,7 @@ export class LoadClock {
   readonly #times: LoadTimes;
   #latest = never;
   #due = never;
-  #begun = 0;
+  #last: Load = { number: 0, at: never };
   #inUse: Load = { number: 0, at: never };
 
   constructor(times: LoadTimes) {
@@ -47,7 +47,7 @@ export class LoadClock {
 
   /** The number of the load that began last. */
   get begun(): number {
-    return this.#begun;
+    return this.#last.number;
   }
 
   /** The load whose records serve: number 0, of 1970, before the first. */
@@ -77,19 +77,17 @@ export class LoadClock {
    * them wait.
    */
   begin(): Load {
-    const load = { number: ++this.#begun, at: this.#latest };
-    const { refreshSeconds, surviveOutageSeconds } = this.#times;
-    const next = addSeconds(load.at, Math.max(refreshSeconds, longestLoadSeconds));
-    const servesUntil = addSeconds(this.#inUse.at, surviveOutageSeconds);
-    if (this.serves(load.at)) this.#due = earlier(next, servesUntil);
-    return load;
+    this.#last = { number: this.begun + 1, at: this.#latest };
+    this.#awaitLast();
+    return this.#last;
   }
 
   /** @returns Whether the load is in use now. One that counted as lost may end after the one in its place, and has older records. */
   use({ number, at }: Load): boolean {
     if (number < this.#inUse.number) return false;
     this.#inUse = { number, at: this.#notAhead(at) };
-    this.#due = addSeconds(this.#inUse.at, this.#times.refreshSeconds);
+    if (number === this.begun) this.#due = addSeconds(this.#inUse.at, this.#times.refreshSeconds);
+    else if (this.isDue) this.#awaitLast();
     return true;
   }
 
@@ -99,9 +97,17 @@ export class LoadClock {
     this.#due = addSeconds(this.#inUse.at, seconds);
   }
 
-  /** Has the store read again soon after a load that failed. */
-  retry({ at }: Load): void {
-    this.#due = addSeconds(this.#notAhead(at), retrySeconds);
+  /** Has the store read again soon after a load that failed, unless another one has begun in its place. */
+  retry({ number, at }: Load): void {
+    if (number === this.begun) this.#due = addSeconds(this.#notAhead(at), retrySeconds);
+  }
+
+  #awaitLast(): void {
+    const { refreshSeconds, surviveOutageSeconds } = this.#times;
+    const begun = this.#notAhead(this.#last.at);
+    const next = addSeconds(begun, Math.max(refreshSeconds, longestLoadSeconds));
+    const servesUntil = addSeconds(this.#inUse.at, surviveOutageSeconds);
+    if (this.serves(begun)) this.#due = earlier(next, servesUntil);
   }
 
   /** The clock may be set back during a load. */

@@ -64,6 +64,45 @@ describe("a store is due for a load", () => {
     expect(isDueAt(clock, 5.001)).toBe(true);
   });
 
+  test.each(["use", "retry"] as const)(
+    "no sooner by %s of one that counted as lost, while the one in its place may take",
+    (end) => {
+      const clock = loadedClock({ refreshSeconds: 2 });
+      clock.follow(at(2));
+      const lost = clock.begin();
+      clock.follow(at(12));
+      clock.begin();
+      clock.follow(at(13));
+      clock[end](lost);
+      expect(isDueAt(clock, 21.999)).toBe(false);
+      expect(isDueAt(clock, 22)).toBe(true);
+    },
+  );
+
+  test("once the one in place of the first may take no longer, if the first ends after all", () => {
+    const clock = new LoadClock(times);
+    clock.follow(start);
+    const lost = clock.begin();
+    clock.follow(at(10));
+    clock.begin();
+    expect(isDueAt(clock, 11)).toBe(true);
+    clock.use(lost);
+    expect(isDueAt(clock, 69.999)).toBe(false);
+    expect(isDueAt(clock, 70)).toBe(true);
+  });
+
+  test("by the clock as it is, if one that counted as lost ends after it was set back", () => {
+    const clock = loadedClock({ refreshSeconds: 2 });
+    clock.follow(at(500));
+    const lost = clock.begin();
+    clock.follow(at(510));
+    clock.begin();
+    clock.follow(start);
+    clock.use(lost);
+    expect(isDueAt(clock, 9.999)).toBe(false);
+    expect(isDueAt(clock, 10)).toBe(true);
+  });
+
   test("no sooner for a request of an old time", () => {
     const clock = loadedClock();
     expect(isDueAt(clock, 59)).toBe(false);
