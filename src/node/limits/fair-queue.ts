@@ -123,13 +123,14 @@ export class FairQueue {
   /** @returns Whether work of a network or an address with more, or work that takes too long, has given its turn to this address. */
   #giveTurnTo(own: Lane): boolean {
     const { atWork, atWorkPerAddress } = this.#limits;
-    if (this.#underWay.size < atWork || own.share.amounts.underWay >= atWorkPerAddress)
-      return false;
+    const held = this.#underWay.size;
+    if (held < atWork || own.share.amounts.underWay >= atWorkPerAddress) return false;
     const oldest = this.#oldestOfLargest(own) ?? this.#oldestBeyondPatience(own);
     if (!oldest) return false;
     this.#end(oldest);
     oldest.giveWay();
-    this.#next();
+    // More than the bound, where that was lowered: one makes room for one, and the others keep their turns.
+    this.#next(held);
     return true;
   }
 
@@ -170,8 +171,8 @@ export class FairQueue {
     return share.amounts.underWay < atWorkPerAddress && begunInPass < inOnePass.address;
   }
 
-  #hasRoom(): boolean {
-    const { atWork, inOnePass } = this.#limits;
+  #hasRoom(atWork = this.#limits.atWork): boolean {
+    const { inOnePass } = this.#limits;
     return this.#underWay.size < atWork && this.#begunInPass.length < inOnePass.all;
   }
 
@@ -210,8 +211,8 @@ export class FairQueue {
   }
 
   /** Work that ends while it begins leads here again, within one pass. */
-  #next(): void {
-    while (this.#hasRoom()) {
+  #next(atWork = this.#limits.atWork): void {
+    while (this.#hasRoom(atWork)) {
       const lane = this.#nextLane();
       const [piece] = lane?.waiting ?? [];
       if (!lane || !piece) return;

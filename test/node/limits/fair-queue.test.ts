@@ -77,6 +77,29 @@ describe("a fair queue", () => {
     expect(gone).toEqual([]);
   });
 
+  test("has one piece give way to a newcomer once a limit is lowered, and begins no other until it holds", () => {
+    const { loop, turn, elapse } = handTurned();
+    const changing = {
+      ...limits,
+      atWork: 8,
+      atWorkPerAddress: 8,
+      inOnePass: { all: 32, address: 8 },
+    };
+    const { begun, gone, ends, take } = pieces(new FairQueue(changing, loop));
+    for (let i = 0; i < 8; i++) take("a");
+    turn();
+    changing.atWork = 2;
+    take("b");
+    take("a", "late");
+    elapse(patience);
+    expect(gone).toEqual(["a"]);
+    expect(begun.slice(8)).toEqual(["b"]);
+    for (const end of ends.slice(1, 7)) end();
+    expect(begun.slice(8)).toEqual(["b"]);
+    ends[7]?.();
+    expect(begun.slice(8)).toEqual(["b", "late"]);
+  });
+
   test("begins at once while an address has less under way than it may", () => {
     const { begun, take } = pieces(new FairQueue(limits));
     for (const name of ["1", "2", "3"]) take("a", name);
