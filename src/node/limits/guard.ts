@@ -54,17 +54,21 @@ export function createGuard(
     exchanges.sweep();
     collection?.sweep(exchanges.begunAt, clock());
   };
-  const sweeping = (): NodeJS.Timeout =>
-    setInterval(sweep, Math.min(sweepMilliseconds, limits.progress_timeout / 2)).unref();
-  let timer = sweeping();
+  const sweepNext = (): NodeJS.Timeout =>
+    setTimeout(
+      () => {
+        timer = sweepNext();
+        sweep();
+      },
+      Math.min(sweepMilliseconds, limits.progress_timeout / 2),
+    ).unref();
+  let timer = sweepNext();
   return {
     ...{ limits, reached, connections, exchanges, clock },
     follow: (next) => {
       Object.assign(limits, { memory: undefined }, next);
-      clearInterval(timer);
-      timer = sweeping();
     },
-    end: () => clearInterval(timer),
+    end: () => clearTimeout(timer),
   };
 }
 

@@ -1,6 +1,8 @@
 import { once } from "node:events";
 import { constants, type Settings } from "node:http2";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createGuard } from "../../../src/node/limits/guard.ts";
+import { usualLimits } from "../../../src/node/limits/limits.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 import {
@@ -88,6 +90,21 @@ test("shorter time-outs count for open connections", async () => {
   const [code] = await once(session, "goaway");
   expect(code).toBe(constants.NGHTTP2_NO_ERROR);
   await endOf(partial);
+});
+
+test("a table that changes again and again keeps no caller from its end", async () => {
+  const limits = { ...usualLimits, progress_timeout: 200 };
+  const guard = createGuard(limits);
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  const exchange = { isReceiving: () => true, unsentOctets: () => 0, isGone: () => false };
+  guard.exchanges.begin({ ...exchange, address: "192.0.2.1", abort, refuse: () => {} });
+  const changes = setInterval(() => guard.follow(limits), 20);
+  try {
+    await aborted;
+  } finally {
+    clearInterval(changes);
+    guard.end();
+  }
 });
 
 test("a bound of memory comes and goes", async () => {
