@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import { instant } from "../../../config/text-forms.ts";
 import { durationSeconds } from "../../../foundation/text/duration.ts";
-import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { type FollowOptions, follow } from "./follow.ts";
@@ -77,7 +77,7 @@ function addFollow(command: Command, clock: () => Date): void {
 export function addSearchOptions(command: Command, clock: () => Date): Command {
   return command
     .option("--spiffe-id <id>", "the name of the certificate")
-    .option("--serial <number>", "the serial number, in any spelling", shownSerialNumber)
+    .option("--serial <number>", "the serial number, in any spelling", parseSerialNumber)
     .option("--cluster <name>", "the cluster of the caller")
     .option("--node <name>", "the node that the caller's token names")
     .option("--token-id <jti>", "the id of the caller's token")
@@ -99,6 +99,11 @@ function addListOptions(command: Command): Command {
   return addLogOptions(command)
     .option("-n, --limit <number>", "the most entries", parseCount, 20)
     .option("--json", "print one line of JSON for each entry");
+}
+
+function parseSerialNumber(text: string): string {
+  if (mayBeSerialNumber(text)) return shownSerialNumber(text);
+  throw new InvalidArgumentError("must be two hexadecimal digits or more, with or without colons");
 }
 
 function parseCount(text: string): number {

@@ -104,6 +104,15 @@ describe("rampart log", () => {
     },
   );
 
+  test.each(["", "serial=01ab", "zz", "01-ab", "ab".repeat(33)])(
+    "search refuses --serial=%s",
+    async (serial) => {
+      const { code, stdout, stderr } = await log(`search --url ${ca.url} --serial=${serial}`);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+      expect(stderr).toContain("must be two hexadecimal digits or more, with or without colons");
+    },
+  );
+
   test("search finds nothing where nothing matches", async () => {
     const { code, stdout } = await log(`search --url ${ca.url} --cluster elsewhere --json`);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
