@@ -7,7 +7,7 @@ import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
-import { type Limits, restTimeoutOf } from "../limits/limits.ts";
+import { restTimeoutOf } from "../limits/limits.ts";
 import {
   anyOrigin,
   callerGone,
@@ -43,7 +43,8 @@ export function createHttp1Server(
 ): Server {
   const { progress_timeout } = guard.limits;
   const options = {
-    ...timeoutsOf(guard.limits),
+    headersTimeout: progress_timeout,
+    requestTimeout: progress_timeout,
     connectionsCheckingInterval: Math.min(connectionsCheckingInterval, progress_timeout / 2),
     keepAliveTimeout,
     maxHeaderSize: 32 * 1024,
@@ -63,17 +64,13 @@ export function createHttp1Server(
       },
     );
   });
-  server.on("connection", () => Object.assign(server, timeoutsOf(guard.limits)));
+  // Node reads both from the server whenever it looks at the connections.
+  const current = { get: () => guard.limits.progress_timeout };
+  Object.defineProperties(server, { headersTimeout: current, requestTimeout: current });
   // The server never listens itself, and only this event starts its timeouts.
   server.emit("listening");
   return server;
 }
-
-/** Node reads both from the server whenever it looks at the connections. */
-const timeoutsOf = ({ progress_timeout }: Limits) => ({
-  headersTimeout: progress_timeout,
-  requestTimeout: progress_timeout,
-});
 
 /** The event of an answer that gives way to another caller's. */
 const refused = "refused";

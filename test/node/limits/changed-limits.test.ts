@@ -92,6 +92,17 @@ test("shorter time-outs count for open connections", async () => {
   await endOf(partial);
 });
 
+test("a shorter progress_timeout ends a head that does not end, though no other connection comes", async () => {
+  await change({});
+  const partial = openTls(started, "http/1.1");
+  await once(partial, "secureConnect");
+  partial.write("GET /healthz HTTP/1.1\r\nhost: ca\r\n\r\n");
+  await once(partial, "data");
+  partial.write("GET /bundle.pem HTTP/1.1\r\n");
+  await change({ progress_timeout: "200ms" });
+  await endOf(partial);
+});
+
 test("a table that changes again and again keeps no caller from its end", async () => {
   const limits = { ...usualLimits, progress_timeout: 200 };
   const guard = createGuard(limits);
