@@ -2,6 +2,9 @@ import { first, foremost } from "./foremost.ts";
 import { type Loop, systemLoop } from "./loop.ts";
 import { hasMore, isLarger, type Share, Shares } from "./shares.ts";
 
+/** The longest time between two looks at work that waits: the limits may have changed. */
+const longestLookMilliseconds = 1_000;
+
 /** The most works that run at once, and that wait: in all, and of one address. They may change at any time. */
 export interface FairLimits {
   readonly atWork: number;
@@ -154,7 +157,7 @@ export class FairQueue {
   #awaitPatience(): void {
     if (this.#isImpatient) return;
     this.#isImpatient = true;
-    this.#loop.after(this.#limits.patience / 2, () => {
+    this.#loop.after(Math.min(longestLookMilliseconds, this.#limits.patience / 2), () => {
       this.#isImpatient = false;
       this.#next();
       this.#relieve();

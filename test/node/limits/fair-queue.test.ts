@@ -77,6 +77,17 @@ describe("a fair queue", () => {
     expect(gone).toEqual([]);
   });
 
+  test("has a shorter patience count for what waits already", () => {
+    const { loop, turn, elapse } = handTurned();
+    const changing = { ...limits, atWork: 1, patience: 1000 * patience };
+    const { begun, take } = pieces(new FairQueue(changing, loop));
+    for (const address of ["a", "b"]) take(address);
+    turn();
+    changing.patience = patience;
+    elapse(2 * patience);
+    expect(begun).toEqual(["a", "b"]);
+  });
+
   test("has one piece give way to a newcomer once a limit is lowered, and begins no other until it holds", () => {
     const { loop, turn, elapse } = handTurned();
     const changing = {
