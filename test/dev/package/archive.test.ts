@@ -26,7 +26,7 @@ interface Archive {
   readonly files: readonly { readonly path: string }[];
 }
 
-test("the archive holds what runs, its types and its pages, in less than 640 kB", async () => {
+test("the archive holds what runs, its types and its pages, in less than 660 kB", async () => {
   const values = ["pack", "--dry-run", "--json", "--ignore-scripts"];
   const { stdout } = await run("npm", values, { cwd: folder });
   const [archive] = Object.values(JSON.parse(stdout) as Record<string, Archive>);
@@ -44,7 +44,7 @@ test("the archive holds what runs, its types and its pages, in less than 640 kB"
     ].toSorted(),
   );
   expect(paths.length).toBeLessThan(150);
-  expect(archive?.size).toBeLessThan(640_000);
+  expect(archive?.size).toBeLessThan(660_000);
 });
 
 test("what is bundled imports nothing that an installation lacks", async () => {
