@@ -82,8 +82,22 @@ export function serveHttp2(
   session.on("ping", () => guard.connections.countVain(connection));
   session.on("remoteSettings", () => guard.connections.countVain(connection));
   const pings = setInterval(() => ping(session), pingInterval).unref();
-  session.once("close", () => clearInterval(pings));
+  session.once("close", () => {
+    clearInterval(pings);
+    letGo(session);
+  });
   return session;
+}
+
+/**
+ * Lets go of a closed session.
+ *
+ * Node keeps a session whose peer has not acknowledged the settings for as long as something leads from it to
+ * Node's own handle of it. The stack of the error that ended it does, and the listeners lead there by the socket.
+ */
+function letGo(session: ServerHttp2Session): void {
+  session.removeAllListeners();
+  session.on("error", () => {});
 }
 
 const exchangeOf = (address: string, stream: ServerHttp2Stream, refused: () => void): Exchange => ({
