@@ -1,9 +1,9 @@
 import type { Hono } from "hono";
 import type { Registry } from "prom-client";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
+import { unavailable } from "../../transport/http/polled-endpoint.ts";
 import { createProbedApp, type Readiness } from "../../transport/http/probed-app.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import { unavailableSentence } from "../../transport/rpc/retry-later.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import type { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
@@ -61,7 +61,7 @@ export async function runGateway(
   let isOpen = false;
   const readiness = () => readinessOf(isOpen, current(), context);
   addReadyGauge(registry, "1 when the gateway forwards calls.", () => readiness().ready);
-  const app = gatewayApp(readiness, trustBundle);
+  const app = gatewayApp(readiness, trustBundle, clock);
   const auxiliary = auxiliaryRpcs(async () => isOpen, configuration.diagnosticRpcs);
   const routes = routesOf(current, app, auxiliary, { registry, log });
   const monitoring = await listenInPlaintext(
@@ -152,11 +152,15 @@ function readinessOf(
   return withConfigurationReasons(state, configurationStatus);
 }
 
-function gatewayApp(readiness: () => Readiness, trustBundle: () => Promise<string>): Hono {
+function gatewayApp(
+  readiness: () => Readiness,
+  trustBundle: () => Promise<string>,
+  clock: () => Date,
+): Hono {
   const app = createProbedApp(readiness);
   app.get("/bundle.pem", async (c) =>
     c.body(await trustBundle(), 200, { "content-type": "application/x-pem-file" }),
   );
-  app.onError((_, c) => c.text(`${unavailableSentence}\n`, 503));
+  app.onError(() => unavailable(clock()));
   return app;
 }

@@ -58,9 +58,16 @@ async function inCluster(
 }
 
 async function runRows(plane: ControlPlane, folder: string): Promise<Outcome[]> {
-  const scene = await setScene(plane, folder);
-  const outcome = { ...participants, ...(await playRows(namedRows(rows, part), scene)) };
-  return [outcome, ...(await playDeployments(plane, participants.server, part))];
+  return [
+    ...(await runNamed(plane, folder)),
+    ...(await playDeployments(plane, participants.server, part)),
+  ];
+}
+
+async function runNamed(plane: ControlPlane, folder: string): Promise<Outcome[]> {
+  const wanted = namedRows(rows, part);
+  if (wanted.length === 0) return [];
+  return [{ ...participants, ...(await playRows(wanted, await setScene(plane, folder))) }];
 }
 
 async function runTutorial(plane: ControlPlane, folder: string): Promise<Outcome[]> {

@@ -233,7 +233,11 @@ describe("while the CA is unreachable", () => {
     const origin = `http://127.0.0.1:${waiting.monitoringAddress.port}`;
     expect((await fetch(`${origin}/healthz`)).status).toBe(200);
     expect((await fetch(`${origin}/readyz`)).status).toBe(503);
-    expect((await fetch(`${origin}/bundle.pem`)).status).toBe(503);
+    const bundle = await fetch(`${origin}/bundle.pem`);
+    expect([bundle.status, bundle.headers.get("retry-after")]).toEqual([
+      503,
+      expect.stringMatching(/^[1-9]\d*$/),
+    ]);
     await waiting.close(1000);
     await expect(waiting.address).rejects.toThrow();
   });
