@@ -5,8 +5,8 @@ import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-s
 import type { KekRing } from "../../src/custody/kek.ts";
 import { pollForWork } from "../../src/foundation/work/polled-work.ts";
 import type { WorkSharing } from "../../src/foundation/work/shared-work.ts";
-import { sharePromises } from "../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { signerOf } from "../testkit/ca/loaded-authorities.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/compose/root-targets.ts";
 import type { PushLimits } from "../../src/delivery/push-budget.ts";
 import { createRootPush, type RootPush, trustBundleContent } from "../../src/delivery/root-push.ts";
-import { fetchTrusting } from "../../src/host/http/node-fetch.ts";
 import { rootConfigMap } from "../../src/kubernetes/root-config-map.ts";
+import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import {

@@ -1,4 +1,4 @@
-import { readSmallFile, unlessMissing } from "../../host/files/small-file.ts";
+import { readSmallFile, unlessMissing } from "../../program/files/small-file.ts";
 
 /** Kubernetes holds annotations to 256 KiB in all. */
 const maximumOctets = 1024 * 1024;

@@ -1,5 +1,5 @@
 import { readText } from "../../foundation/http/json-fetch.ts";
-import { fetchTrusting } from "../../host/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/node-fetch.ts";
 
 const usualTimeoutMilliseconds = 2_000;
 const maximumOctets = 64 << 20;

@@ -1,8 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
-import { replaceFile } from "../../host/files/atomic-file.ts";
-import { readSmallFile } from "../../host/files/small-file.ts";
+import { replaceFile } from "../../program/files/atomic-file.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
 import { addressesOf } from "../configuration/machine-addresses.ts";
 import { type EnvoyOption, immediateDrain } from "./envoy-arguments.ts";

@@ -3,9 +3,9 @@ import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import { replaceFile } from "../../host/files/atomic-file.ts";
-import { readSmallFile, readSmallOctets, unlessMissing } from "../../host/files/small-file.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { replaceFile } from "../../program/files/atomic-file.ts";
+import { readSmallFile, readSmallOctets, unlessMissing } from "../../program/files/small-file.ts";
 
 /** A certificate, its chain, its key and a trust bundle have much less. */
 const maximumOctets = 16 * 1024 * 1024;

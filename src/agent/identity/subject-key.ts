@@ -1,6 +1,6 @@
 import { generateKeyPair, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
-import type { SubjectKey } from "../../host/certificate-request.ts";
+import type { SubjectKey } from "../../program/certificate-request.ts";
 
 /** The kinds of key that a workload may have. */
 export type SubjectKeyKind =

@@ -1,6 +1,6 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
-import { mayBeRoot, parseCertificates } from "../../host/files/certificates.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { mayBeRoot, parseCertificates } from "../../program/files/certificates.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
 
 /** A workload's identity document with its private key. */

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import type { SecureContextOptions } from "node:tls";
-import { parseCertificates } from "../../host/files/certificates.ts";
-import { readPemFile } from "../../host/files/pem-file.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
+import { parseCertificates } from "../../program/files/certificates.ts";
+import { readPemFile } from "../../program/files/pem-file.ts";
+import { readRootFile } from "../../program/files/root-file.ts";
 
 /** The files that authenticate both sides of a TLS connection. Each connection reads them anew. */
 export interface ConnectionFiles {

@@ -1,7 +1,7 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
-import { readSmallFile } from "../../host/files/small-file.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
 import { FileWatch } from "../secrets/file-watch.ts";
 import {
   parseWorkload,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, type FSWatcher, readlinkSync, watch } from "node:fs";
 import { dirname, relative, resolve, sep } from "node:path";
-import { readPemFileNow } from "../../host/files/pem-file.ts";
+import { readPemFileNow } from "../../program/files/pem-file.ts";
 
 /** The settings and callbacks of a {@link FileWatch}. */
 export interface FileWatchOptions {

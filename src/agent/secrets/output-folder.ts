@@ -11,7 +11,7 @@ import {
   symlink,
 } from "node:fs/promises";
 import { join } from "node:path";
-import { replaceFile } from "../../host/files/atomic-file.ts";
+import { replaceFile } from "../../program/files/atomic-file.ts";
 import type { OutputSettings } from "../configuration/output-settings.ts";
 
 /** The files of an identity by name. */

@@ -1,6 +1,6 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { readSmallFile } from "../../host/files/small-file.ts";
-import { systemCode } from "../../host/files/system-code.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
+import { systemCode } from "../../program/files/system-code.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import { type FileSecretPorts, watchFile } from "./file-secrets.ts";
 import { rootResource } from "./identity-secrets.ts";

@@ -1,5 +1,5 @@
-import type { FollowerState } from "../../host/bundle/document-follower.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
+import type { FollowerState } from "../../program/bundle/document-follower.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";

@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
-import type { SpiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 
 /** The outcome for a bundle of a foreign trust domain. */

@@ -1,14 +1,14 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
 import type { EventName } from "../../foundation/event-names.ts";
+import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
-} from "../../host/bundle/document-follower.ts";
-import { revocationLists } from "../../host/bundle/revocation-lists.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
-import type { ClientTls } from "../../host/http/http-client.ts";
-import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
+} from "../../program/bundle/document-follower.ts";
+import { revocationLists } from "../../program/bundle/revocation-lists.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
+import { readRootFile } from "../../program/files/root-file.ts";
+import type { ClientTls } from "../../program/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
 import type { CaChannel } from "../issuance/ca-channel.ts";

@@ -1,12 +1,12 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
+import { type CertificateList, namedIn } from "../../pki/x509/crl/certificate-list.ts";
 import {
   KnownLists,
   type MeshAuthorities,
   type UsableLists,
-} from "../../host/bundle/known-lists.ts";
-import { listsPem } from "../../host/bundle/revocation-lists.ts";
-import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
-import { type CertificateList, namedIn } from "../../pki/x509/crl/certificate-list.ts";
+} from "../../program/bundle/known-lists.ts";
+import { listsPem } from "../../program/bundle/revocation-lists.ts";
 import type { Identities } from "../identity/identities.ts";
 import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
 import type { X509Svid } from "../identity/x509-svid.ts";

@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import type { SpiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
+import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { type Issuance, isIssuedBy, type X509Svid } from "../identity/x509-svid.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 

@@ -3,8 +3,8 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import { messageOf } from "../../foundation/errors.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
-import { systemCode } from "../../host/files/system-code.ts";
-import { readTokenFileIfAny } from "../../host/files/token-file.ts";
+import { systemCode } from "../../program/files/system-code.ts";
+import { readTokenFileIfAny } from "../../program/files/token-file.ts";
 import { type ConnectionFiles, readConnectionTls } from "../issuance/connection-files.ts";
 import { keepAlive } from "./keepalive.ts";
 

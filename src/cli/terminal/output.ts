@@ -1,4 +1,4 @@
-import { systemCode } from "../../host/files/system-code.ts";
+import { systemCode } from "../../program/files/system-code.ts";
 import { exitCodes } from "./exit-codes.ts";
 
 /**

@@ -1,8 +1,8 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { logFault } from "../../foundation/fault-log.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import type { UpstreamPlace } from "../files/upstream-place.ts";
 import type { ServerContext } from "../server.ts";
 import { followUpstream, tlsOptionsFor } from "./upstream-document.ts";

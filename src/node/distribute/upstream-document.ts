@@ -2,8 +2,8 @@ import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
-} from "../../host/bundle/document-follower.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
+} from "../../program/bundle/document-follower.ts";
+import { readRootFile } from "../../program/files/root-file.ts";
 import type { UpstreamPlace } from "../files/upstream-place.ts";
 import type { ServerContext } from "../server.ts";
 

@@ -1,10 +1,10 @@
 import { logFault } from "../../foundation/fault-log.ts";
-import { KnownLists, type MeshAuthorities } from "../../host/bundle/known-lists.ts";
-import { listsPem, revocationLists } from "../../host/bundle/revocation-lists.ts";
-import { parseCertificates } from "../../host/files/certificates.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import { KnownLists, type MeshAuthorities } from "../../program/bundle/known-lists.ts";
+import { listsPem, revocationLists } from "../../program/bundle/revocation-lists.ts";
+import { parseCertificates } from "../../program/files/certificates.ts";
 import type { ServerContext } from "../server.ts";
 import type { UpstreamBundle } from "./upstream-bundle.ts";
 import { followUpstream, type UpstreamDocument } from "./upstream-document.ts";

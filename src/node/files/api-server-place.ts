@@ -3,9 +3,9 @@ import { filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import { bracketed } from "../../foundation/text/socket-address.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
-import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
+import { readRootFile } from "../../program/files/root-file.ts";
+import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { credentialInFile } from "./credential-file.ts";
 
 /** The API server of a program, and the files of its access to it. The only secret, a token, is in a file. */

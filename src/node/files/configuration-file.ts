@@ -2,7 +2,7 @@ import { parse, TomlDate, TomlError } from "smol-toml";
 import { credentialName } from "../../config/cluster-access.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { type FileKinds, readSmallFile } from "../../host/files/small-file.ts";
+import { type FileKinds, readSmallFile } from "../../program/files/small-file.ts";
 import { credentialFileName } from "./credential-file.ts";
 
 /** Room for a thousand tables of issuers with their keys. */

@@ -1,8 +1,8 @@
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
-import { readTokenFile } from "../../host/files/token-file.ts";
 import type { Credential } from "../../kubernetes/client.ts";
+import { readTokenFile } from "../../program/files/token-file.ts";
 
 /** The key for the file of a credential: the credential's own name, and `_FILE`. */
 export const credentialFileName: RegExp =

@@ -11,8 +11,8 @@ import {
 } from "../../custody/authority-store.ts";
 import { recordKey } from "../../custody/record-key.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { flushFolder, replaceFile } from "../../host/files/atomic-file.ts";
-import { systemCode } from "../../host/files/system-code.ts";
+import { flushFolder, replaceFile } from "../../program/files/atomic-file.ts";
+import { systemCode } from "../../program/files/system-code.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 
 /** A process has so many descriptors, and the connections of callers need them. */

@@ -6,9 +6,9 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { createCertificateRequest } from "../../host/certificate-request.ts";
-import { readTokenFile } from "../../host/files/token-file.ts";
-import { createRefreshing } from "../../host/refreshing.ts";
+import { createCertificateRequest } from "../../program/certificate-request.ts";
+import { readTokenFile } from "../../program/files/token-file.ts";
+import { createRefreshing } from "../../program/refreshing.ts";
 import { renewalOf } from "../tls/own-certificate.ts";
 import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";
 import type { Upstream } from "./upstream.ts";

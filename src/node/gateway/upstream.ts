@@ -4,9 +4,9 @@ import * as z from "zod/mini";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/http/retry-after.ts";
 import { jsonText } from "../../foundation/text/json-text.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
-import { createHttpClient, parseTarget } from "../../host/http/http-client.ts";
-import type { WholeAnswer } from "../../host/http/http-exchange.ts";
+import { readRootFile } from "../../program/files/root-file.ts";
+import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";
+import type { WholeAnswer } from "../../program/http/http-exchange.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 
 /** The CA to which a gateway forwards. */

@@ -6,7 +6,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
-import { fieldsOf, headersOf } from "../../host/http/raw-headers.ts";
+import { fieldsOf, headersOf } from "../../program/http/raw-headers.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";

@@ -5,8 +5,8 @@ import {
   type FileOwnership,
   flushFolder,
   replaceFile,
-} from "../../host/files/atomic-file.ts";
-import { systemCode } from "../../host/files/system-code.ts";
+} from "../../program/files/atomic-file.ts";
+import { systemCode } from "../../program/files/system-code.ts";
 import type { LogObjects } from "../../tlog/sequencer/storage.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../files/store-owner.ts";
 

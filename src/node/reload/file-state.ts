@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { systemCode } from "../../host/files/system-code.ts";
+import { systemCode } from "../../program/files/system-code.ts";
 
 /** The state of a pipe, which can be read only once. */
 export const pipeState = "a pipe";

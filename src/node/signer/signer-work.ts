@@ -1,7 +1,7 @@
 import { logFault } from "../../foundation/fault-log.ts";
-import { recur } from "../../host/recurrence.ts";
 import { podCertificatesVersion } from "../../kubernetes/pod-certificate-request.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
+import { recur } from "../../program/recurrence.ts";
 import { type AnswerContext, podQueue, serviceQueue, type WatchedQueue } from "./answers.ts";
 import type { CertificateSource } from "./certificate-source.ts";
 import { podCertificates } from "./pod-certificates.ts";

@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
-import { recur } from "../../host/recurrence.ts";
+import { recur } from "../../program/recurrence.ts";
 import type { TlsListener } from "../http/listener.ts";
 import type { ServingCertificateSource } from "./serving-certificate.ts";
 import type { ServerCredentials } from "./tls-credentials.ts";

@@ -1,4 +1,4 @@
-import { readSmallFile } from "../../host/files/small-file.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
 import type { CertificateFiles } from "../serve/serve-configuration.ts";
 
 /** The certificate of a TLS server, and its key. */

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import type { SpiffeBundle } from "../../../src/host/bundle/spiffe-bundle.ts";
+import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 

@@ -12,9 +12,9 @@ import {
 } from "../../../src/authn/token/issuer-keys.ts";
 import { createDocumentFetch, type FetchError } from "../../../src/foundation/http/json-fetch.ts";
 import { Semaphore } from "../../../src/foundation/work/semaphore.ts";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
-import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";

@@ -3,7 +3,7 @@ import { createAuthorities } from "../../../src/ca/authorities.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { sharePromises } from "../../../src/host/promise-sharing.ts";
+import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import {
   authoritiesIn,
   createMemoryMint,

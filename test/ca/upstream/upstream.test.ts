@@ -3,13 +3,13 @@ import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream/upstream-authority.ts";
 import { upstreamOf } from "../../../src/compose/upstream.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createIntermediateRequest } from "../../../src/pki/authority/intermediate-request.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf, openStore, readiness, signerOf, taint } from "../../testkit/ca/tainted-ca.ts";
 import {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { eventually } from "./cluster/accounts.ts";
 import { createPod, type Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";

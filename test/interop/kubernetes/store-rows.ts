@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import { watchSecrets } from "../../../src/node/stores/watched-secrets.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
 import { eventually, mint } from "./cluster/accounts.ts";

@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import type { BucketPlace } from "../../../src/node/stores/s3/bucket-place.ts";
 import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { type Child, startChild } from "../agent/processes/child-process.ts";
 import { until } from "../agent/until.ts";

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";

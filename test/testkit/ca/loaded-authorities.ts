@@ -6,8 +6,8 @@ import {
 } from "../../../src/ca/authorities.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { istioPhaseLengths } from "./memory-mint.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { connect } from "node:net";
 import { messageOf } from "../../../foundation/errors.ts";
-import { systemCode } from "../../../host/files/system-code.ts";
+import { systemCode } from "../../../program/files/system-code.ts";
 import type { ProbeMethod } from "../../configuration/readiness-probe.ts";
 import { probeGrpc } from "./grpc-prober.ts";
 import { probeHttp } from "./http-prober.ts";

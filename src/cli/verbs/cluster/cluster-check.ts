@@ -10,7 +10,7 @@ import {
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { createDocumentFetch, FetchError } from "../../../foundation/http/json-fetch.ts";
-import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { printable } from "../../terminal/printable.ts";
 import { formatTable } from "../../terminal/table.ts";
 

@@ -3,7 +3,6 @@ import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { FetchError, parseJson } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { fetchTrusting } from "../../../host/http/node-fetch.ts";
 import type { SendRequest } from "../../../kubernetes/client.ts";
 import { type ClusterRoots, listRoots } from "../../../kubernetes/cluster-roots.ts";
 import {
@@ -11,6 +10,7 @@ import {
   type HeldRoots,
   usualConfigMap,
 } from "../../../kubernetes/root-config-map.ts";
+import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { printable } from "../../terminal/printable.ts";
 import { type IdentifiedLogin, identifyLogins, type LoginChoice } from "./cluster-logins.ts";
 

@@ -2,7 +2,7 @@ import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
 import { createDocumentFetch } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
 import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";

@@ -7,11 +7,11 @@ import * as z from "zod/mini";
 import { FetchError } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { inEnglish } from "../../../foundation/text/zod-english.ts";
-import { readSmallFile } from "../../../host/files/small-file.ts";
-import { createHttpClient, parseTarget } from "../../../host/http/http-client.ts";
-import { fetchWith } from "../../../host/http/node-fetch.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../../kubernetes/client.ts";
 import { maximumPageOctets } from "../../../kubernetes/list-pages.ts";
+import { readSmallFile } from "../../../program/files/small-file.ts";
+import { createHttpClient, parseTarget } from "../../../program/http/http-client.ts";
+import { fetchWith } from "../../../program/http/node-fetch.ts";
 import { childEnvironment } from "../../terminal/child-environment.ts";
 
 /** A cluster, reached as kubectl would. */

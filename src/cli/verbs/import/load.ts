@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { unlessMissing } from "../../../host/files/small-file.ts";
+import { unlessMissing } from "../../../program/files/small-file.ts";
 import { caKeys, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 import { parseSecretManifest } from "./secret-manifest.ts";

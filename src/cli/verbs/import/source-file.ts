@@ -1,5 +1,5 @@
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { type FileKinds, readSmallOctets } from "../../../host/files/small-file.ts";
+import { type FileKinds, readSmallOctets } from "../../../program/files/small-file.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /**

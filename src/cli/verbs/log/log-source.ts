@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
 import { FetchError, readOctets, toFetchError } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { readRootFile } from "../../../host/files/root-file.ts";
-import { readSmallFile } from "../../../host/files/small-file.ts";
-import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { readRootFile } from "../../../program/files/root-file.ts";
+import { readSmallFile } from "../../../program/files/small-file.ts";
+import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import type { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { type Policy, parsePolicy } from "../../../tlog/note/policy.ts";

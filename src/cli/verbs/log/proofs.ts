@@ -1,9 +1,9 @@
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { readSmallFile } from "../../../host/files/small-file.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
 import { parsePem } from "../../../pki/encoding/pem.ts";
 import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { readSmallFile } from "../../../program/files/small-file.ts";
 import { readTile } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { leafHash } from "../../../tlog/merkle.ts";

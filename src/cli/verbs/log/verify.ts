@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
-import { readSmallFile } from "../../../host/files/small-file.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { readSmallFile } from "../../../program/files/small-file.ts";
 import { usageError } from "../../terminal/exit-codes.ts";
 import { isSignedByAny } from "./findings.ts";
 import { readAuthorities } from "./follow.ts";

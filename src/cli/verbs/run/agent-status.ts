@@ -2,7 +2,7 @@ import type { AgentStatus } from "../../../agent/status/agent-status.ts";
 import type { XdsReport } from "../../../agent/xds/xds-activity.ts";
 import { readJson } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { printable } from "../../terminal/printable.ts";
 

@@ -1,5 +1,5 @@
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { readSmallFile } from "../../../host/files/small-file.ts";
+import { readSmallFile } from "../../../program/files/small-file.ts";
 import type { Environment } from "../../files/api-server-place.ts";
 
 /** The credential for an S3-compatible service. No log or error quotes any of it. */

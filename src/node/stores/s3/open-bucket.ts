@@ -1,8 +1,8 @@
 import type { ObjectSpace } from "../../../custody/shared/object-space.ts";
 import type { Fetch } from "../../../foundation/http/json-fetch.ts";
 import type { Pause } from "../../../foundation/work/pause.ts";
-import { readRootFile } from "../../../host/files/root-file.ts";
-import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { readRootFile } from "../../../program/files/root-file.ts";
+import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { createPatience } from "../patient-space.ts";
 import { createBucketClient } from "./bucket-client.ts";
 import type { BucketPlace } from "./bucket-place.ts";

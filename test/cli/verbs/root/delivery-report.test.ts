@@ -15,8 +15,8 @@ import {
 import { formatReach, rootReach } from "../../../../src/cli/verbs/root/root-reach.ts";
 import { rootTargets } from "../../../../src/compose/root-targets.ts";
 import { createRootPush, trustBundleContent } from "../../../../src/delivery/root-push.ts";
-import { fetchTrusting } from "../../../../src/host/http/node-fetch.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
+import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
 import { configurationOf } from "../../../testkit/configuration.ts";
 import {

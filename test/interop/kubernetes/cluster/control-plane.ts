@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../../src/foundation/http/json-fetch.ts";
-import { fetchTrusting } from "../../../../src/host/http/node-fetch.ts";
+import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
 import { freePorts } from "../../free-ports.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
 

@@ -4,9 +4,9 @@ import { dirname } from "node:path";
 import type { Command } from "commander";
 import { sealBackup } from "../../../../custody/backup-statement.ts";
 import { OperatorError } from "../../../../foundation/operator-error.ts";
-import { createFile } from "../../../../host/files/atomic-file.ts";
-import { readSmallFile } from "../../../../host/files/small-file.ts";
 import { leaveToOwner } from "../../../../node/files/store-owner.ts";
+import { createFile } from "../../../../program/files/atomic-file.ts";
+import { readSmallFile } from "../../../../program/files/small-file.ts";
 import {
   openStore,
   type Session,

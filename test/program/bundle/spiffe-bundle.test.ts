@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
-import { parseSpiffeBundle } from "../../../src/host/bundle/spiffe-bundle.ts";
-import { parseCertificates } from "../../../src/host/files/certificates.ts";
+import { parseSpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
+import { parseCertificates } from "../../../src/program/files/certificates.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 

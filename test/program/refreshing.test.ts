@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRefreshing } from "../../src/host/refreshing.ts";
+import { createRefreshing } from "../../src/program/refreshing.ts";
 
 const at = (seconds: number): Date => new Date(1_800_000_000_000 + 1000 * seconds);
 

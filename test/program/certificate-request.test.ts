@@ -7,9 +7,9 @@ import {
   privateKeyPem,
   type SubjectKeyKind,
 } from "../../src/agent/identity/subject-key.ts";
-import { createCertificateRequest } from "../../src/host/certificate-request.ts";
 import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
+import { createCertificateRequest } from "../../src/program/certificate-request.ts";
 import { workload } from "../testkit/pki/certificates.ts";
 import { requestedUri } from "../testkit/pki/csr.ts";
 import { parseCsr } from "../testkit/pki/csr-parsing.ts";

@@ -1,4 +1,4 @@
-import { sharePromises } from "../../src/host/promise-sharing.ts";
+import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { describeSharedWork } from "../contract/bounds/shared-work.ts";
 
 describeSharedWork(sharePromises);

@@ -2,7 +2,11 @@ import { execFileSync } from "node:child_process";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { maximumPemOctets, readPemFile, readPemFileNow } from "../../../src/host/files/pem-file.ts";
+import {
+  maximumPemOctets,
+  readPemFile,
+  readPemFileNow,
+} from "../../../src/program/files/pem-file.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { createFile, flushFolder, replaceFile } from "../../../src/host/files/atomic-file.ts";
+import { createFile, flushFolder, replaceFile } from "../../../src/program/files/atomic-file.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 test("a file is created and replaced with its permissions", async () => {
@@ -48,7 +48,7 @@ test.each(["createFile", "replaceFile"])(
   "a process that exits in %s leaves no part of a file",
   async (write) => {
     const folder = await temporaryFolder();
-    const module = import.meta.resolve("../../../src/host/files/atomic-file.ts");
+    const module = import.meta.resolve("../../../src/program/files/atomic-file.ts");
     const script = `
       import { watch } from "node:fs";
       import { ${write} } from ${JSON.stringify(module)};

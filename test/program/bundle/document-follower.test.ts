@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { pause } from "../../../src/foundation/work/pause.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
-} from "../../../src/host/bundle/document-follower.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../../src/host/bundle/spiffe-bundle.ts";
-import { addSeconds } from "../../../src/pki/x509/validity.ts";
+} from "../../../src/program/bundle/document-follower.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";

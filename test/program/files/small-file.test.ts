@@ -3,7 +3,7 @@ import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { readSmallFile, unlessMissing } from "../../../src/host/files/small-file.ts";
+import { readSmallFile, unlessMissing } from "../../../src/program/files/small-file.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 async function fileWith(content: string | Uint8Array): Promise<string> {

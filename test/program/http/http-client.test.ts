@@ -6,7 +6,7 @@ import {
   createHttpClient,
   type OutgoingRequest,
   parseTarget,
-} from "../../../src/host/http/http-client.ts";
+} from "../../../src/program/http/http-client.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { type RawAnswer, rawResponse, startRawServer } from "../../testkit/network/raw-server.ts";
 import { eventually } from "../../testkit/time/eventually.ts";

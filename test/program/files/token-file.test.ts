@@ -2,7 +2,7 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { readTokenFile, readTokenFileIfAny } from "../../../src/host/files/token-file.ts";
+import { readTokenFile, readTokenFileIfAny } from "../../../src/program/files/token-file.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 async function tokenFile(content: string | Uint8Array): Promise<string> {

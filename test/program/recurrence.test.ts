@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { recur } from "../../src/host/recurrence.ts";
+import { recur } from "../../src/program/recurrence.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 import { createVirtualTime } from "../testkit/time/virtual-time.ts";
 

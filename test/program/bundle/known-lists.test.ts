@@ -1,8 +1,8 @@
 import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
-import { KnownLists, type MeshAuthorities } from "../../../src/host/bundle/known-lists.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { KnownLists, type MeshAuthorities } from "../../../src/program/bundle/known-lists.ts";
 import {
   createListAuthority,
   type ListAuthority,

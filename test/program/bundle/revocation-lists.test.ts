@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
-import { listsPem, parseRevocationLists } from "../../../src/host/bundle/revocation-lists.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { listsPem, parseRevocationLists } from "../../../src/program/bundle/revocation-lists.ts";
 import { createListAuthority } from "../../testkit/pki/revocation-list.ts";
 
 const a = await createListAuthority();

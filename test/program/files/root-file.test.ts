@@ -3,8 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { readRootFile } from "../../../src/host/files/root-file.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { readRootFile } from "../../../src/program/files/root-file.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
