@@ -1,6 +1,6 @@
+import { createLogSearch } from "../status/log-search.ts";
+import { createStatus, type Status, type StatusSources } from "../status/status.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
-import { createLogSearch } from "./status/log-search.ts";
-import { createStatus, type Status, type StatusSources } from "./status/status.ts";
 
 type ShownParts = "program" | "configuration" | "issuance" | "issuers" | "push" | "crlPush";
 

@@ -2,13 +2,13 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { CaError } from "../foundation/errors.ts";
+import type { Status } from "../status/status.ts";
 import { toConnectError } from "../transport/rpc/connect-error.ts";
 import { isFromElsewhere, type OperatorGuard } from "./operator/operator-guard.ts";
 import { answerIcon, answerPage, sentence } from "./page/answers.ts";
 import type { Markup } from "./page/format.ts";
 import { logEntries } from "./page/log.ts";
 import { page } from "./page/page.ts";
-import type { Status } from "./status/status.ts";
 import { createStatusHandlers } from "./status-service.ts";
 
 /** The script of the page, which a platform serves. */

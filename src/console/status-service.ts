@@ -1,7 +1,7 @@
 import { Code, ConnectError, createConnectRouter } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { StatusService } from "../gen/rampart/status/v1/status_pb.ts";
-import type { Status } from "./status/status.ts";
+import type { Status } from "../status/status.ts";
 
 /** The parts that answer an operator's calls. */
 export interface StatusServiceParts {

@@ -5,10 +5,10 @@ import type { Configuration } from "../config/configuration.ts";
 import { statusOf } from "../console/ca-status.ts";
 import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";
 import { createOperatorGuard } from "../console/operator/operator-guard.ts";
-import { createLogSearch } from "../console/status/log-search.ts";
-import { issuanceInLog } from "../console/status/logged-issuance.ts";
 import type { RootPush } from "../delivery/root-push.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
+import { createLogSearch } from "../status/log-search.ts";
+import { issuanceInLog } from "../status/logged-issuance.ts";
 import type { Environment } from "./variables.ts";
 
 /** The binding of the folder with the page's script. */

@@ -8,8 +8,8 @@ import {
   scriptHeaders,
 } from "../../console/console.ts";
 import { createOperatorGuard, portGuard } from "../../console/operator/operator-guard.ts";
-import type { IssuanceCounts } from "../../console/status/issuance-counts.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
+import type { IssuanceCounts } from "../../status/issuance-counts.ts";
 import type { PeerProcesses } from "../observability/peer-processes.ts";
 import type { RecurringPush } from "./recurring-push.ts";
 

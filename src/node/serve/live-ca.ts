@@ -5,7 +5,7 @@ import { lastingParts } from "../../compose/lasting-parts.ts";
 import { type OpenedStores, openStores } from "../../compose/opened-stores.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Console } from "../../console/console.ts";
-import type { IssuanceCounts } from "../../console/status/issuance-counts.ts";
+import type { IssuanceCounts } from "../../status/issuance-counts.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import type { LongPollLimits } from "../../transport/http/long-poll.ts";
 import { createCertificateService } from "../../transport/rpc/certificate-service.ts";

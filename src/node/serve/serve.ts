@@ -1,11 +1,11 @@
 import type { Registry } from "prom-client";
 import type { Platform } from "../../compose/composition.ts";
 import { openKeks } from "../../compose/keks.ts";
-import { countingCalls, createIssuanceCounts } from "../../console/status/issuance-counts.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { sharePromises, waitBriefly } from "../../program/promise-sharing.ts";
 import { recur } from "../../program/recurrence.ts";
+import { countingCalls, createIssuanceCounts } from "../../status/issuance-counts.ts";
 import type { PortState } from "../../transport/http/routes.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";

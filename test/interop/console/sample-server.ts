@@ -3,9 +3,9 @@ import type { AddressInfo } from "node:net";
 import { createFetchHandler } from "@connectrpc/connect/protocol";
 import { createConsole, scriptHeaders } from "../../../src/console/console.ts";
 import { portGuard } from "../../../src/console/operator/operator-guard.ts";
-import type { Status } from "../../../src/console/status/status.ts";
 import { script } from "../../../src/gen/console/script.ts";
 import { scriptIntegrity, scriptPath } from "../../../src/gen/console/script-name.ts";
+import type { Status } from "../../../src/status/status.ts";
 import { sampleNow } from "../../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 

@@ -1,5 +1,5 @@
-import { notInspected, rootFindings } from "../../../ca/checkup/delivery-findings.ts";
-import type { Finding } from "../../../ca/checkup/finding.ts";
+import { notInspected, rootFindings } from "../../../status/delivery-findings.ts";
+import type { Finding } from "../../../status/finding.ts";
 import type { DeliveryReport } from "../root/delivery-report.ts";
 
 /** Findings about the trust bundles in the clusters. */

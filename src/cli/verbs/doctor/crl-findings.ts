@@ -1,11 +1,11 @@
-import { crlFindings, notInspected } from "../../../ca/checkup/delivery-findings.ts";
-import type { Finding } from "../../../ca/checkup/finding.ts";
 import type { CrlLifetime } from "../../../config/configuration.ts";
 import { FetchError } from "../../../foundation/http/json-fetch.ts";
 import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
 import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseRevocationLists } from "../../../program/bundle/revocation-lists.ts";
+import { crlFindings, notInspected } from "../../../status/delivery-findings.ts";
+import type { Finding } from "../../../status/finding.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 
 /** The CA's own knowledge, to which the doctor compares the CRLs in the clusters. */

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { type Finding, type Severity, worstOf } from "../../../ca/checkup/finding.ts";
+import { type Finding, type Severity, worstOf } from "../../../status/finding.ts";
 import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
 import { addPlaceOptions } from "../../terminal/options.ts";
 import { withProgress } from "../../terminal/progress.ts";

@@ -1,7 +1,7 @@
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type Finding, finding } from "../../../ca/checkup/finding.ts";
 import { systemCode } from "../../../program/files/system-code.ts";
+import { type Finding, finding } from "../../../status/finding.ts";
 
 /** The owner and the mode of a store's files. A store that does not exist yet has none. */
 export async function fileFindings(directory: string): Promise<readonly Finding[]> {

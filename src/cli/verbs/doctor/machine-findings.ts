@@ -1,4 +1,4 @@
-import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import { type Finding, finding } from "../../../status/finding.ts";
 
 /** The Node of the tests. */
 export const testedNode = "24.21.0";

@@ -1,4 +1,4 @@
-import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import { type Finding, finding } from "../../../status/finding.ts";
 import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
 
 /** Findings about the clocks of the issuers, from the reports about them. */

@@ -1,4 +1,4 @@
-import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/wrangler.ts";
 import { wranglerVersion } from "../../version.ts";
 import { isOlder } from "./machine-findings.ts";

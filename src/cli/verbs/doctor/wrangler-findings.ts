@@ -1,4 +1,4 @@
-import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import { type Finding, finding } from "../../../status/finding.ts";
 
 /** The id that the comment of `wrangler.toml` shows. */
 const exampleNamespaceId = "0123456789abcdef0123456789abcdef";

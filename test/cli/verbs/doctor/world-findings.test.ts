@@ -1,7 +1,4 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Finding } from "../../../../src/ca/checkup/finding.ts";
-import { issuerFindings } from "../../../../src/ca/checkup/issuer-findings.ts";
-import { overlapFindings } from "../../../../src/ca/checkup/overlap-findings.ts";
 import { inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
 import { inspectClusters } from "../../../../src/cli/verbs/cluster/cluster-inspection.ts";
 import { clusterFindings } from "../../../../src/cli/verbs/doctor/cluster-findings.ts";
@@ -9,6 +6,9 @@ import { crlInspectionFindings } from "../../../../src/cli/verbs/doctor/crl-find
 import { skewFindings } from "../../../../src/cli/verbs/doctor/skew-findings.ts";
 import { reportDelivery } from "../../../../src/cli/verbs/root/delivery-report.ts";
 import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
+import type { Finding } from "../../../../src/status/finding.ts";
+import { issuerFindings } from "../../../../src/status/issuer-findings.ts";
+import { overlapFindings } from "../../../../src/status/overlap-findings.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf } from "../../../testkit/callers/tokens.ts";
 import { configurationOf, issuersOf } from "../../../testkit/configuration.ts";

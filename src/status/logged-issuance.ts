@@ -6,7 +6,7 @@ import {
   type Issuance,
   IssuanceSchema,
   type LogEntry,
-} from "../../gen/rampart/status/v1/status_pb.ts";
+} from "../gen/rampart/status/v1/status_pb.ts";
 
 const hourMilliseconds = 3_600_000;
 const dayMilliseconds = 24 * hourMilliseconds;

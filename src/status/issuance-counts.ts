@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
-import { type Issuance, IssuanceSchema } from "../../gen/rampart/status/v1/status_pb.ts";
+import type { AuditEvent, EventLog } from "../ca/issuance/audit-event.ts";
+import { type Issuance, IssuanceSchema } from "../gen/rampart/status/v1/status_pb.ts";
 
 /** Counts the calls for certificates of the last day, in memory that does not grow. */
 export interface IssuanceCounts {

@@ -1,12 +1,12 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
-import type { TrustedIssuer } from "../../authn/trusted-issuer.ts";
-import type { Authorities } from "../../ca/authorities.ts";
-import type { AuthorityView } from "../../ca/authority-view.ts";
-import type { Configuration } from "../../config/configuration.ts";
-import type { RootPush } from "../../delivery/root-push.ts";
-import { CaError } from "../../foundation/errors.ts";
+import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { Authorities } from "../ca/authorities.ts";
+import type { AuthorityView } from "../ca/authority-view.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { RootPush } from "../delivery/root-push.ts";
+import { CaError } from "../foundation/errors.ts";
 import {
   type GetStatusResponse,
   GetStatusResponseSchema,
@@ -15,16 +15,16 @@ import {
   LogState,
   type RootSchema,
   type SearchLogResponse,
-} from "../../gen/rampart/status/v1/status_pb.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { DerError } from "../../pki/encoding/der-reader.ts";
-import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
-import { displayedName } from "../../pki/x509/distinguished-name.ts";
-import { signerStatus } from "./authorities-status.ts";
-import { type CheckedConfiguration, type Checkups, createCheckups } from "./checkup-status.ts";
-import { clusterStatuses } from "./cluster-status.ts";
-import { issuerStatus } from "./issuer-status.ts";
+} from "../gen/rampart/status/v1/status_pb.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
+import { fingerprintOf } from "../pki/encoding/fingerprint.ts";
+import { parseCertificate } from "../pki/x509/certificate.ts";
+import { displayedName } from "../pki/x509/distinguished-name.ts";
+import { signerStatus } from "./authorities.ts";
+import { type CheckedConfiguration, type Checkups, createCheckups } from "./checkup.ts";
+import { clusterStatuses } from "./clusters.ts";
+import { issuerStatus } from "./issuers.ts";
 import type { LogSearch } from "./log-search.ts";
 
 /** The parts of a configuration that the status reads. */

@@ -3,9 +3,9 @@ import type { IssuerKeys, KeyState } from "../../src/authn/token/issuer-keys.ts"
 import { type AuthorityView, viewAt } from "../../src/ca/authority-view.ts";
 import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";
-import { type CheckupSources, createCheckups } from "../../src/console/status/checkup-status.ts";
 import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { type CheckupSources, createCheckups } from "../../src/status/checkup.ts";
 import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";

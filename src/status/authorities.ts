@@ -1,9 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import type { AuthorityView } from "../../ca/authority-view.ts";
-import type { OpenedStore } from "../../ca/opened-store.ts";
-import { type ForecastEvent, forecastRotation } from "../../ca/rotation/forecast.ts";
-import { type NextStep, nextStepOf } from "../../ca/rotation/next-step.ts";
+import type { AuthorityView } from "../ca/authority-view.ts";
+import type { OpenedStore } from "../ca/opened-store.ts";
+import { type ForecastEvent, forecastRotation } from "../ca/rotation/forecast.ts";
+import { type NextStep, nextStepOf } from "../ca/rotation/next-step.ts";
 import {
   NextStep_Act as Act,
   type Authority,
@@ -13,11 +13,11 @@ import {
   type Signer,
   SignerSchema,
   Event_What as What,
-} from "../../gen/rampart/status/v1/status_pb.ts";
-import { type Phase as PhaseName, phaseAt, type Schedule } from "../../pki/authority/schedule.ts";
-import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
-import { applyTaints } from "../../pki/authority/taint.ts";
-import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
+} from "../gen/rampart/status/v1/status_pb.ts";
+import { type Phase as PhaseName, phaseAt, type Schedule } from "../pki/authority/schedule.ts";
+import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import { applyTaints } from "../pki/authority/taint.ts";
+import { fingerprintOf } from "../pki/encoding/fingerprint.ts";
 
 /** Some fields of an authority. */
 type Fields = Partial<Omit<Authority, "$typeName" | "$unknown">>;

@@ -1,15 +1,15 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { LogPosition } from "../../ca/issuance/issuance-log.ts";
-import { type LogEntry as IssuedEntry, parseEntry } from "../../ca/issuance/log-entry.ts";
-import { type LogEntry, LogEntrySchema } from "../../gen/rampart/status/v1/status_pb.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
-import { DerError, Tag } from "../../pki/encoding/der-reader.ts";
-import { serialDigits, shownSerialNumber } from "../../pki/encoding/serial-number.ts";
-import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
-import { displayedName } from "../../pki/x509/distinguished-name.ts";
-import { LogError } from "../../tlog/log-error.ts";
+import type { LogPosition } from "../ca/issuance/issuance-log.ts";
+import { type LogEntry as IssuedEntry, parseEntry } from "../ca/issuance/log-entry.ts";
+import { type LogEntry, LogEntrySchema } from "../gen/rampart/status/v1/status_pb.ts";
+import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import { DerError, Tag } from "../pki/encoding/der-reader.ts";
+import { serialDigits, shownSerialNumber } from "../pki/encoding/serial-number.ts";
+import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import { displayedName } from "../pki/x509/distinguished-name.ts";
+import { LogError } from "../tlog/log-error.ts";
 
 /** A text to look for, in lower case, and as a serial number if it may be one. */
 export interface Query {

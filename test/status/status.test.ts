@@ -5,7 +5,6 @@ import { viewAt } from "../../src/ca/authority-view.ts";
 import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";
 import { recordTaint } from "../../src/ca/rotation/taint.ts";
-import { createStatus, type StatusSources } from "../../src/console/status/status.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import {
@@ -17,6 +16,7 @@ import {
   Event_What as What,
 } from "../../src/gen/rampart/status/v1/status_pb.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createStatus, type StatusSources } from "../../src/status/status.ts";
 import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";

@@ -1,18 +1,18 @@
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { messageOf } from "../../foundation/errors.ts";
-import { Semaphore } from "../../foundation/work/semaphore.ts";
+import { messageOf } from "../foundation/errors.ts";
+import { Semaphore } from "../foundation/work/semaphore.ts";
 import {
   type LogEntry,
   type SearchLogResponse,
   SearchLogResponseSchema,
-} from "../../gen/rampart/status/v1/status_pb.ts";
-import { parseBundle } from "../../tlog/bundle.ts";
-import { readTile } from "../../tlog/extend.ts";
-import { parseCheckpoint } from "../../tlog/note/checkpoint.ts";
-import { parseNote } from "../../tlog/note/note.ts";
-import { checkpointPath, tileIn, tileWidth } from "../../tlog/tile.ts";
-import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+} from "../gen/rampart/status/v1/status_pb.ts";
+import { parseBundle } from "../tlog/bundle.ts";
+import { readTile } from "../tlog/extend.ts";
+import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
+import { parseNote } from "../tlog/note/note.ts";
+import { checkpointPath, tileIn, tileWidth } from "../tlog/tile.ts";
+import type { LogShard, PublishedLog } from "../transport/http/log-routes.ts";
 import { foundEntry, mayMatch, parseQuery, type Query } from "./log-query.ts";
 
 /** A question to a log. */

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createLogSearch, type LogSearch } from "../../src/console/status/log-search.ts";
+import { createLogSearch, type LogSearch } from "../../src/status/log-search.ts";
 import { formatBundle } from "../../src/tlog/bundle.ts";
 import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
 import type { PublishedLog } from "../../src/transport/http/log-routes.ts";

@@ -1,11 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import type { KeyState } from "../../authn/token/issuer-keys.ts";
-import type { TrustedIssuer } from "../../authn/trusted-issuer.ts";
-import {
-  type IssuerSchema,
-  Issuer_KeyState as State,
-} from "../../gen/rampart/status/v1/status_pb.ts";
+import type { KeyState } from "../authn/token/issuer-keys.ts";
+import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import { type IssuerSchema, Issuer_KeyState as State } from "../gen/rampart/status/v1/status_pb.ts";
 
 const longestFailure = 500;
 

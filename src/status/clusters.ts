@@ -1,13 +1,13 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import type { TrustedIssuer } from "../../authn/trusted-issuer.ts";
-import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
-import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
-import type { RootPush } from "../../delivery/root-push.ts";
+import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import { outcomesByCluster } from "../delivery/outcomes-by-cluster.ts";
+import type { PushOutcome } from "../delivery/push-to-cluster.ts";
+import type { RootPush } from "../delivery/root-push.ts";
 import {
   type ClusterSchema,
   Cluster_Delivery as Delivery,
-} from "../../gen/rampart/status/v1/status_pb.ts";
+} from "../gen/rampart/status/v1/status_pb.ts";
 
 type ClusterInit = MessageInitShape<typeof ClusterSchema>;
 

@@ -1,10 +1,10 @@
-import { lastSignature, mintDue } from "../../pki/authority/rotation.ts";
-import { leadSeconds, type Schedule } from "../../pki/authority/schedule.ts";
-import { nextSigningAuthority, signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
-import { applyTaints } from "../../pki/authority/taint.ts";
-import { addSeconds } from "../../pki/x509/validity.ts";
-import type { OpenedStore } from "../opened-store.ts";
-import { successionReasonsAt } from "../rotation/next-step.ts";
+import type { OpenedStore } from "../ca/opened-store.ts";
+import { successionReasonsAt } from "../ca/rotation/next-step.ts";
+import { lastSignature, mintDue } from "../pki/authority/rotation.ts";
+import { leadSeconds, type Schedule } from "../pki/authority/schedule.ts";
+import { nextSigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
+import { applyTaints } from "../pki/authority/taint.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** The circumstances of a store, beside its records. */

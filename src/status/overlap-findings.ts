@@ -1,4 +1,4 @@
-import { commonName } from "../../foundation/text/globs.ts";
+import { commonName } from "../foundation/text/globs.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** RFC 1123 §2.1, which Kubernetes applies to namespaces. */

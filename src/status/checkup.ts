@@ -1,27 +1,27 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { unusableKeyText } from "../../authn/token/key-set.ts";
-import type { TrustedIssuer } from "../../authn/trusted-issuer.ts";
-import type { AuthorityView } from "../../ca/authority-view.ts";
-import { configurationFindings } from "../../ca/checkup/configuration-findings.ts";
+import { unusableKeyText } from "../authn/token/key-set.ts";
+import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { AuthorityView } from "../ca/authority-view.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { outcomesByCluster } from "../delivery/outcomes-by-cluster.ts";
+import type { PushOutcome } from "../delivery/push-to-cluster.ts";
+import type { RootPush } from "../delivery/root-push.ts";
+import {
+  type Checkup,
+  CheckupSchema,
+  Finding_Severity as Said,
+} from "../gen/rampart/status/v1/status_pb.ts";
+import { configurationFindings } from "./configuration-findings.ts";
 import {
   crlFindings,
   type DeliveryCounts,
   notInspected,
   rootFindings,
-} from "../../ca/checkup/delivery-findings.ts";
-import { type Finding, ofSigner, type Severity, worstFirst } from "../../ca/checkup/finding.ts";
-import { type ExaminedIssuer, issuerFindings } from "../../ca/checkup/issuer-findings.ts";
-import { storeFindings } from "../../ca/checkup/store-checkup.ts";
-import type { Configuration } from "../../config/configuration.ts";
-import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
-import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
-import type { RootPush } from "../../delivery/root-push.ts";
-import {
-  type Checkup,
-  CheckupSchema,
-  Finding_Severity as Said,
-} from "../../gen/rampart/status/v1/status_pb.ts";
+} from "./delivery-findings.ts";
+import { type Finding, ofSigner, type Severity, worstFirst } from "./finding.ts";
+import { type ExaminedIssuer, issuerFindings } from "./issuer-findings.ts";
+import { storeFindings } from "./store-findings.ts";
 
 /** The parts of a configuration that a checkup reads. */
 export type CheckedConfiguration = Pick<

@@ -1,10 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { describe, expect, test } from "vitest";
-import { countingCalls, createIssuanceCounts } from "../../src/console/status/issuance-counts.ts";
-import { issuanceInLog } from "../../src/console/status/logged-issuance.ts";
 import { LogEntrySchema } from "../../src/gen/rampart/status/v1/status_pb.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { countingCalls, createIssuanceCounts } from "../../src/status/issuance-counts.ts";
+import { issuanceInLog } from "../../src/status/logged-issuance.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
