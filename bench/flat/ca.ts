@@ -3,7 +3,7 @@ import { SignJWT } from "jose";
 import type { AuditEvent } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
-import { compose } from "../../src/compose/composition.ts";
+import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import { recordKey } from "../../src/custody/record-key.ts";

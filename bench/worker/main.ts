@@ -1,7 +1,7 @@
 import { type AuditEvent, createEventLog } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
-import { compose, type Platform } from "../../src/compose/composition.ts";
+import { compose, type Platform } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { writeToConsole } from "../../src/foundation/event-log.ts";
 import { firstSchedule } from "../../src/pki/authority/schedule.ts";

@@ -1,6 +1,6 @@
 import { createFetchHandler } from "@connectrpc/connect/protocol";
 import type { Hono } from "hono";
-import type { Composition } from "../compose/composition.ts";
+import type { Composition } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { statusOf } from "../console/ca-status.ts";
 import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";

@@ -1,10 +1,10 @@
 import type { Hono } from "hono";
 import { createEventLog, type EventLog } from "../ca/issuance/audit-event.ts";
 import { rotateAll } from "../ca/rotation/rotate.ts";
-import { compose } from "../compose/composition.ts";
-import { createPushes } from "../compose/root-targets.ts";
+import { compose } from "../config/composition.ts";
 import { type Configuration, parseConfiguration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/log-keys.ts";
+import { createPushes } from "../config/root-targets.ts";
 import type { PushLimits } from "../delivery/push-budget.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { writeToConsole } from "../foundation/event-log.ts";

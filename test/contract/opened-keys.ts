@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
-import { type Composition, compose } from "../../src/compose/composition.ts";
+import { type Composition, compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import type { AuthorityKey } from "../../src/pki/authority/self-signed-authority.ts";
 import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { crlTargets } from "../../src/compose/root-targets.ts";
+import { crlTargets } from "../../src/config/root-targets.ts";
 import { sealRoot } from "../../src/custody/root-statement.ts";
 import { crlContent } from "../../src/delivery/crl-content.ts";
 import { createRootPush } from "../../src/delivery/root-push.ts";

@@ -6,7 +6,7 @@ import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { adoptAuthority } from "../../src/ca/rotation/adopt.ts";
 import { loadPluggedIn } from "../../src/cli/verbs/import/load.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../src/cli/verbs/import/verify.ts";
-import { compose } from "../../src/compose/composition.ts";
+import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";

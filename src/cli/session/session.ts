@@ -3,7 +3,7 @@ import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts"
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
 import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream/upstream-authority.ts";
-import { compose, type Platform } from "../../compose/composition.ts";
+import { compose, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";

@@ -1,4 +1,4 @@
-import type { Composition } from "../../compose/composition.ts";
+import type { Composition } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { statusOf } from "../../console/ca-status.ts";
 import {

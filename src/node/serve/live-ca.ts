@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
-import { type Composition, composeOn, type Platform } from "../../compose/composition.ts";
-import { lastingParts } from "../../compose/lasting-parts.ts";
-import { type OpenedStores, openStores } from "../../compose/opened-stores.ts";
+import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
+import { lastingParts } from "../../config/lasting-parts.ts";
+import { type OpenedStores, openStores } from "../../config/opened-stores.ts";
 import type { Console } from "../../console/console.ts";
 import type { IssuanceCounts } from "../../status/issuance-counts.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";

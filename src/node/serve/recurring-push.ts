@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from "prom-client";
-import { createPushes, type PushSource } from "../../compose/root-targets.ts";
 import type { Configuration } from "../../config/configuration.ts";
+import { createPushes, type PushSource } from "../../config/root-targets.ts";
 import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
 import type { PushOutcome } from "../../delivery/push-to-cluster.ts";

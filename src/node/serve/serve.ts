@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
-import type { Platform } from "../../compose/composition.ts";
-import { openKeks } from "../../compose/keks.ts";
+import type { Platform } from "../../config/composition.ts";
+import { openKeks } from "../../config/keks.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { sharePromises, waitBriefly } from "../../program/promise-sharing.ts";

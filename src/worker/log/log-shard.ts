@@ -1,6 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
-import { openKeks } from "../../compose/keks.ts";
 import { parseConfiguration } from "../../config/configuration.ts";
+import { openKeks } from "../../config/keks.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../foundation/event-log.ts";

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream/upstream-authority.ts";
-import { upstreamOf } from "../../../src/compose/upstream.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { upstreamOf } from "../../../src/config/upstream.ts";
 import { createIntermediateRequest } from "../../../src/pki/authority/intermediate-request.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";

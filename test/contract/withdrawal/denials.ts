@@ -5,7 +5,7 @@ import {
 } from "../../../src/authn/certificate/forwarded-certificate.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
-import { compose } from "../../../src/compose/composition.ts";
+import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { type DenialContent, sealDenial } from "../../../src/custody/denial-statement.ts";
 import { CaError, type Refusal } from "../../../src/foundation/errors.ts";

@@ -6,7 +6,7 @@ import {
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/compose/composition.ts";
+import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import {
   type RevocationContent,

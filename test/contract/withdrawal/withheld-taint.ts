@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
-import { type Composition, compose } from "../../../src/compose/composition.ts";
+import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";

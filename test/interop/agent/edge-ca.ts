@@ -2,7 +2,7 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
-import { compose } from "../../../src/compose/composition.ts";
+import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { compose } from "../../../src/compose/composition.ts";
+import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";

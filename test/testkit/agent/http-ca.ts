@@ -7,7 +7,7 @@ import { buffer } from "node:stream/consumers";
 import type { Hono } from "hono";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/compose/composition.ts";
+import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";

@@ -1,7 +1,7 @@
 import { openStored } from "../../../src/ca/opened-store.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
-import type { Composition } from "../../../src/compose/composition.ts";
+import type { Composition } from "../../../src/config/composition.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
 
 /** Taints the signing authority, and runs the cron. @returns The id of the authority. */

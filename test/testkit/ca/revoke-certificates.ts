@@ -1,4 +1,4 @@
-import type { Composition } from "../../../src/compose/composition.ts";
+import type { Composition } from "../../../src/config/composition.ts";
 import { maximumCertificates, sealRevocation } from "../../../src/custody/revocation-statement.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 

@@ -4,7 +4,7 @@ import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/compose/composition.ts";
+import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { requireReadable } from "../../../src/node/openssl-reading.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";

@@ -1,7 +1,7 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
-import { compose } from "../../../compose/composition.ts";
+import { compose } from "../../../config/composition.ts";
 import type { Configuration, CrlLifetime } from "../../../config/configuration.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";

@@ -1,5 +1,5 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
-import { compose } from "../../../compose/composition.ts";
+import { compose } from "../../../config/composition.ts";
 import { CaError } from "../../../foundation/errors.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";

@@ -13,7 +13,7 @@ import {
   reportDelivery,
 } from "../../../../src/cli/verbs/root/delivery-report.ts";
 import { formatReach, rootReach } from "../../../../src/cli/verbs/root/root-reach.ts";
-import { rootTargets } from "../../../../src/compose/root-targets.ts";
+import { rootTargets } from "../../../../src/config/root-targets.ts";
 import { createRootPush, trustBundleContent } from "../../../../src/delivery/root-push.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";

@@ -1,5 +1,5 @@
-import type { Configuration } from "../config/configuration.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
+import type { Configuration } from "./configuration.ts";
 
 /** The KEKs of a configuration, or those of a named signer that are derived from them. */
 export async function openKeks(

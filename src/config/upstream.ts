@@ -1,6 +1,4 @@
 import { type UpstreamAuthority, UpstreamError } from "../ca/upstream/upstream-authority.ts";
-import type { Configuration } from "../config/configuration.ts";
-import { type UpstreamTable, upstreamCredential } from "../config/upstream-table.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import {
   FetchError,
@@ -14,7 +12,9 @@ import { trustDomainSpiffeId } from "../pki/spiffe-id.ts";
 import { intermediateName } from "../pki/x509/intermediate.ts";
 import { keyIdentifier } from "../pki/x509/key-identifier.ts";
 import { readRequestedKey } from "../pki/x509/request/certificate-signing-request.ts";
+import type { Configuration } from "./configuration.ts";
 import { rampartProtocol, type UpstreamProtocol, vaultProtocol } from "./upstream-clients.ts";
+import { type UpstreamTable, upstreamCredential } from "./upstream-table.ts";
 
 /** A CA may sign in an HSM that is far away. The authority that signs does not wait for it. */
 const timeoutMilliseconds = 30_000;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Authorities } from "../../src/ca/authorities.ts";
-import { namedSigners } from "../../src/compose/named-signers.ts";
+import { namedSigners } from "../../src/config/named-signers.ts";
 import type { SignerTable } from "../../src/config/signer-table.ts";
 import type { ServiceAccount } from "../../src/pki/spiffe-id.ts";
 import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";

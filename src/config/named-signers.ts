@@ -1,7 +1,7 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { NamedSigner } from "../ca/issuance/signers.ts";
-import type { SignerTable } from "../config/signer-table.ts";
 import { nameAllowList } from "../foundation/text/globs.ts";
+import type { SignerTable } from "./signer-table.ts";
 
 /** The signers of `SIGNERS` whose authorities this platform stores. */
 export function namedSigners(

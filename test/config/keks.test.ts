@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openKeks } from "../../src/compose/keks.ts";
+import { openKeks } from "../../src/config/keks.ts";
 import { RecordError } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";

@@ -15,12 +15,12 @@ import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
 import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revoked.ts";
-import type { Configuration } from "../config/configuration.ts";
-import { accessKeysUrl } from "../config/console-keys.ts";
 import type { RevocationContent } from "../custody/revocation-statement.ts";
 import { pollForWork } from "../foundation/work/polled-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { PublishedLog } from "../transport/http/log-routes.ts";
+import type { Configuration } from "./configuration.ts";
+import { accessKeysUrl } from "./console-keys.ts";
 import { type LastingParts, lastingParts } from "./lasting-parts.ts";
 import { namedSigners } from "./named-signers.ts";
 import {

@@ -7,8 +7,6 @@ import {
 } from "../authn/token/issuer-keys.ts";
 import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
-import type { Configuration } from "../config/configuration.ts";
-import type { IssuerTable } from "../config/issuer-table.ts";
 import {
   createDocumentFetch,
   FetchError,
@@ -23,8 +21,10 @@ import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
+import type { Configuration } from "./configuration.ts";
 import { nodeAuthorizer, reviewOf } from "./issuer-checks.ts";
 import { issuerRights } from "./issuer-rights.ts";
+import type { IssuerTable } from "./issuer-table.ts";
 import { type LastingParts, lastingParts } from "./lasting-parts.ts";
 
 /** The means of a platform to reach issuers and clusters. */

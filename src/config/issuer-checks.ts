@@ -5,11 +5,11 @@ import {
   createPodAuthorizer,
   type NodeReach,
 } from "../ca/issuance/node-authorizer.ts";
-import type { IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
 import { nameAllowList } from "../foundation/text/globs.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { PodsOf } from "./cluster-pods.ts";
 import type { OpenApi } from "./cluster-reach.ts";
+import type { IssuerTable, NodeReachSetting } from "./issuer-table.ts";
 import type { LastingParts } from "./lasting-parts.ts";
 
 /** The means to ask the API server of an issuer's cluster. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { crlTargets, rootTargets } from "../../src/compose/root-targets.ts";
+import { crlTargets, rootTargets } from "../../src/config/root-targets.ts";
 import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
 import { configurationOf, issuer } from "../testkit/configuration.ts";
 

@@ -1,5 +1,3 @@
-import type { ClusterAccessTable } from "../config/cluster-access.ts";
-import type { Configuration } from "../config/configuration.ts";
 import { crlContent } from "../delivery/crl-content.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
 import {
@@ -11,7 +9,9 @@ import {
 import type { Fetching } from "../foundation/http/json-fetch.ts";
 import { crlConfigMap, usualConfigMap } from "../kubernetes/root-config-map.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
+import type { ClusterAccessTable } from "./cluster-access.ts";
 import { clientOf } from "./cluster-reach.ts";
+import type { Configuration } from "./configuration.ts";
 
 /** The CA whose roots and CRLs are delivered. */
 export interface PushSource extends Pick<CertificateAuthority, "crls"> {

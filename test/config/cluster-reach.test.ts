@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { apiOpener, type ClusterAccess, clientOf, noApi } from "../../src/compose/cluster-reach.ts";
+import { apiOpener, type ClusterAccess, clientOf, noApi } from "../../src/config/cluster-reach.ts";
 import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
 import type { Fetch } from "../../src/foundation/http/json-fetch.ts";
 import { refusalOf } from "../testkit/refusal.ts";

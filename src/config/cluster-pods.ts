@@ -1,6 +1,6 @@
-import type { IssuerTable } from "../config/issuer-table.ts";
 import type { Pods, WatchPods } from "../kubernetes/pods.ts";
 import { type ClusterAccess, reachCluster } from "./cluster-reach.ts";
+import type { IssuerTable } from "./issuer-table.ts";
 
 /** The pods of an issuer's cluster, given how to look them up. */
 export type PodsOf = (table: IssuerTable, lookup: Pods, ending: AbortSignal) => Pods;

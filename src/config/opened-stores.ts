@@ -7,13 +7,13 @@ import {
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
-import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";
 import { pollForWork } from "../foundation/work/polled-work.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
+import type { Configuration } from "./configuration.ts";
 import { openKeks } from "./keks.ts";
 import { upstreamOf } from "./upstream.ts";
 

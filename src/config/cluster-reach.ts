@@ -1,4 +1,3 @@
-import type { ClusterAccessTable } from "../config/cluster-access.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { CaError } from "../foundation/errors.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";
@@ -13,6 +12,7 @@ import {
   createClusterApi,
   type ReachableCluster,
 } from "../kubernetes/cluster-api.ts";
+import type { ClusterAccessTable } from "./cluster-access.ts";
 
 /** All that it takes to reach the API servers of clusters. */
 export interface ClusterAccess extends Fetching {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { BoundAccount } from "../../src/authn/bound-account.ts";
-import { type CheckMeans, nodeAuthorizer, reviewOf } from "../../src/compose/issuer-checks.ts";
-import { lastingParts } from "../../src/compose/lasting-parts.ts";
+import { type CheckMeans, nodeAuthorizer, reviewOf } from "../../src/config/issuer-checks.ts";
+import { lastingParts } from "../../src/config/lasting-parts.ts";
 import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";
 import type { Pods } from "../../src/kubernetes/pods.ts";
 import { issuer, issuersOf } from "../testkit/configuration.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { issuerRights } from "../../src/compose/issuer-rights.ts";
+import { issuerRights } from "../../src/config/issuer-rights.ts";
 import type { ServiceAccount } from "../../src/pki/spiffe-id.ts";
 import { issuer, issuersOf } from "../testkit/configuration.ts";
 

@@ -1,8 +1,8 @@
 import type { ClusterSigner, TrustedIssuer } from "../authn/trusted-issuer.ts";
-import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "../config/issuer-table.ts";
 import { nameAllowList } from "../foundation/text/globs.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
+import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "./issuer-table.ts";
 
 /** The rights of an issuer's accounts. */
 export type IssuerRights = Pick<
