@@ -1,0 +1,57 @@
+import { parseArgs } from "node:util";
+import { Checkout } from "./checkout.ts";
+import { type Mutant, mutantLists, readMutants } from "./mutants.ts";
+
+const { values } = parseArgs({
+  options: {
+    list: { type: "string", multiple: true, default: [...mutantLists()] },
+    only: { type: "string", default: "" },
+    jobs: { type: "string", default: "2" },
+  },
+});
+
+const chosen = values.list
+  .flatMap((name) => readMutants(name))
+  .filter(({ meaning }) => meaning.includes(values.only));
+if (chosen.length === 0) throw new Error(`no mutant has in its meaning: ${values.only}`);
+
+/** Takes the next of a list, in several checkouts at a time, until none is left. */
+async function inCheckouts<T>(
+  list: readonly T[],
+  run: (checkout: Checkout, item: T) => Promise<void>,
+) {
+  const waiting = list.values();
+  const work = async (): Promise<void> => {
+    const checkout = new Checkout();
+    try {
+      for (const item of waiting) await run(checkout, item);
+    } finally {
+      checkout.remove();
+    }
+  };
+  await Promise.all(Array.from({ length: Number(values.jobs) }, work));
+}
+
+const begun = Date.now();
+const faults: string[] = [];
+
+const suites = [...new Map(chosen.map((m) => [`${m.project} ${m.test}`, m])).values()];
+await inCheckouts(suites, async (checkout, { project, test }) => {
+  const outcome = await checkout.outcome({ project, test });
+  if (outcome.failed !== undefined) faults.push(`${test} fails without a fault: ${outcome.failed}`);
+  else if (outcome.passed === 0) faults.push(`${test} has no test`);
+});
+for (const fault of faults) console.log(fault);
+if (faults.length > 0) process.exit(1);
+
+await inCheckouts<Mutant>(chosen, async (checkout, mutant) => {
+  const { failed } = await checkout.outcomeWith(mutant);
+  if (failed === undefined) faults.push(mutant.meaning);
+  console.log(
+    `${failed === undefined ? "MISSED " : "noticed"} ${mutant.meaning}: ${failed ?? mutant.file}`,
+  );
+});
+
+const seconds = Math.round((Date.now() - begun) / 1000);
+console.log(`${chosen.length - faults.length} of ${chosen.length} noticed, in ${seconds} s`);
+process.exitCode = faults.length === 0 ? 0 : 1;
