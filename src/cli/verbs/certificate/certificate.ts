@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { reasonCodes } from "../../../pki/x509/crl/revoked-certificate.ts";
+import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { openStore, type Session, withSession } from "../../session/session.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
 import { addLogExitCodes, judgingLog } from "../log/judging-log.ts";

@@ -1,6 +1,6 @@
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
+import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { printable } from "../../terminal/printable.ts";
 import { formatInstant, formatTable } from "../../terminal/table.ts";
 import type { Candidate } from "./candidate.ts";

@@ -10,7 +10,7 @@ import type { RevocationContent } from "../../../custody/revocation-statement.ts
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
+import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import { openStore, type Session, type SessionOptions } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";

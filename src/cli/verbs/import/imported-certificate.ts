@@ -6,7 +6,7 @@ import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readWithOpenSsl } from "../../../node/openssl-reading.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
-import { type CaCertificate, parseCaCertificate } from "../../../pki/path/ca-certificate.ts";
+import { type CaCertificate, parseCaCertificate } from "../../../pki/path/certification-path.ts";
 import { maximumCertificates } from "../../../pki/path/verified-authority.ts";
 import { printable } from "../../terminal/printable.ts";
 import { pemBlocks } from "./pem-blocks.ts";

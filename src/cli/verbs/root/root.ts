@@ -13,7 +13,7 @@ import {
 import { taintsOf } from "../../../pki/authority/configured-taint.ts";
 import { applyTaints } from "../../../pki/authority/taint.ts";
 import { bytesEqual } from "../../../pki/encoding/bytes.ts";
-import { isSelfIssued } from "../../../pki/path/ca-certificate.ts";
+import { isSelfIssued } from "../../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
   openStore,

@@ -7,8 +7,9 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { currentView } from "../../../../src/cli/verbs/root/current-bundle.ts";
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import type { Issuer } from "../../../../src/pki/authority/signing-authority.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
-import { type Issuer, issueLeaf } from "../../../../src/pki/x509/leaf/issuer.ts";
+import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";

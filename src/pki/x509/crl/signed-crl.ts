@@ -1,16 +1,55 @@
-import type { SigningAuthority } from "../../authority/signing-authority.ts";
 import { type Bytes, bytesEqual, fromHexLiteral, toHex } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
-import { readTime } from "../certificate.ts";
+import { type Certificate, readTime } from "../certificate.ts";
+import { signStructure } from "../certificate-signature.ts";
+import type { CertificateSigner } from "../leaf/certificate-signer.ts";
 import type { Finding } from "../leaf/lint.ts";
 import type { IssuerFields } from "../leaf/linted-certificate.ts";
-import { listSignerOf } from "./certificate-list.ts";
-import type { CrlContent } from "./crl-to-be-signed.ts";
-import { type RevocationReason, reasonCodes } from "./revoked-certificate.ts";
+import { crlIssuerOf } from "./crl.ts";
+import {
+  type CrlContent,
+  crlToBeSigned,
+  type RevocationReason,
+  reasonCodes,
+} from "./crl-to-be-signed.ts";
+
+/** Whether an authority may sign CRLs. Some imported ones may not, such as istiod's. */
+export const maySignCrls = ({ certificate }: { readonly certificate: Certificate }): boolean =>
+  crlIssuerOf(certificate).maySign;
+
+/** A CRL before its signature. Equal contents have equal bytes, whichever process writes them. */
+export interface UnsignedCrl {
+  readonly toBeSigned: Bytes;
+  readonly content: CrlContent;
+}
+
+/** The bytes that an authority is going to sign. */
+export function prepareCrl(signer: CertificateSigner, content: CrlContent): UnsignedCrl {
+  return { toBeSigned: crlToBeSigned(signer.profile, content), content };
+}
+
+/**
+ * Lints the bytes of a CRL and signs those bytes. No other code makes a CRL.
+ *
+ * @throws Error when the bytes break a clause, or the authority may not sign CRLs.
+ */
+export async function signCrl(
+  signer: CertificateSigner,
+  { toBeSigned, content }: UnsignedCrl,
+): Promise<Bytes> {
+  const intent: CrlIntent = { ...content, issuer: signer.fields };
+  const findings = [
+    ...(maySignCrls(signer) ? [] : [{ clause: "RFC 5280 §4.2.1.3 cRLSign" }]),
+    ...lintCrl(toBeSigned, intent),
+  ];
+  if (findings.length === 0) return signStructure(toBeSigned, signer.signingKey);
+  const clauses = findings.map(({ clause }) => clause).join("; ");
+  throw new Error(`refusing to sign CRL ${toHex(content.number)}: ${clauses}`);
+}
 
 /** The intended CRL. The linter compares the bytes with it. */
-export interface CrlIntent extends CrlContent {
+interface CrlIntent extends CrlContent {
   readonly issuer: IssuerFields;
 }
 
@@ -136,7 +175,3 @@ function hasReason(entry: DerReader, reason: RevocationReason): boolean {
   const [found, ...more] = extensionValue(list, Oid.reasonCode).content(enumerated);
   return found === code && more.length === 0 && list.isDone && entry.isDone;
 }
-
-/** Whether an authority may sign CRLs. Some imported ones may not, such as istiod's. */
-export const maySignCrls = ({ certificate }: SigningAuthority): boolean =>
-  listSignerOf(certificate).maySign;

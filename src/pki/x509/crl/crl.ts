@@ -4,7 +4,7 @@ import { Oid } from "../../encoding/object-identifiers.ts";
 import { type Certificate, readTime } from "../certificate.ts";
 
 /** A certificate revocation list (RFC 5280 §5.1). Nobody has verified its signature. */
-export interface CertificateList {
+export interface Crl {
   readonly der: Bytes;
   /** The whole TBSCertList, which the signature covers. */
   readonly signedBytes: Bytes;
@@ -12,14 +12,14 @@ export interface CertificateList {
   readonly signature: Bytes;
   readonly issuer: Bytes;
   readonly thisUpdate: Date;
-  /** `undefined` where the list does not say, which RFC 5280 §5.1.2.5 forbids to CAs. */
+  /** `undefined` where it does not say, which RFC 5280 §5.1.2.5 forbids to CAs. */
   readonly nextUpdate: Date | undefined;
   /** The key identifier of the issuer. */
   readonly authorityKeyIdentifier: Bytes | undefined;
   readonly number: bigint | undefined;
-  /** Then the list may be about other certificates than it seems (RFC 5280 §5.2). */
+  /** Then it may be about other certificates than it seems (RFC 5280 §5.2). */
   readonly hasUnknownCritical: boolean;
-  /** A reader at the first entry. Fork it to read. `undefined` for a list that revokes nothing. */
+  /** A reader at the first entry. Fork it to read. `undefined` where nothing is revoked. */
   readonly entries: DerReader | undefined;
 }
 
@@ -27,11 +27,11 @@ const version2 = fromHexLiteral("020101");
 const criticalTrue = fromHexLiteral("0101ff");
 
 /**
- * Reads a list of version 1 or 2 without its entries, of which there may be a hundred thousand.
+ * Reads a CRL of version 1 or 2 without its entries, of which there may be a hundred thousand.
  *
  * @throws DerError for anything else.
  */
-export function parseCertificateList(der: Bytes): CertificateList {
+export function parseCrl(der: Bytes): Crl {
   const outer = new DerReader(der);
   const fields = outer.enter(Tag.sequence);
   outer.finish();
@@ -50,24 +50,21 @@ export function parseCertificateList(der: Bytes): CertificateList {
   const hasNext = list.nextIs(Tag.utcTime) || list.nextIs(Tag.generalizedTime);
   const nextUpdate = hasNext ? new Date(readTime(list)) : undefined;
   const entries = list.nextIs(Tag.sequence) ? list.enter(Tag.sequence) : undefined;
-  const extensions = list.isDone ? noExtensions : readListExtensions(list);
+  const extensions = list.isDone ? noExtensions : readCrlExtensions(list);
   list.finish();
   const read = { der, signedBytes, signatureAlgorithm, signature, issuer, thisUpdate, nextUpdate };
   return { ...read, entries, ...extensions };
 }
 
-type ListExtensions = Pick<
-  CertificateList,
-  "authorityKeyIdentifier" | "number" | "hasUnknownCritical"
->;
+type CrlExtensions = Pick<Crl, "authorityKeyIdentifier" | "number" | "hasUnknownCritical">;
 
-const noExtensions: ListExtensions = {
+const noExtensions: CrlExtensions = {
   authorityKeyIdentifier: undefined,
   number: undefined,
   hasUnknownCritical: false,
 };
 
-function readListExtensions(list: DerReader): ListExtensions {
+function readCrlExtensions(list: DerReader): CrlExtensions {
   const wrapper = list.enter(Tag.contextConstructed(0));
   const extensions = wrapper.enter(Tag.sequence);
   wrapper.finish();
@@ -102,21 +99,21 @@ function readKeyIdentifier(value: DerReader): Bytes | undefined {
   return fields.nextIs(tag) ? fields.content(tag) : undefined;
 }
 
-/** Whether a verifier accepts the list at this time: OpenSSL and BoringSSL refuse it before and after. */
-export function isCurrentAt({ thisUpdate, nextUpdate }: CertificateList, now: Date): boolean {
+/** Whether a verifier accepts the CRL at this time: OpenSSL and BoringSSL refuse it before and after. */
+export function isCurrentAt({ thisUpdate, nextUpdate }: Crl, now: Date): boolean {
   return thisUpdate <= now && (nextUpdate === undefined || now < nextUpdate);
 }
 
-/** A CA as lists name it. */
-export interface ListSigner {
+/** A CA as its CRLs name it. */
+export interface CrlIssuer {
   readonly subject: Bytes;
   readonly keyIdentifier: Bytes | undefined;
-  /** Its key usage has cRLSign, or it has none. Verifiers take no list of another CA (RFC 5280 §6.3.3 f). */
+  /** Its key usage has cRLSign, or it has none. Verifiers take no CRL of another CA (RFC 5280 §6.3.3 f). */
   readonly maySign: boolean;
 }
 
 /** @throws DerError for a broken extension. */
-export function listSignerOf({ toBeSigned: { subject, extensions } }: Certificate): ListSigner {
+export function crlIssuerOf({ toBeSigned: { subject, extensions } }: Certificate): CrlIssuer {
   const { subjectKeyIdentifier, keyUsage } = extensions;
   const keyIdentifier = subjectKeyIdentifier?.value.fork().content(Tag.octetString);
   const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [0, cRLSign];
@@ -125,23 +122,20 @@ export function listSignerOf({ toBeSigned: { subject, extensions } }: Certificat
 
 const cRLSign = 0x02;
 
-/** Whether a list names this CA as its issuer, by name and key identifier. Its signature is another question. */
-export function isListOf(list: CertificateList, { subject, keyIdentifier }: ListSigner): boolean {
-  const { issuer, authorityKeyIdentifier: named } = list;
+/** Whether a CRL names this CA as its issuer, by name and key identifier. Its signature is another question. */
+export function isCrlOf(crl: Crl, { subject, keyIdentifier }: CrlIssuer): boolean {
+  const { issuer, authorityKeyIdentifier: named } = crl;
   if (!bytesEqual(issuer, subject)) return false;
   return named === undefined || keyIdentifier === undefined || bytesEqual(named, keyIdentifier);
 }
 
 /**
- * Those of the serial numbers that a list names. One pass suffices for all identities of a node.
+ * Those of the serial numbers that a CRL names. One pass suffices for all identities of a node.
  *
  * @param serialNumbers In lower-case hexadecimal, without leading zero octets.
  * @throws DerError for a broken entry.
  */
-export function namedIn(
-  { entries }: CertificateList,
-  serialNumbers: ReadonlySet<string>,
-): readonly string[] {
+export function namedIn({ entries }: Crl, serialNumbers: ReadonlySet<string>): readonly string[] {
   const named: string[] = [];
   const list = entries?.fork();
   while (list && !list.isDone) {
@@ -149,4 +143,41 @@ export function namedIn(
     if (serialNumbers.has(serialNumber)) named.push(serialNumber);
   }
   return named;
+}
+
+/** The certificates that a CRL names. */
+export interface CrlEntries {
+  readonly issuer: Bytes;
+  /** The content octets of the serial numbers, in hexadecimal. */
+  readonly serialNumbers: ReadonlySet<string>;
+}
+
+/**
+ * Reads a CRL. Nobody verifies its signature here: an operator's file that names a certificate as revoked
+ * is reason enough to refuse the certificate.
+ *
+ * @throws DerError
+ */
+export function parseCrlEntries(der: Bytes): CrlEntries {
+  const { issuer, entries } = parseCrl(der);
+  return { issuer, serialNumbers: new Set(entries && readEntries(entries.fork())) };
+}
+
+function readEntries(entries: DerReader): string[] {
+  const serialNumbers: string[] = [];
+  while (!entries.isDone) {
+    const entry = entries.enter(Tag.sequence);
+    serialNumbers.push(toHex(entry.content(Tag.integer)));
+    entry.skipAll();
+  }
+  return serialNumbers;
+}
+
+/** Whether one of the CRLs names this certificate. */
+export function isRevoked(
+  { toBeSigned: { issuer, serialNumber } }: Certificate,
+  crls: readonly CrlEntries[],
+): boolean {
+  const number = toHex(serialNumber);
+  return crls.some((crl) => bytesEqual(crl.issuer, issuer) && crl.serialNumbers.has(number));
 }

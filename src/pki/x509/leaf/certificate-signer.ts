@@ -1,13 +1,10 @@
-import {
-  type SigningAuthority,
-  signatureAlgorithmOf,
-  subjectKeyIdentifierOf,
-} from "../../authority/signing-authority.ts";
 import type { SigningKey } from "../../crypto-provider.ts";
 import { type Bytes, toHex } from "../../encoding/bytes.ts";
 import type { SpiffeId } from "../../spiffe-id.ts";
+import { type Certificate, subjectKeyIdentifierOf } from "../certificate.ts";
+import { signStructure } from "../certificate-signature.ts";
 import { fallbackKeyIdentifier, keyIdentifier } from "../key-identifier.ts";
-import { signStructure } from "../signed-structure.ts";
+import { signatureAlgorithmOf } from "../signature-algorithm.ts";
 import type { SubjectPublicKey } from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
 import type { IdentityProof } from "./identity-proof.ts";
@@ -21,9 +18,9 @@ import {
   servingToBeSigned,
 } from "./to-be-signed.ts";
 
-/** An authority with its key open. */
-export interface Issuer {
-  readonly authority: SigningAuthority;
+/** A CA's certificate with its key open, and what every certificate that it signs repeats of it. */
+export interface CertificateSigner {
+  readonly certificate: Certificate;
   readonly signingKey: SigningKey;
   readonly profile: LeafProfile;
   readonly fields: IssuerFields;
@@ -51,14 +48,17 @@ export interface Leaf {
   readonly serialNumber: string;
 }
 
-/** An authority as an issuer. Nothing here checks that the key is the authority's. */
-export function createIssuer(authority: SigningAuthority, signingKey: SigningKey): Issuer {
-  const algorithm = signatureAlgorithmOf(authority.publicKey);
-  const { subject, validity } = authority.certificate.toBeSigned;
-  const identifier =
-    subjectKeyIdentifierOf(authority.certificate) ?? fallbackKeyIdentifier(authority.publicKey);
+/** Nothing here checks that the key is the certificate's. */
+export function createCertificateSigner(
+  certificate: Certificate,
+  publicKey: SubjectPublicKey,
+  signingKey: SigningKey,
+): CertificateSigner {
+  const algorithm = signatureAlgorithmOf(publicKey);
+  const { subject, validity } = certificate.toBeSigned;
+  const identifier = subjectKeyIdentifierOf(certificate) ?? fallbackKeyIdentifier(publicKey);
   return {
-    authority,
+    certificate,
     signingKey,
     profile: createLeafProfile(algorithm, subject, identifier),
     fields: {
@@ -75,11 +75,11 @@ export function createIssuer(authority: SigningAuthority, signingKey: SigningKey
  *
  * @throws Error when the bytes break a clause, which is a mistake of this code and never the caller's.
  */
-export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
+export async function issueLeaf(signer: CertificateSigner, request: LeafRequest): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
   const { spiffeId, publicKey, validity, proof } = request;
   const identifier = keyIdentifier(publicKey);
-  const toBeSigned = leafToBeSigned(issuer.profile, {
+  const toBeSigned = leafToBeSigned(signer.profile, {
     spiffeId,
     publicKey,
     validity,
@@ -94,9 +94,9 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
     keyIdentifier: identifier,
     validity,
     proof,
-    issuer: issuer.fields,
+    issuer: signer.fields,
   };
-  const der = await lintAndSign(toBeSigned, intent, issuer.signingKey);
+  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }
 
@@ -106,21 +106,21 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
  * @throws Error when the bytes break a clause, for instance by a name that no host can have.
  */
 export async function issueServingCertificate(
-  issuer: Issuer,
+  signer: CertificateSigner,
   request: ServingRequest,
 ): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
   const identifier = keyIdentifier(request.publicKey);
   const subject = { ...request, serialNumber, keyIdentifier: identifier };
-  const toBeSigned = servingToBeSigned(issuer.profile, subject);
+  const toBeSigned = servingToBeSigned(signer.profile, subject);
   const intent: Intent = {
     kind: "serving",
     spiffeId: "",
     ...request,
     keyIdentifier: identifier,
-    issuer: issuer.fields,
+    issuer: signer.fields,
   };
-  const der = await lintAndSign(toBeSigned, intent, issuer.signingKey);
+  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }
 
