@@ -65,7 +65,7 @@ export const servingKeys: {
 
 const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
 
-/** The keys of `rampart serve` alone. docs/how-to/serve.md describes them. */
+/** The keys of `rampart serve` alone. docs/reference/serve.md describes them. */
 const serveForm = z.strictObject({
   ...storeKeys,
   IMPORT_DIRECTORY: z.optional(filePath),
@@ -76,7 +76,7 @@ const serveForm = z.strictObject({
   ...servingKeys,
 });
 
-/** The names of these keys, in the order of the table in docs/how-to/serve.md. */
+/** The names of these keys, in the order of the table in docs/reference/serve.md. */
 export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
 
 /**
