@@ -10,6 +10,7 @@ import type { PortState } from "../../transport/http/routes.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
+import { openWhenCertified, type RenewingListener } from "../http/renewing-listener.ts";
 import { createGuard } from "../limits/guard.ts";
 import { thisProcess } from "../limits/quiet-collection.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
@@ -25,7 +26,6 @@ import {
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
-import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
 import { countedCalls } from "./console.ts";
 import { type LiveCa, openLiveCa } from "./live-ca.ts";
 import { addPushGauges } from "./recurring-push.ts";

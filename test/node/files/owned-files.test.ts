@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { initCommand } from "../../../src/cli/verbs/init/init.ts";
 import { openFollower } from "../../../src/cli/verbs/log/follower.ts";
-import { startWitness } from "../../../src/node/witness/witness-server.ts";
+import { startWitness } from "../../../src/node/log/witness-server.ts";
 import { now, storeChanges } from "../../cli/verbs/stores/store-changes.ts";
 import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../testkit/ca/memory-session.ts";

@@ -6,7 +6,7 @@ import {
   type ListenAddress,
   listenAddress,
 } from "../../../node/http/listen-address.ts";
-import { startWitness } from "../../../node/witness/witness-server.ts";
+import { startWitness } from "../../../node/log/witness-server.ts";
 import { isOrigin } from "../../../tlog/note/checkpoint.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";

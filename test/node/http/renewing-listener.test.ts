@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { openWhenCertified } from "../../../src/node/tls/renewing-listener.ts";
+import { openWhenCertified } from "../../../src/node/http/renewing-listener.ts";
 import type { ServingCertificate } from "../../../src/node/tls/serving-certificate.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 

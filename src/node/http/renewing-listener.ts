@@ -3,9 +3,9 @@ import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import { recur } from "../../program/recurrence.ts";
-import type { TlsListener } from "../http/listener.ts";
-import type { ServingCertificateSource } from "./serving-certificate.ts";
-import type { ServerCredentials } from "./tls-credentials.ts";
+import type { ServingCertificateSource } from "../tls/serving-certificate.ts";
+import type { ServerCredentials } from "../tls/tls-credentials.ts";
+import type { TlsListener } from "./listener.ts";
 
 /** A listener that keeps up with its certificate and with the trust bundle. */
 export interface RenewingListener {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { startWitness } from "../../../src/node/witness/witness-server.ts";
+import { startWitness } from "../../../src/node/log/witness-server.ts";
 import { formatCheckpoint } from "../../../src/tlog/note/checkpoint.ts";
 import { formatNote } from "../../../src/tlog/note/note.ts";
 import { formatVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
