@@ -1,7 +1,6 @@
 import { createCertificateVerifier } from "../../../src/authn/certificate/certificate-verifier.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
-import { requireReadable } from "../../../src/node/openssl-reading.ts";
+import { nodeCryptoProvider, requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseCaCertificate } from "../../../src/pki/path/certification-path.ts";

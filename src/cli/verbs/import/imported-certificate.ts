@@ -3,7 +3,7 @@ import type { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { CaError } from "../../../foundation/errors.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { readWithOpenSsl } from "../../../node/openssl-reading.ts";
+import { readWithOpenSsl } from "../../../node/node-crypto-provider.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
 import { type CaCertificate, parseCaCertificate } from "../../../pki/path/certification-path.ts";

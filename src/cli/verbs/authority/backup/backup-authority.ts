@@ -1,5 +1,5 @@
 import { OperatorError } from "../../../../foundation/operator-error.ts";
-import { requireReadable } from "../../../../node/openssl-reading.ts";
+import { requireReadable } from "../../../../node/node-crypto-provider.ts";
 import {
   type AdditionalRoot,
   createAdditionalRoot,

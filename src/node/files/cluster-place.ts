@@ -1,12 +1,13 @@
 import * as z from "zod/mini";
-import { filePath } from "../../config/text-forms.ts";
+import { filePath, signerName } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import { bracketed } from "../../foundation/text/socket-address.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
+import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
 import { readRootFile } from "../../program/files/root-file.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
-import { credentialInFile } from "./credential-file.ts";
+import { credentialInFile } from "./configuration-file.ts";
 
 /** The API server of a program, and the files of its access to it. The only secret, a token, is in a file. */
 export interface ApiServerPlace {
@@ -31,7 +32,7 @@ export const apiServerKeys: {
 };
 
 /** The values of these keys. */
-export type ApiServerValues = z.infer<z.ZodMiniObject<typeof apiServerKeys>>;
+type ApiServerValues = z.infer<z.ZodMiniObject<typeof apiServerKeys>>;
 
 /** The environment, in which a pod finds the address of its API server. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -66,4 +67,56 @@ export async function openApiServer({
 }: ApiServerPlace): Promise<KubernetesClient> {
   const fetch = fetchTrusting(await readRootFile(serverRootsFile));
   return createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
+}
+
+/** The places of roots in a cluster, and the access to it. */
+export interface RootPlaces extends ApiServerPlace {
+  /** The name of the ConfigMap in every namespace; `undefined` for no ConfigMaps. */
+  readonly configMap: string | undefined;
+  /** Whether ConfigMaps with CRLs are delivered as well. */
+  readonly deliversCrls: boolean;
+  /** The signer names, each of which gets a ClusterTrustBundle. */
+  readonly clusterTrustBundles: readonly string[];
+}
+
+/** The keys of any program that delivers roots. docs/how-to/distribute.md explains them. */
+export const placeKeys: typeof apiServerKeys & {
+  readonly CONFIG_MAP: z.ZodMiniDefault<typeof configMapName>;
+  readonly CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
+  readonly CRL_CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
+  readonly CLUSTER_TRUST_BUNDLE: z.ZodMiniDefault<z.ZodMiniType<boolean | readonly string[]>>;
+} = {
+  ...apiServerKeys,
+  CONFIG_MAP: z._default(configMapName, usualConfigMap),
+  CONFIG_MAPS: z._default(z.boolean(), true),
+  CRL_CONFIG_MAPS: z._default(z.boolean(), false),
+  CLUSTER_TRUST_BUNDLE: z._default(
+    z.union([z.boolean(), z.array(signerName).check(z.minLength(1), z.maxLength(16))], {
+      error: "must be true, false or a list of signer names such as mesh.example.com/workload",
+    }),
+    false,
+  ),
+};
+
+/** The values of these keys. */
+export type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
+
+/** @throws ConfigurationError */
+export function rootPlacesOf(read: PlaceValues, environment: Environment): RootPlaces {
+  const place = apiServerPlaceOf(read, environment);
+  if (!read.CONFIG_MAPS && !read.CLUSTER_TRUST_BUNDLE) {
+    throw new ConfigurationError(["CONFIG_MAPS: must not be false without CLUSTER_TRUST_BUNDLE"]);
+  }
+  return {
+    ...place,
+    configMap: read.CONFIG_MAPS ? read.CONFIG_MAP : undefined,
+    deliversCrls: read.CRL_CONFIG_MAPS,
+    clusterTrustBundles: signersOf(read.CLUSTER_TRUST_BUNDLE),
+  };
+}
+
+/** Istio's signer by default (docs/explanation/istio.md#root-distribution). */
+function signersOf(setting: boolean | readonly string[]): readonly string[] {
+  if (typeof setting !== "boolean") return [...new Set(setting)];
+  return setting ? ["istio.io/istiod-ca"] : [];
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { networkOf } from "../../../src/foundation/peer-address.ts";
-import { Lanes } from "../../../src/node/limits/lanes.ts";
+import { Lanes } from "../../../src/node/limits/shares.ts";
 
 interface Thing {
   readonly name: string;
