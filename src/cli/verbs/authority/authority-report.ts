@@ -3,8 +3,9 @@ import { type Phase, phaseAt, type Schedule } from "../../../pki/authority/sched
 import { signingAuthorityAt } from "../../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../../pki/authority/taint.ts";
 import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
-import { styled } from "../../terminal/style.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 
 /** One authority, or one root that is trusted beside them, as an operator sees it. */
 export interface AuthorityReport {
@@ -66,13 +67,14 @@ export function reportAuthorities(
 }
 
 /** The reports as a table. */
-export function formatAuthorities(reports: readonly AuthorityReport[]): string {
+export function formatAuthorities(screen: Screen, reports: readonly AuthorityReport[]): string {
   if (reports.length === 0) return "The store holds no authority.";
   return formatTable(
+    screen,
     ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
     reports.map((report) => [
       shortId(report.id),
-      phaseOf(report),
+      phaseOf(screen, report),
       report.key ?? "(root)",
       formatInstant(report.schedule.publishedFrom),
       report.key ? formatInstant(report.schedule.signsFrom) : "never",
@@ -80,12 +82,12 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
       formatInstant(report.schedule.retiresAt),
       report.fingerprint.slice(0, 16),
     ]),
-    { below: ["SHA-256", "PUBLISHED"] },
+    ["SHA-256", "PUBLISHED"],
   );
 }
 
 /** Several authorities may be in their signing phase. The mark is on the only one that signs. */
-function phaseOf({ phase, signs, isTainted }: AuthorityReport): string {
+function phaseOf({ styled }: Screen, { phase, signs, isTainted }: AuthorityReport): string {
   if (isTainted) return styled("bad", `${phase}, tainted`);
   return signs ? styled("good", `${phase}, now`) : phase;
 }

@@ -9,11 +9,10 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
-import { noticeNext } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
-import { withProgress } from "../../terminal/progress.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "../cluster/cluster-logins.ts";
 import { reportDeliveries } from "../root/delivery-report.ts";
@@ -31,18 +30,16 @@ import { backupStep, planStep } from "./next-verbs.ts";
 import { formatPlan, planJson } from "./plan-report.ts";
 import { requireAuthority, requireRootHere } from "./requirements.ts";
 
-type Clock = () => Date;
-
 interface PlanOptions extends SessionOptions, LoginChoice {}
 
 /** `rampart authority …`: the verbs for the CA's own keys. */
-export function authorityCommand(clock: Clock): Command {
+export function authorityCommand(terminal: Terminal): Command {
   const authority = new Command("authority").description("the CA's signing authorities");
   addDeploymentOptions(authority.command("list"))
     .description("list every authority with its phase, dates and fingerprint")
     .option("--json", "print JSON")
-    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
-  addShow(addDeploymentOptions(authority.command("show")), clock);
+    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
+  addShow(addDeploymentOptions(authority.command("show")), terminal);
   const planning = addExitCodes(authority.command("plan"), {
     attention: "A step is due that a person has to take.",
   });
@@ -51,36 +48,38 @@ export function authorityCommand(clock: Clock): Command {
       "show what happens next and when, what a taint would do, and which clusters have the next root",
     )
     .option("--json", "print JSON")
-    .action((options: PlanOptions) => withSession(options, clock, (s) => plan(s, options)));
+    .action((options: PlanOptions) => withSession(terminal, options, (s) => plan(s, options)));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
-    .action((options: SessionOptions) => withSession(options, clock, init));
-  addRotate(addChangeOptions(authority.command("rotate")), clock);
-  addTaint(addChangeOptions(authority.command("taint")), clock);
-  addImport(addChangeOptions(authority.command("import")), clock);
-  addRequest(addChangeOptions(authority.command("request")), clock);
-  addRequests(addDeploymentOptions(authority.command("requests")), clock);
-  addWithdraw(addChangeOptions(authority.command("withdraw")), clock);
-  addInstall(addChangeOptions(authority.command("install")), clock);
-  addExport(addDeploymentOptions(authority.command("export")), clock);
-  addRestore(addChangeOptions(authority.command("restore")), clock);
+    .action((options: SessionOptions) => withSession(terminal, options, init));
+  addRotate(addChangeOptions(authority.command("rotate")), terminal);
+  addTaint(addChangeOptions(authority.command("taint")), terminal);
+  addImport(addChangeOptions(authority.command("import")), terminal);
+  addRequest(addChangeOptions(authority.command("request")), terminal);
+  addRequests(addDeploymentOptions(authority.command("requests")), terminal);
+  addWithdraw(addChangeOptions(authority.command("withdraw")), terminal);
+  addInstall(addChangeOptions(authority.command("install")), terminal);
+  addExport(addDeploymentOptions(authority.command("export")), terminal);
+  addRestore(addChangeOptions(authority.command("restore")), terminal);
   return authority;
 }
 
 async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const reports = reportAuthorities(store, session.now);
-  console.log(json ? JSON.stringify(reports, undefined, 2) : formatAuthorities(reports));
+  session.terminal.print(
+    json ? JSON.stringify(reports, undefined, 2) : formatAuthorities(session.terminal, reports),
+  );
   requireAllOpen(store);
 }
 
 async function plan(session: Session, { json, ...logins }: PlanOptions): Promise<void> {
-  const { configuration, mint, now } = session;
+  const { terminal, configuration, mint, now } = session;
   const store = await openStore(session);
   requireAuthority(store);
-  const inspections = await withProgress(
+  const inspections = await terminal.progress(
     "asking the clusters",
-    () => inspectClusters(configuration, logins),
+    () => inspectClusters(configuration, logins, terminal.environment),
     { json },
   );
   const deliveries = await reportDeliveries(inspections, session.currentBundle);
@@ -89,15 +88,14 @@ async function plan(session: Session, { json, ...logins }: PlanOptions): Promise
     deliveries,
     reach: rootReach(store, inspections, now),
   };
-  const report = json ? planJson : formatPlan;
-  console.log(report(store, planned, now));
+  terminal.print(json ? planJson(store, planned, now) : formatPlan(terminal, store, planned, now));
   requireAllOpen(store);
   // For whoever watches the exit code: somebody has to act.
-  if (isStepDue(store, now)) process.exitCode = exitCodes.attention;
+  if (isStepDue(store, now)) terminal.exitWith(exitCodes.attention);
 }
 
 export async function init(session: Session): Promise<void> {
-  const { mint, now } = session;
+  const { terminal, mint, now } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {
     throw new OperatorError(
@@ -105,9 +103,9 @@ export async function init(session: Session): Promise<void> {
     );
   }
   requireRootHere(session);
-  await withProgress("making the first authority", () =>
+  await terminal.progress("making the first authority", () =>
     orOperatorError(() => foundAuthority(mint, now)),
   );
   await printStoreSummary(session);
-  if (!session.isDry) noticeNext([backupStep(session), planStep(session)]);
+  if (!session.isDry) terminal.noticeNext([backupStep(session), planStep(session)]);
 }

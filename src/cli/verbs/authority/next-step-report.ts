@@ -1,6 +1,6 @@
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { type NextStep, nextStepOf } from "../../../ca/rotation/next-step.ts";
-import { formatInstant } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 
 const dayMilliseconds = 86_400_000;
 

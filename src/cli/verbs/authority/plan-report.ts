@@ -6,7 +6,9 @@ import {
   type TaintForecast,
 } from "../../../ca/rotation/forecast.ts";
 import type { PhaseLengths } from "../../../pki/authority/schedule.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { type DeliveryReport, formatDeliveries } from "../root/delivery-report.ts";
 import { formatReach, type RootReach } from "../root/root-reach.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
@@ -21,6 +23,7 @@ export interface Planned {
 
 /** The plan as text: the authorities, coming events, effects of a taint, and the clusters that have the next root. */
 export function formatPlan(
+  screen: Screen,
   store: OpenedStore,
   { lengths, deliveries, reach }: Planned,
   now: Date,
@@ -39,12 +42,12 @@ export function formatPlan(
   ]);
   const taintHeadings = ["IF TAINTED NOW", "SIGNS INSTEAD", "TRUSTED UNTIL", "OR, WITH LAST LEAF"];
   return [
-    formatAuthorities(reportAuthorities(store, now)),
+    formatAuthorities(screen, reportAuthorities(store, now)),
     ...(reasons.length > 0 ? [["Needs attention:", ...reasons].join("\n  ")] : []),
     ...formatNextStep(store, now),
-    formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
-    formatTable(taintHeadings, taints),
-    ...(deliveries.length > 0 ? [formatDeliveries(deliveries)] : []),
+    formatTable(screen, ["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
+    formatTable(screen, taintHeadings, taints),
+    ...(deliveries.length > 0 ? [formatDeliveries(screen, deliveries)] : []),
     ...(reach ? [formatReach(reach)] : []),
   ].join("\n\n");
 }

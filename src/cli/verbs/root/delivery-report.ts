@@ -1,7 +1,9 @@
 import { latest } from "../../../delivery/push-to-cluster.ts";
 import { type HeldRoots, holds } from "../../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 
 /** One content of the root ConfigMaps in a cluster. */
@@ -81,7 +83,7 @@ function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined
 }
 
 /** A table with a row for each content of a cluster: a cluster with one row is consistent. */
-export function formatDeliveries(reports: readonly DeliveryReport[]): string {
+export function formatDeliveries(screen: Screen, reports: readonly DeliveryReport[]): string {
   const rows = reports.flatMap((report) => {
     const { cluster, fault, namespaces, withoutBundle, without } = report;
     if (fault !== undefined) return [[cluster, "-", "-", "-", `cannot be inspected: ${fault}`]];
@@ -96,7 +98,7 @@ export function formatDeliveries(reports: readonly DeliveryReport[]): string {
     const lacking = [cluster, "none", `${withoutBundle} of ${namespaces}`, "-"];
     return [...some, [...lacking, `${without.join(", ")}${more}`]];
   });
-  return formatTable(["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE", ""], rows, { below: [""] });
+  return formatTable(screen, ["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE", ""], rows, [""]);
 }
 
 function nameOf({ sequence, isCurrent }: DeliveredBundle): string {

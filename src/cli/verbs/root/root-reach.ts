@@ -5,7 +5,7 @@ import {
 } from "../../../pki/authority/signing-authority.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
-import { formatInstant } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { shortId } from "../authority/authority-report.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 

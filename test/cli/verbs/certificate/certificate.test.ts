@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { openDeployment } from "../../../../src/cli/session/deployment.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
@@ -15,6 +15,7 @@ import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { createTestIssuer, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../../testkit/pki/csr.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
@@ -22,6 +23,7 @@ const now = new Date("2026-11-21T12:00:00Z");
 const day = 24 * 3600;
 
 let folder: string;
+let environment: Record<string, string>;
 let store: string;
 let issuer: Issuer;
 
@@ -30,12 +32,8 @@ const configure = (...lines: readonly string[]) =>
   writeFile(config(), storeToml(join(folder, store), 'PROPAGATION_INTERVAL = "30s"', ...lines));
 
 async function run(noun: typeof certificateCommand, words: readonly string[], at = now) {
-  const lines: unknown[] = [];
-  vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
-  const command = noun(() => at).exitOverride();
-  for (const verb of command.commands) verb.exitOverride().configureOutput({ writeErr: () => {} });
-  await command.parseAsync([...words, "-c", config()], { from: "user" });
-  return lines.join("\n");
+  const terminal = new MemoryTerminal({ environment, clock: () => at });
+  return terminal.run(noun, [...words, "-c", config()]);
 }
 
 const certificate = (...words: readonly string[]) => run(certificateCommand, words);
@@ -57,18 +55,13 @@ async function leafIn(file: string, signer: Issuer, endsAfter = day): Promise<st
 beforeEach(async () => {
   folder = await temporaryFolder();
   store = "store";
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  environment = { KEK: randomKek("k1") };
   await configure('CRL = "on"');
   await run(authorityCommand, ["init"]);
-  const deployment = await openDeployment({ config: config() });
+  const deployment = await openDeployment({ config: config() }, environment);
   const [first] = (await currentView(deployment, now))?.crlIssuers ?? [];
   if (!first) throw new Error("no authority");
   issuer = first;
-  return () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 describe("certificate revoke", () => {

@@ -1,16 +1,15 @@
-import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { confirm } from "../../../src/cli/terminal/confirmation.ts";
+import { confirm } from "../../../src/cli/terminal/questions.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
 /** Asks on a terminal on which somebody types these keys. @returns What is shown, or the refusal. */
 async function asked(question: string, keys: string): Promise<string> {
-  const input = Object.assign(new PassThrough(), { isTTY: true });
-  const output = new PassThrough();
-  const answer = confirm(question, {}, { input, output });
-  input.write(keys);
+  const terminal = new MemoryTerminal({ isTTY: true });
+  const answer = confirm(terminal, question, {});
+  terminal.type(keys);
   await answer;
-  return String(output.read());
+  return terminal.said;
 }
 
 test("shows what will happen, and asks in the last line", async () => {
@@ -37,17 +36,17 @@ test.each([
 });
 
 test("without a terminal, says what to type, and ends as wrong use", async () => {
-  const streams = { input: new PassThrough(), output: new PassThrough() };
-  const refusal = await confirm("Sure?", {}, streams).catch((error: unknown) => error);
+  const terminal = new MemoryTerminal();
+  const refusal = await confirm(terminal, "Sure?", {}).catch((error: unknown) => error);
   expect(refusal).toMatchObject({
     message: "Sure?\nThere is no terminal to ask on: add --yes",
     exitCode: 2,
   });
-  expect(streams.output.read()).toBeNull();
+  expect(terminal.said).toBe("");
 });
 
 test("asks nobody who has confirmed before", async () => {
-  const streams = { input: new PassThrough(), output: new PassThrough() };
-  await confirm("Sure?", { yes: true }, streams);
-  expect(streams.output.read()).toBeNull();
+  const terminal = new MemoryTerminal();
+  await confirm(terminal, "Sure?", { yes: true });
+  expect(terminal.said).toBe("");
 });

@@ -1,5 +1,18 @@
 import { stripVTControlCharacters } from "node:util";
 
+/** An instant to the minute, in UTC. */
+export function formatInstant(instant: Date): string {
+  return `${instant.toISOString().slice(0, 16).replace("T", " ")}Z`;
+}
+
+const longest = 300;
+
+/** Untrusted text as one line of letters, digits, punctuation and symbols, so that it cannot steer a terminal. */
+export function printable(text: string): string {
+  const line = text.replace(/[^\p{L}\p{N}\p{P}\p{S} ]+/gu, "?");
+  return line.length > longest ? `${line.slice(0, longest)}…` : line;
+}
+
 /** The ranges of Unicode that terminals show two columns wide (UAX #11), in blocks. */
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { printable } from "../../../src/cli/terminal/printable.ts";
+import { columnsOf, formatInstant, printable } from "../../../src/cli/terminal/text.ts";
 
 test.each(["CN=Root CA, O=Müller & Söhne", "CN=根证书", "a status 403: «forbidden»"])(
   "shows %s as it stands",
@@ -22,4 +22,14 @@ test.each([
 
 test("shows the beginning of a long text", () => {
   expect(printable("x".repeat(1000))).toBe(`${"x".repeat(300)}…`);
+});
+
+test("a style takes no columns, and a letter of an East Asian script two", () => {
+  expect(columnsOf("\u001b[31mred\u001b[39m")).toBe(3);
+  expect(columnsOf("根证书")).toBe(6);
+});
+
+test("an instant prints to the minute, in UTC, and is never rounded up", () => {
+  expect(formatInstant(new Date("2026-11-21T23:59:59.999Z"))).toBe("2026-11-21 23:59Z");
+  expect(formatInstant(new Date("2026-11-22T01:00:00.000+02:00"))).toBe("2026-11-21 23:00Z");
 });
