@@ -2,12 +2,13 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { CaError } from "../foundation/errors.ts";
+import { LogSearchError } from "../status/log-search.ts";
 import type { Status } from "../status/status.ts";
 import { toConnectError } from "../transport/rpc/connect-error.ts";
 import { isFromElsewhere, type OperatorGuard } from "./operator/operator-guard.ts";
 import { answerIcon, answerPage, sentence } from "./page/answers.ts";
+import { logEntries } from "./page/certificates.ts";
 import type { Markup } from "./page/format.ts";
-import { logEntries } from "./page/log.ts";
 import { page } from "./page/page.ts";
 import { createStatusHandlers } from "./status-service.ts";
 
@@ -114,9 +115,9 @@ async function entriesOf(
 ): Promise<Markup | string> {
   if (!searchLog) return "";
   try {
-    return logEntries(await searchLog(query, 0), now);
+    return logEntries(await searchLog({ query, limit: 0 }), now);
   } catch (error) {
-    if (error instanceof ConnectError) return error.rawMessage;
+    if (error instanceof LogSearchError) return error.message;
     throw error;
   }
 }

@@ -1,7 +1,29 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createConnectRouter } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { StatusService } from "../gen/rampart/status/v1/status_pb.ts";
-import type { Status } from "../status/status.ts";
+import {
+  NextStep_Act as Act,
+  type AuthoritySchema,
+  type ClusterSchema,
+  Cluster_Delivery as Delivery,
+  type GetStatusResponseSchema,
+  type IssuerSchema,
+  Issuer_KeyState as KeyState,
+  Authority_Kind as Kind,
+  LogState,
+  Phase,
+  type SearchLogResponseSchema,
+  Finding_Severity as Severity,
+  type SignerSchema,
+  StatusService,
+  Event_What as What,
+} from "../gen/rampart/status/v1/status_pb.ts";
+import type { AuthorityStatus, SignerStatus } from "../status/authorities.ts";
+import type { ClusterStatus } from "../status/clusters.ts";
+import type { IssuerStatus } from "../status/issuers.ts";
+import { type FoundEntries, LogSearchError } from "../status/log-search.ts";
+import type { CaStatus, Status } from "../status/status.ts";
 
 /** The parts that answer an operator's calls. */
 export interface StatusServiceParts {
@@ -33,13 +55,175 @@ export function createStatusHandlers({
   router.service(StatusService, {
     getStatus: async (_request, { responseHeader }) => {
       responseHeader.set("cache-control", "no-store");
-      return status.at(clock());
+      return statusMessage(await status.at(clock()));
     },
     searchLog: async ({ query, limit }, { responseHeader }) => {
       responseHeader.set("cache-control", "no-store");
-      if (status.searchLog) return status.searchLog(query, limit);
-      throw new ConnectError("no entry of a log may be read here", Code.FailedPrecondition);
+      if (!status.searchLog) {
+        throw new ConnectError("no entry of a log may be read here", Code.FailedPrecondition);
+      }
+      return entriesMessage(await status.searchLog({ query, limit }).catch(rethrown));
     },
   });
   return router.handlers;
+}
+
+const codes: Readonly<Record<LogSearchError["reason"], Code>> = {
+  query: Code.InvalidArgument,
+  busy: Code.ResourceExhausted,
+  unreadable: Code.Unavailable,
+};
+
+function rethrown(error: unknown): never {
+  if (!(error instanceof LogSearchError)) throw error;
+  throw new ConnectError(error.message, codes[error.reason], undefined, undefined, error);
+}
+
+const timestamp = (at: Date | undefined) => at && timestampFromDate(at);
+
+function statusMessage(status: CaStatus): MessageInitShape<typeof GetStatusResponseSchema> {
+  const { now, trustBundle, issuance, findings, log } = status;
+  const { sequence, roots } = trustBundle;
+  return {
+    ...status,
+    now: timestampFromDate(now),
+    needsAttention: [...status.needsAttention],
+    signers: status.signers.map(signerMessage),
+    trustBundle: {
+      sequence: BigInt(sequence),
+      roots: roots.map((root) => ({
+        ...root,
+        ...{ notBefore: timestamp(root.notBefore), notAfter: timestamp(root.notAfter) },
+      })),
+    },
+    clusters: status.clusters.map(clusterMessage),
+    issuers: status.issuers.map(issuerMessage),
+    issuance: {
+      ...{ ...issuance, since: timestamp(issuance.since) },
+      ...{ clusters: [...issuance.clusters], hours: [...issuance.hours] },
+    },
+    checkup: {
+      at: timestampFromDate(now),
+      findings: findings.map((each) => ({ ...each, severity: severities[each.severity] })),
+    },
+    log: { off: LogState.OFF, readable: LogState.READABLE, closed: LogState.CLOSED }[log],
+  };
+}
+
+const acts = { request: Act.REQUEST, install: Act.INSTALL, ask: Act.ASK };
+const whats = {
+  minted: What.MINTED,
+  published: What.PUBLISHED,
+  signs: What.SIGNS,
+  "stops signing": What.STOPS_SIGNING,
+  "leaves the bundle": What.LEAVES_BUNDLE,
+};
+
+function signerMessage({
+  name,
+  authorities,
+  events,
+  nextStep,
+}: SignerStatus): MessageInitShape<typeof SignerSchema> {
+  return {
+    name,
+    authorities: authorities.map(authorityMessage),
+    events: events.map(({ at, id, event }) => ({
+      ...{ at: timestampFromDate(at), authority: id, what: whats[event] },
+    })),
+    nextStep: nextStep && {
+      act: acts[nextStep.act],
+      due: timestamp(nextStep.due),
+      deadline: timestamp(nextStep.deadline),
+    },
+  };
+}
+
+const kinds = { authority: Kind.AUTHORITY, "additional root": Kind.ADDITIONAL_ROOT };
+/** The numbers of phases in messages. */
+export const phaseNumbers = {
+  future: Phase.FUTURE,
+  published: Phase.PUBLISHED,
+  signing: Phase.SIGNING,
+  verifying: Phase.VERIFYING,
+  retired: Phase.RETIRED,
+};
+
+function authorityMessage({
+  schedule,
+  ...authority
+}: AuthorityStatus): MessageInitShape<typeof AuthoritySchema> {
+  const { id, kind, phase, signs, isTainted, taintedAt, key, fingerprint } = authority;
+  return {
+    ...{ id, kind: kinds[kind], phase: phaseNumbers[phase], signs, key: key ?? "", fingerprint },
+    ...{ tainted: isTainted, taintedAt: timestamp(taintedAt) },
+    publishedFrom: timestampFromDate(schedule.publishedFrom),
+    signsFrom: timestampFromDate(schedule.signsFrom),
+    signsUntil: timestampFromDate(schedule.signsUntil),
+    retiresAt: timestampFromDate(schedule.retiresAt),
+  };
+}
+
+const deliveries = {
+  elsewhere: Delivery.ELSEWHERE,
+  unknown: Delivery.UNKNOWN,
+  complete: Delivery.COMPLETE,
+  pending: Delivery.PENDING,
+  failed: Delivery.FAILED,
+};
+
+function clusterMessage({
+  name,
+  delivery,
+  progress,
+}: ClusterStatus): MessageInitShape<typeof ClusterSchema> {
+  if (!progress) return { name, delivery: deliveries[delivery] };
+  const { sequence, namespaces, delivered, since, fault = "" } = progress;
+  return {
+    ...{ name, delivery: deliveries[delivery], namespaces, delivered, fault },
+    ...{ sequence: BigInt(sequence), since: timestamp(since) },
+  };
+}
+
+const keyStates = {
+  configured: KeyState.CONFIGURED,
+  "not fetched": KeyState.NOT_FETCHED,
+  fetched: KeyState.FETCHED,
+  stale: KeyState.STALE,
+  unreachable: KeyState.UNREACHABLE,
+};
+
+function issuerMessage({
+  name,
+  cluster,
+  keys,
+  knownKeys,
+  fetchedAt,
+  failure,
+}: IssuerStatus): MessageInitShape<typeof IssuerSchema> {
+  return {
+    ...{ name, cluster, keys: keys ? keyStates[keys] : KeyState.UNSPECIFIED },
+    knownKeys: knownKeys.map(({ keyId = "", algorithms }) => ({
+      ...{ id: keyId, algorithms: [...algorithms] },
+    })),
+    fetchedAt: timestamp(fetchedAt),
+    ...{ failedAt: timestamp(failure?.at), failure: failure?.detail ?? "" },
+  };
+}
+
+const severities = { note: Severity.NOTE, warning: Severity.WARNING, error: Severity.ERROR };
+
+function entriesMessage({
+  entries,
+  searched,
+  total,
+}: FoundEntries): MessageInitShape<typeof SearchLogResponseSchema> {
+  return {
+    entries: entries.map((entry) => ({
+      ...{ ...entry, index: BigInt(entry.index) },
+      ...{ at: timestampFromDate(entry.at), notAfter: timestampFromDate(entry.notAfter) },
+    })),
+    searched: BigInt(searched),
+    total: BigInt(total),
+  };
 }

@@ -1,129 +1,99 @@
-import { create } from "@bufbuild/protobuf";
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import type { AuthorityView } from "../ca/authority-view.ts";
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { type ForecastEvent, forecastRotation } from "../ca/rotation/forecast.ts";
 import { type NextStep, nextStepOf } from "../ca/rotation/next-step.ts";
-import {
-  NextStep_Act as Act,
-  type Authority,
-  AuthoritySchema,
-  Authority_Kind as Kind,
-  Phase,
-  type Signer,
-  SignerSchema,
-  Event_What as What,
-} from "../gen/rampart/status/v1/status_pb.ts";
-import { type Phase as PhaseName, phaseAt, type Schedule } from "../pki/authority/schedule.ts";
-import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import { type Phase, phaseAt, type Schedule } from "../pki/authority/schedule.ts";
+import { signingAuthorityAt } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import { fingerprintOf } from "../pki/encoding/fingerprint.ts";
 
-/** Some fields of an authority. */
-type Fields = Partial<Omit<Authority, "$typeName" | "$unknown">>;
+/** One authority, or one root that is trusted beside them. */
+export interface AuthorityStatus {
+  readonly id: string;
+  readonly kind: "authority" | "additional root";
+  readonly phase: Phase;
+  /** Whether it signs now: of several in their signing phase, the newest does. */
+  readonly signs: boolean;
+  readonly isTainted: boolean;
+  /** `undefined` if it is not tainted, or if the configuration alone says so. */
+  readonly taintedAt: Date | undefined;
+  /** The kind of its key; `undefined` for an additional root. */
+  readonly key: string | undefined;
+  /** The hexadecimal SHA-256 of the certificate. */
+  readonly fingerprint: string;
+  /** The schedule that the taints leave it. */
+  readonly schedule: Schedule;
+}
 
-/** The authorities of a signer, in the order of their publication, and everything that comes. */
-export async function signerStatus(name: string, view: AuthorityView, now: Date): Promise<Signer> {
-  const { store } = view;
-  const authorities = await Promise.all([
-    ...store.issuers.map(({ authority }) => authorityStatus(authority, view, now)),
-    ...additionalRoots(store, now),
-  ]);
-  const step = nextStepOf(store);
-  return create(SignerSchema, {
+/** The authorities of one signer, and everything that comes. */
+export interface SignerStatus {
+  /** Empty for the authorities that sign for callers that name no signer. */
+  readonly name: string;
+  /** In the order of their publication, with the additional roots. */
+  readonly authorities: readonly AuthorityStatus[];
+  /** The soonest first, if no operator interferes. An empty store has none: nothing comes by itself. */
+  readonly events: readonly ForecastEvent[];
+  /** Under another CA's root. */
+  readonly nextStep: NextStep | undefined;
+}
+
+export function signerStatus(name: string, store: OpenedStore, now: Date): SignerStatus {
+  const isEmpty = store.authorities.length === 0;
+  return {
     name,
-    authorities: authorities.toSorted(
-      (a, b) => Number(a.publishedFrom?.seconds ?? 0n) - Number(b.publishedFrom?.seconds ?? 0n),
-    ),
-    events: eventsOf(store, now),
-    ...(step && { nextStep: nextStepStatus(step) }),
-  });
+    authorities: authoritiesIn(store, now),
+    events: isEmpty ? [] : forecastRotation(store, store.phaseLengths, now),
+    nextStep: nextStepOf(store),
+  };
 }
 
-async function authorityStatus(
-  { id, schedule, certificate, publicKey }: SigningAuthority,
-  { issuer, store }: AuthorityView,
-  now: Date,
-): Promise<Authority> {
-  return create(AuthoritySchema, {
-    id,
-    kind: Kind.AUTHORITY,
-    signs: issuer?.authority.id === id,
-    key: publicKey.algorithm,
-    fingerprint: fingerprintOf(certificate.der),
+/** Every authority and every additional root, in the order of their publication. */
+export function authoritiesIn(store: OpenedStore, now: Date): readonly AuthorityStatus[] {
+  const { issuers, additionalRoots, taints } = store;
+  const own = issuers.map(({ authority }) => authority);
+  const signer = signingAuthorityAt(own, now);
+  const authorities = own.map(({ id, schedule, certificate, publicKey }) => ({
+    ...{ id, kind: "authority" as const, phase: phaseAt(schedule, now), signs: id === signer?.id },
     ...taintOf(store, id),
-    ...scheduleStatus(schedule, now),
-  });
-}
-
-function additionalRoots(store: OpenedStore, now: Date): Authority[] {
-  return applyTaints(store.additionalRoots, store.taints).map(({ id, schedule }) =>
-    create(AuthoritySchema, {
-      id,
-      kind: Kind.ADDITIONAL_ROOT,
-      fingerprint: id,
-      ...taintOf(store, id),
-      ...scheduleStatus(schedule, now),
-    }),
+    ...{ key: publicKey.algorithm, fingerprint: fingerprintOf(certificate.der), schedule },
+  }));
+  const roots = applyTaints(additionalRoots, taints).map(({ id, schedule }) => ({
+    ...{ id, kind: "additional root" as const, phase: phaseAt(schedule, now), signs: false },
+    ...taintOf(store, id),
+    ...{ key: undefined, fingerprint: id, schedule },
+  }));
+  return [...authorities, ...roots].toSorted(
+    (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
   );
 }
 
-function taintOf({ taints, storedTaints }: OpenedStore, id: string): Fields {
-  const times = storedTaints
-    .filter((taint) => taint.id === id)
-    .map(({ taintedAt }) => taintedAt.getTime());
+function taintOf(
+  { taints, storedTaints }: OpenedStore,
+  id: string,
+): Pick<AuthorityStatus, "isTainted" | "taintedAt"> {
   return {
-    tainted: taints.some((taint) => taint.id === id),
-    ...(times.length > 0 && { taintedAt: timestampFromDate(new Date(Math.min(...times))) }),
+    isTainted: taints.some((taint) => taint.id === id),
+    taintedAt: storedTaints
+      .filter((taint) => taint.id === id)
+      .map((taint) => taint.taintedAt)
+      .toSorted((a, b) => a.getTime() - b.getTime())[0],
   };
 }
 
-const phasesOfNames: Readonly<Record<PhaseName, Phase>> = {
-  future: Phase.FUTURE,
-  published: Phase.PUBLISHED,
-  signing: Phase.SIGNING,
-  verifying: Phase.VERIFYING,
-  retired: Phase.RETIRED,
-};
-
-function scheduleStatus(schedule: Schedule, now: Date): Fields {
-  return {
-    phase: phasesOfNames[phaseAt(schedule, now)],
-    publishedFrom: timestampFromDate(schedule.publishedFrom),
-    signsFrom: timestampFromDate(schedule.signsFrom),
-    signsUntil: timestampFromDate(schedule.signsUntil),
-    retiresAt: timestampFromDate(schedule.retiresAt),
-  };
+/** What is done in a next step, and the command that does it; absent where the CA does it. */
+interface NextAct {
+  readonly what: string;
+  readonly command?: string;
 }
 
-const whats: Readonly<Record<ForecastEvent["event"], What>> = {
-  minted: What.MINTED,
-  published: What.PUBLISHED,
-  signs: What.SIGNS,
-  "stops signing": What.STOPS_SIGNING,
-  "leaves the bundle": What.LEAVES_BUNDLE,
+/** The words for the next step under another CA's root. */
+export const nextActs: Readonly<Record<NextStep["act"], NextAct>> = {
+  request: { what: "request the next intermediate", command: "rampart authority request" },
+  install: {
+    what: "install the certificate of the open request",
+    command: "rampart authority install",
+  },
+  ask: { what: "the cron asks the CA upstream for the next intermediate" },
 };
 
-/** An empty store has nothing to rotate, and nothing comes by itself. */
-function eventsOf(store: OpenedStore, now: Date) {
-  if (store.authorities.length === 0) return [];
-  return forecastRotation(store, store.phaseLengths, now).map(({ at, id, event }) => ({
-    at: timestampFromDate(at),
-    authority: id,
-    what: whats[event],
-  }));
-}
-
-const acts: Readonly<Record<NextStep["act"], Act>> = {
-  request: Act.REQUEST,
-  install: Act.INSTALL,
-  ask: Act.ASK,
-};
-
-function nextStepStatus({ act, due, deadline }: NextStep) {
-  return {
-    act: acts[act],
-    ...(due && { due: timestampFromDate(due) }),
-    ...(deadline && { deadline: timestampFromDate(deadline) }),
-  };
-}
+/** Whether a step is due now that a person has to take, or to look into. */
+export const isStepDue = ({ due }: NextStep, now: Date): boolean => !due || due <= now;

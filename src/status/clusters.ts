@@ -1,15 +1,26 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import { outcomesByCluster } from "../delivery/outcomes-by-cluster.ts";
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
 import type { RootPush } from "../delivery/root-push.ts";
-import {
-  type ClusterSchema,
-  Cluster_Delivery as Delivery,
-} from "../gen/rampart/status/v1/status_pb.ts";
+import { type Finding, finding } from "./finding.ts";
 
-type ClusterInit = MessageInitShape<typeof ClusterSchema>;
+/** How far the roots have come in one cluster. */
+export interface ClusterStatus {
+  readonly name: string;
+  readonly delivery: Delivery;
+  /** Absent where this process knows of none. */
+  readonly progress?: Pick<
+    PushOutcome,
+    "sequence" | "namespaces" | "delivered" | "since" | "fault"
+  >;
+}
+
+/**
+ * - `elsewhere`: this CA does not deliver there; `rampart distribute` in the cluster may.
+ * - `unknown`: this CA delivers there, and this process does not know how far it has come.
+ * - `complete`: every namespace has the current bundle.
+ */
+export type Delivery = "elsewhere" | "unknown" | "complete" | "pending" | "failed";
 
 /** The longest fault that is shown. */
 const longestFault = 500;
@@ -19,31 +30,120 @@ export function clusterStatuses(
   issuers: readonly TrustedIssuer[],
   { clusters, outcomes }: Pick<RootPush, "clusters" | "outcomes">,
   sequence: number,
-): ClusterInit[] {
+): readonly ClusterStatus[] {
   const last = new Map(outcomesByCluster(outcomes()).map((each) => [each.cluster, each]));
   const names = new Set([...issuers.map(({ cluster }) => cluster), ...clusters]);
   return [...names].map((name) => {
     const outcome = last.get(name);
-    if (outcome) return { name, ...outcomeStatus(outcome, sequence) };
-    const isTarget = clusters.includes(name);
-    return { name, delivery: isTarget ? Delivery.UNKNOWN : Delivery.ELSEWHERE };
+    if (!outcome) return { name, delivery: clusters.includes(name) ? "unknown" : "elsewhere" };
+    const fault = outcome.fault?.slice(0, longestFault);
+    return { name, delivery: deliveryOf(outcome, sequence), progress: { ...outcome, fault } };
   });
 }
 
-function outcomeStatus(outcome: PushOutcome, sequence: number): ClusterInit {
-  const { namespaces, delivered, since, fault } = outcome;
-  return {
-    delivery: deliveryOf(outcome, sequence),
-    sequence: BigInt(outcome.sequence),
-    namespaces,
-    delivered,
-    ...(since && { since: timestampFromDate(since) }),
-    ...(fault !== undefined && { fault: fault.slice(0, longestFault) }),
-  };
+function deliveryOf(outcome: PushOutcome, sequence: number): Delivery {
+  if (outcome.fault !== undefined) return "failed";
+  const isCurrent = outcome.sequence === sequence && outcome.delivered === outcome.namespaces;
+  return isCurrent ? "complete" : "pending";
 }
 
-function deliveryOf(outcome: PushOutcome, sequence: number): Delivery {
-  if (outcome.fault !== undefined) return Delivery.FAILED;
-  const isCurrent = outcome.sequence === sequence && outcome.delivered === outcome.namespaces;
-  return isCurrent ? Delivery.COMPLETE : Delivery.PENDING;
+/**
+ * Findings about the roots that a process has pushed. After a rotation, they are old until the next push.
+ *
+ * @param sequence Of the current bundle; `undefined` where nobody knows it.
+ */
+export function pushedRootFindings(
+  outcomes: Iterable<PushOutcome>,
+  sequence: number | undefined,
+): readonly Finding[] {
+  return outcomesByCluster(outcomes).flatMap((outcome) => {
+    const current = outcome.sequence === sequence ? rootFindings(countsOf(outcome), []) : [];
+    return uninspected("roots", outcome) ?? current;
+  });
+}
+
+/** Findings about the CRLs that a process has pushed. A push does not note which older ones have ended. */
+export function pushedCrlFindings(outcomes: Iterable<PushOutcome>): readonly Finding[] {
+  return outcomesByCluster(outcomes).flatMap(
+    (outcome) => uninspected("CRLs", outcome) ?? crlFindings({ ...countsOf(outcome), ended: 0 }),
+  );
+}
+
+/** The finding about a cluster of which a push has seen no namespace. */
+function uninspected(
+  what: "roots" | "CRLs",
+  { cluster, namespaces, fault }: PushOutcome,
+): readonly Finding[] | undefined {
+  if (fault === undefined || namespaces > 0) return undefined;
+  return [notInspected(what, cluster, fault)];
+}
+
+function countsOf({ cluster, namespaces, delivered, missing }: PushOutcome): DeliveryCounts {
+  return { cluster, namespaces, stale: namespaces - delivered - missing, missing };
+}
+
+/** The namespaces of a cluster, by the content that they have. */
+export interface DeliveryCounts {
+  readonly cluster: string;
+  /** Those that should have the content. */
+  readonly namespaces: number;
+  /** Those with an older or a foreign one. */
+  readonly stale: number;
+  /** Those with none. */
+  readonly missing: number;
+}
+
+/** A cluster that nobody could look into. @param content Such as `roots`. */
+export function notInspected(content: string, cluster: string, fault: string): Finding {
+  const what = `The ${content} in ${cluster} were not looked at: ${fault}.`;
+  return finding("cluster-not-inspected", what, "rampart doctor --kubeconfig <file>");
+}
+
+const rootDelivery = "Find out what delivers roots there: rampart authority plan";
+
+/**
+ * Findings about the trust bundles in a cluster.
+ *
+ * @param without The names of the first namespaces without one; empty where they are not known.
+ */
+export function rootFindings(
+  { cluster, namespaces, stale, missing }: DeliveryCounts,
+  without: readonly string[],
+): readonly Finding[] {
+  const names = without.length > 0 ? `: ${without.join(", ")}` : "";
+  const more = without.length > 0 && missing > without.length ? ", …" : "";
+  const staleWhat = `${stale} of ${namespaces} namespaces of ${cluster} have another trust bundle than the CA publishes.`;
+  const missingWhat = `${missing} of ${namespaces} namespaces of ${cluster} have no trust bundle${names}${more}.`;
+  return [
+    ...(stale > 0 ? [finding("bundle-stale", staleWhat, rootDelivery)] : []),
+    ...(missing > 0 ? [finding("bundle-missing", missingWhat, rootDelivery)] : []),
+  ];
+}
+
+/** The namespaces of a cluster, by the CRLs that they have. */
+export interface CrlCounts extends DeliveryCounts {
+  /** Those with a CRL that has ended. */
+  readonly ended: number;
+}
+
+const crlDelivery =
+  "Read the lines crls-not-delivered and crls-emptied in the log of the CA, or of rampart distribute";
+const crlEnd =
+  "Start what delivers CRLs there (serve or rampart distribute), or delete the ConfigMaps istio-ca-crl";
+
+/** Findings about the CRLs in a cluster. */
+export function crlFindings(counts: CrlCounts): readonly Finding[] {
+  const { cluster, namespaces, stale, missing, ended } = counts;
+  const of = (count: number): string => `${count} of ${namespaces} namespaces`;
+  return [
+    ...(ended > 0
+      ? [finding("crl-ended", `The CRLs in ${of(ended)} of ${cluster} have ended.`, crlEnd)]
+      : []),
+    ...(stale > 0
+      ? [finding("crl-stale", `${of(stale)} of ${cluster} have old CRLs.`, crlDelivery)]
+      : []),
+    ...(missing > 0
+      ? [finding("crl-missing", `${of(missing)} of ${cluster} have no CRLs.`, crlDelivery)]
+      : []),
+  ];
 }

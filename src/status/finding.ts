@@ -13,41 +13,8 @@ export interface Finding {
   readonly remedy: string;
 }
 
-/** The name of a finding. Names never change, because scripts and pages refer to them. */
-export type FindingName =
-  | "authority-successor-late"
-  | "authority-successor-missing"
-  | "backup-old"
-  | "bundle-missing"
-  | "bundle-stale"
-  | "clock-skew"
-  | "cluster-not-inspected"
-  | "configuration-example"
-  | "configuration-invalid"
-  | "configuration-warning"
-  | "crl-ended"
-  | "crl-missing"
-  | "crl-stale"
-  | "denial-ended"
-  | "inception-date-passed"
-  | "issuer-key-unusable"
-  | "issuer-unreachable"
-  | "kek-missing"
-  | "namespaces-overlap"
-  | "next-step-due"
-  | "node-version"
-  | "nothing-signs"
-  | "record-not-private"
-  | "record-owner"
-  | "record-refused"
-  | "store-empty"
-  | "store-unreadable"
-  | "taint-still-trusted"
-  | "workerd-version"
-  | "wrangler-version";
-
 /** Every finding that a checkup may have, with its severity and its reason. */
-const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
+const findings = {
   "authority-successor-late": [
     "error",
     "The signing authority ends before every verifier can know the root of a new one.",
@@ -120,7 +87,10 @@ const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
     "warning",
     "Whoever deploys with it runs its known faults, with your account.",
   ],
-};
+} as const satisfies Record<string, readonly [Severity, string]>;
+
+/** The name of a finding. Names never change, because scripts and pages refer to them. */
+export type FindingName = keyof typeof findings;
 
 /** In alphabetical order. */
 export const findingNames = Object.keys(findings) as readonly FindingName[];

@@ -1,38 +1,79 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { KeyState } from "../authn/token/issuer-keys.ts";
+import { unusableKeyText } from "../authn/token/key-set.ts";
 import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
-import { type IssuerSchema, Issuer_KeyState as State } from "../gen/rampart/status/v1/status_pb.ts";
+import { type Finding, finding } from "./finding.ts";
+
+/** An issuer of tokens, and its keys as this process, or this isolate, has them. */
+export interface IssuerStatus extends Partial<Pick<KeyState, "fetchedAt" | "failure">> {
+  readonly name: string;
+  readonly cluster: string;
+  /** Absent where nothing is known of its keys. */
+  readonly keys?: KeyStatus;
+  readonly knownKeys: KeyState["keys"];
+}
+
+/**
+ * - `configured`: they stand in the configuration.
+ * - `not fetched`: no token of this issuer has been seen here yet.
+ * - `stale`: the last fetch failed, and older keys still serve.
+ * - `unreachable`: the last fetch failed, and there are no keys.
+ */
+export type KeyStatus = "configured" | "not fetched" | "fetched" | "stale" | "unreachable";
 
 const longestFailure = 500;
 
-/** An issuer, and its keys as this process, or this isolate, has them. */
-export function issuerStatus({
-  name,
-  cluster,
-  keys,
-}: TrustedIssuer): MessageInitShape<typeof IssuerSchema> {
+export function issuerStatus({ name, cluster, keys }: TrustedIssuer): IssuerStatus {
   const state = keys.state?.();
-  if (!state) return { name, cluster };
-  const { fetchedAt, failure } = state;
-  return {
-    name,
-    cluster,
-    keys: stateOf(state),
-    knownKeys: state.keys.map(({ keyId = "", algorithms }) => ({
-      id: keyId,
-      algorithms: [...algorithms],
-    })),
-    ...(fetchedAt && { fetchedAt: timestampFromDate(fetchedAt) }),
-    ...(failure && {
-      failedAt: timestampFromDate(failure.at),
-      failure: failure.detail.slice(0, longestFailure),
-    }),
+  if (!state) return { name, cluster, knownKeys: [] };
+  const failure = state.failure && {
+    ...state.failure,
+    detail: state.failure.detail.slice(0, longestFailure),
   };
+  const { fetchedAt } = state;
+  return { name, cluster, keys: statusOf(state), knownKeys: state.keys, fetchedAt, failure };
 }
 
-function stateOf({ source, keys, fetchedAt, failure }: KeyState): State {
-  if (source === "configuration") return State.CONFIGURED;
-  if (failure) return keys.length > 0 ? State.STALE : State.UNREACHABLE;
-  return fetchedAt ? State.FETCHED : State.NOT_FETCHED;
+function statusOf({ source, keys, fetchedAt, failure }: KeyState): KeyStatus {
+  if (source === "configuration") return "configured";
+  if (failure) return keys.length > 0 ? "stale" : "unreachable";
+  return fetchedAt ? "fetched" : "not fetched";
+}
+
+/** An issuer that was examined for faults of its keys. */
+export function examinedIssuer({ name: issuer, cluster, keys }: TrustedIssuer): ExaminedIssuer {
+  const { failure, unusable = [] } = keys.state?.() ?? {};
+  const fault = failure?.detail;
+  return { issuer, cluster, fault, unusableKeys: unusable.map(unusableKeyText) };
+}
+
+/** An issuer, and the state of its keys. */
+export interface ExaminedIssuer {
+  readonly cluster: string;
+  readonly issuer: string;
+  /** Why the keys cannot be loaded, to be read behind "it". */
+  readonly fault: string | undefined;
+  /** The keys for signatures that Rampart cannot use, each with its reason. */
+  readonly unusableKeys: readonly string[];
+}
+
+/** Findings about the keys of issuers. */
+export function issuerFindings(issuers: readonly ExaminedIssuer[]): readonly Finding[] {
+  return issuers.flatMap((each) => [...unreachable(each), ...unusable(each)]);
+}
+
+function unreachable({ cluster, issuer, fault }: ExaminedIssuer): Finding[] {
+  if (fault === undefined) return [];
+  const what = `The keys of ${issuer} (cluster ${cluster}) cannot be loaded: it ${fault}.`;
+  const remedy =
+    "Look whether the CA's machine reaches it, or give its keys inline: rampart cluster enrol";
+  return [finding("issuer-unreachable", what, remedy)];
+}
+
+function unusable({ cluster, issuer, unusableKeys }: ExaminedIssuer): Finding[] {
+  return unusableKeys.map((key) => {
+    const what = `${issuer} (cluster ${cluster}) has a key that Rampart cannot use, ${key}.`;
+    const remedy =
+      "Give the issuer an RSA key of 2048 bits or more, or P-256, P-384, P-521, Ed25519";
+    return finding("issuer-key-unusable", what, remedy);
+  });
 }

@@ -1,35 +1,68 @@
-import { create } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
+import type { LogPosition } from "../ca/issuance/issuance-log.ts";
+import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
-import {
-  type LogEntry,
-  type SearchLogResponse,
-  SearchLogResponseSchema,
-} from "../gen/rampart/status/v1/status_pb.ts";
+import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import { DerError, Tag } from "../pki/encoding/der-reader.ts";
+import { serialDigits, shownSerialNumber } from "../pki/encoding/serial-number.ts";
+import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import { displayedName } from "../pki/x509/distinguished-name.ts";
 import { parseBundle } from "../tlog/bundle.ts";
 import { readTile } from "../tlog/extend.ts";
+import { LogError } from "../tlog/log-error.ts";
 import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
 import { checkpointPath, tileIn, tileWidth } from "../tlog/tile.ts";
-import type { LogShard, PublishedLog } from "../transport/http/log-routes.ts";
-import { foundEntry, mayMatch, parseQuery, type Query } from "./log-query.ts";
+
+/** The published objects of an issuance log. */
+export interface SearchedLog {
+  readonly shards: () => Promise<readonly LogShard[]>;
+  /** @param path Of a bundle or the checkpoint. */
+  readonly read: (shard: string, path: string) => Promise<Uint8Array | undefined>;
+}
+
+interface LogShard {
+  readonly shard: string;
+  readonly origin: string;
+}
 
 /** A question to a log. */
 export interface LogQuestion {
+  /** A part of a name, of a serial number, or of a cluster, node or pod; empty for the newest entries. */
   readonly query: string;
+  /** The most entries of the answer; 20 if it is zero. */
   readonly limit: number;
 }
 
-/** Finds entries of an issuance log. */
-export interface LogSearch {
-  /**
-   * @throws ConnectError `InvalidArgument`, `ResourceExhausted` while others search, `Unavailable` for a
-   *   log that cannot be read.
-   */
-  readonly search: (question: LogQuestion) => Promise<SearchLogResponse>;
-  /** The newest entries, for counting. @throws ConnectError `Unavailable` */
-  readonly newest: () => Promise<SearchLogResponse>;
+/** The entries that a search has found, the newest first. */
+export interface FoundEntries {
+  readonly entries: readonly FoundEntry[];
+  /** How many entries were looked at, and how many the log has. */
+  readonly searched: number;
+  readonly total: number;
+}
+
+/** An entry as an operator sees it. Cluster, node and pod are empty where nobody knows them. */
+export interface FoundEntry extends LogPosition {
+  readonly at: Date;
+  /** The URI name of the certificate, or its DNS names. */
+  readonly name: string;
+  readonly serialNumber: string;
+  readonly notAfter: Date;
+  readonly cluster: string;
+  readonly node: string;
+  readonly pod: string;
+  readonly proof: LogEntry["proof"];
+}
+
+/** A search that was not done, with its reason: the query is too long, others search, the log cannot be read. */
+export class LogSearchError extends Error {
+  readonly reason: "query" | "busy" | "unreadable";
+
+  constructor(reason: LogSearchError["reason"], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+  }
 }
 
 const usualLimit = 20;
@@ -41,53 +74,60 @@ const maximumBundles = 16;
 const maximumSearches = 2;
 
 /**
- * The newest entries of a log that match, among at most 4096. It shows what the storage holds and proves
- * nothing: `rampart log` verifies.
+ * Finds the newest entries of a log that match, among at most 4096. It shows what the storage holds and
+ * proves nothing: `rampart log` verifies.
  */
-export function createLogSearch(log: PublishedLog): LogSearch {
-  const room = new Semaphore(maximumSearches);
-  return {
-    search: async ({ query, limit }) => {
-      const parsed = parseQuery(query);
-      const most = Math.min(limit || usualLimit, maximumLimit);
-      const searching = room.tryRun(() => searchLog(log, parsed, most));
-      if (!searching) {
-        throw new ConnectError("others search the log: try again", Code.ResourceExhausted);
-      }
-      return searching;
-    },
-    newest: () => searchLog(log, undefined, countedEntries),
-  };
+export class LogSearch {
+  readonly #log: SearchedLog;
+  readonly #room = new Semaphore(maximumSearches);
+
+  constructor(log: SearchedLog) {
+    this.#log = log;
+  }
+
+  /** @throws LogSearchError */
+  async search({ query, limit }: LogQuestion): Promise<FoundEntries> {
+    const parsed = parseQuery(query);
+    const most = Math.min(limit || usualLimit, maximumLimit);
+    const searching = this.#room.tryRun(() => searchLog(this.#log, parsed, most));
+    if (!searching) throw new LogSearchError("busy", "others search the log: try again");
+    return searching;
+  }
+
+  /** The newest entries, for counting. @throws LogSearchError `unreadable`. */
+  newest(): Promise<FoundEntries> {
+    return searchLog(this.#log, undefined, countedEntries);
+  }
 }
 
-/** Whatever is wrong with the storage must not take the rest of the page away. */
-async function searchLog(...question: Parameters<typeof searchShards>): Promise<SearchLogResponse> {
+/** Whatever is wrong with the storage must not take the rest of a page away. */
+async function searchLog(...question: Parameters<typeof searchShards>): Promise<FoundEntries> {
   try {
     return await searchShards(...question);
-  } catch (error) {
-    const text = `the log cannot be read: ${messageOf(error)}`;
-    throw new ConnectError(text, Code.Unavailable, undefined, undefined, error);
+  } catch (cause) {
+    const message = `the log cannot be read: ${messageOf(cause)}`;
+    throw new LogSearchError("unreadable", message, { cause });
   }
 }
 
 async function searchShards(
-  log: PublishedLog,
+  log: SearchedLog,
   query: Query | undefined,
   most: number,
-): Promise<SearchLogResponse> {
+): Promise<FoundEntries> {
   const shards = (await log.shards()).slice(0, maximumBundles);
   const bundles = Math.max(1, Math.floor(maximumBundles / Math.max(1, shards.length)));
   const found = await Promise.all(
     shards.map((shard) => searchShard(log, shard, { query, most, bundles })),
   );
-  return create(SearchLogResponseSchema, {
+  return {
     entries: found
       .flatMap(({ entries }) => entries)
-      .toSorted(newestFirst)
+      .toSorted((a, b) => b.at.getTime() - a.at.getTime())
       .slice(0, most),
-    searched: BigInt(found.reduce((sum, { searched }) => sum + searched, 0)),
-    total: BigInt(found.reduce((sum, { size }) => sum + size, 0)),
-  });
+    searched: found.reduce((sum, { searched }) => sum + searched, 0),
+    total: found.reduce((sum, { total }) => sum + total, 0),
+  };
 }
 
 interface ShardSearch {
@@ -96,24 +136,18 @@ interface ShardSearch {
   readonly bundles: number;
 }
 
-interface ShardResult {
-  readonly entries: readonly LogEntry[];
-  readonly searched: number;
-  readonly size: number;
-}
-
 async function searchShard(
-  log: PublishedLog,
+  log: SearchedLog,
   { shard, origin }: LogShard,
   { query, most, bundles }: ShardSearch,
-): Promise<ShardResult> {
+): Promise<FoundEntries> {
   const read = (path: string): Promise<Uint8Array | undefined> => log.read(shard, path);
-  const size = await sizeOf(await read(checkpointPath));
-  const entries: LogEntry[] = [];
+  const total = sizeOf(await read(checkpointPath));
+  const entries: FoundEntry[] = [];
   let searched = 0;
-  const last = Math.ceil(size / tileWidth) - 1;
+  const last = Math.ceil(total / tileWidth) - 1;
   for (let i = last; i >= 0 && i > last - bundles && entries.length < most; i--) {
-    const tile = tileIn(size, "entries", i);
+    const tile = tileIn(total, "entries", i);
     if (!tile) break;
     const bundle = parseBundle(await readTile(tile, read), tile.width);
     for (let at = bundle.length - 1; at >= 0 && entries.length < most; at--) {
@@ -121,19 +155,82 @@ async function searchShard(
       if (!octets) break;
       searched++;
       if (query && !mayMatch(octets, query)) continue;
-      const entry = foundEntry(octets, { origin, index: i * tileWidth + at }, query);
-      if (entry) entries.push(entry);
+      const entry = readEntry(octets, { origin, index: i * tileWidth + at });
+      if (entry && (!query || matches(entry, query))) entries.push(entry);
     }
   }
-  return { entries, searched, size };
+  return { entries, searched, total };
 }
 
-async function sizeOf(checkpoint: Uint8Array | undefined): Promise<number> {
+function sizeOf(checkpoint: Uint8Array | undefined): number {
   if (!checkpoint) return 0;
   return parseCheckpoint(parseNote(new TextDecoder().decode(checkpoint)).text).size;
 }
 
-function newestFirst(a: LogEntry, b: LogEntry): number {
-  const [x, y] = [a, b].map(({ at }) => [at?.seconds ?? 0n, BigInt(at?.nanos ?? 0)] as const);
-  return Number((y?.[0] ?? 0n) - (x?.[0] ?? 0n)) || Number((y?.[1] ?? 0n) - (x?.[1] ?? 0n));
+/** A text to look for, in lower case, and as a serial number if it may be one. */
+interface Query {
+  readonly text: string;
+  readonly serial: string | undefined;
+}
+
+const maximumLength = 256;
+
+/** @returns `undefined` for an empty text, which every entry matches. @throws LogSearchError */
+function parseQuery(input: string): Query | undefined {
+  const text = input.trim().toLowerCase();
+  if (text === "") return undefined;
+  if (text.length > maximumLength) {
+    throw new LogSearchError("query", `a query has at most ${maximumLength} characters`);
+  }
+  // Six digits as they are shown, of which the first is a zero in every number that Rampart chooses.
+  const digits = serialDigits(text);
+  return { text, serial: /^[0-9a-f]{5,}$/.test(digits) ? digits : undefined };
+}
+
+const latin1 = new TextDecoder("latin1");
+
+/** Whether the octets of an entry contain the text. It spares parsing most of the others. */
+function mayMatch(octets: Bytes, { text, serial }: Query): boolean {
+  return serial !== undefined || latin1.decode(octets).toLowerCase().includes(text);
+}
+
+function matches(entry: FoundEntry, { text, serial }: Query): boolean {
+  const { name, cluster, node, pod, serialNumber } = entry;
+  if (serial !== undefined && serialNumber.includes(serial)) return true;
+  return [name, cluster, node, pod].some((field) => field.toLowerCase().includes(text));
+}
+
+/** The storage is not trusted: an entry that is none is left out. */
+function readEntry(octets: Bytes, position: LogPosition): FoundEntry | undefined {
+  try {
+    const { at, certificate: der, cluster = "", node, pod, proof } = parseEntry(octets);
+    const certificate = parseCertificate(der);
+    const { subject, serialNumber, validity } = certificate.toBeSigned;
+    return {
+      ...position,
+      at: new Date(at),
+      name: namesOf(certificate) || displayedName(subject),
+      serialNumber: shownSerialNumber(toHex(serialNumber)),
+      notAfter: validity.notAfter,
+      ...{ cluster, node: node?.name ?? "", pod: pod?.name ?? "", proof },
+    };
+  } catch (error) {
+    if (error instanceof LogError || error instanceof DerError) return undefined;
+    throw error;
+  }
+}
+
+const dnsName = Tag.contextPrimitive(2);
+const uriName = Tag.contextPrimitive(6);
+
+/** The URI and the DNS names of a certificate, joined; empty if it has neither. */
+function namesOf({ toBeSigned }: Certificate): string {
+  const names = toBeSigned.extensions.subjectAltName?.value.fork();
+  if (!names?.nextIs(Tag.sequence)) return "";
+  const list = names.enter(Tag.sequence);
+  const found: string[] = [];
+  while (list.nextIs(dnsName) || list.nextIs(uriName)) {
+    found.push(new TextDecoder().decode(list.content(list.nextIs(uriName) ? uriName : dnsName)));
+  }
+  return found.join(", ");
 }

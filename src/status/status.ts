@@ -1,128 +1,126 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { ConnectError } from "@connectrpc/connect";
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
+import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { RootPush } from "../delivery/root-push.ts";
 import { CaError } from "../foundation/errors.ts";
-import {
-  type GetStatusResponse,
-  GetStatusResponseSchema,
-  type Issuance,
-  IssuanceSchema,
-  LogState,
-  type RootSchema,
-  type SearchLogResponse,
-} from "../gen/rampart/status/v1/status_pb.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { fingerprintOf } from "../pki/encoding/fingerprint.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
 import { displayedName } from "../pki/x509/distinguished-name.ts";
-import { signerStatus } from "./authorities.ts";
-import { type CheckedConfiguration, type Checkups, createCheckups } from "./checkup.ts";
-import { clusterStatuses } from "./clusters.ts";
-import { issuerStatus } from "./issuers.ts";
-import type { LogSearch } from "./log-search.ts";
+import type { Validity } from "../pki/x509/validity.ts";
+import { type SignerStatus, signerStatus } from "./authorities.ts";
+import { type Checkup, type CheckupSources, createCheckup } from "./checkup.ts";
+import { type ClusterStatus, clusterStatuses } from "./clusters.ts";
+import type { Finding } from "./finding.ts";
+import { type IssuanceCounts, type IssuanceStatus, issuanceInLog, notCounted } from "./issuance.ts";
+import { type IssuerStatus, issuerStatus } from "./issuers.ts";
+import {
+  type FoundEntries,
+  type LogQuestion,
+  LogSearch,
+  LogSearchError,
+  type SearchedLog,
+} from "./log-search.ts";
 
-/** The parts of a configuration that the status reads. */
-export type ShownConfiguration = Pick<Configuration, "trustDomain"> & CheckedConfiguration;
-
-/** The parts of a CA that the status reads. Reading them costs no request to anybody. */
-export interface StatusSources {
-  readonly configuration: ShownConfiguration;
-  /** Such as `rampart serve`. */
+/** What is known about a CA at an instant, to read. Nothing of it is a secret. */
+export interface CaStatus {
+  /** Every phase and every count is of this instant. */
+  readonly now: Date;
+  readonly trustDomain: string;
+  /** The program that answers, such as `rampart serve`. */
   readonly program: string;
-  /** The authorities by the name of their signer; those without a name come first. */
-  readonly signers: ReadonlyMap<string, Authorities>;
-  readonly issuers: readonly TrustedIssuer[];
-  readonly push: Pick<RootPush, "clusters" | "outcomes">;
-  readonly crlPush: Pick<RootPush, "outcomes">;
-  /** Warnings beside those of the authorities, one sentence each. */
-  readonly troubles: () => readonly string[];
-  /** The calls of the last day; absent where nothing counts them. It may throw a ConnectError. */
-  readonly issuance?: ((now: Date) => Issuance | Promise<Issuance>) | undefined;
-  /** Present where entries may be read. */
-  readonly logSearch?: LogSearch | undefined;
-  /** Whether certificates are logged. */
-  readonly isLogged: boolean;
+  /** Whether a certificate could be signed now. */
+  readonly ready: boolean;
+  /** Why not, and everything else that an operator should look at, one sentence each. */
+  readonly needsAttention: readonly string[];
+  /** The signer without a name comes first. */
+  readonly signers: readonly SignerStatus[];
+  readonly trustBundle: { readonly sequence: number; readonly roots: readonly RootStatus[] };
+  readonly clusters: readonly ClusterStatus[];
+  readonly issuers: readonly IssuerStatus[];
+  readonly issuance: IssuanceStatus;
+  /** The worst come first. */
+  readonly findings: readonly Finding[];
+  /** Whether certificates are logged, and whether who asks may read the entries. */
+  readonly log: "off" | "readable" | "closed";
 }
 
-/** The status of a CA. */
+/** A root of the trust bundle. One that cannot be read has a fingerprint alone. */
+export interface RootStatus extends Partial<Validity> {
+  /** RFC 4514. */
+  readonly subject: string;
+  /** The hexadecimal SHA-256 of the certificate. */
+  readonly fingerprint: string;
+}
+
+/** The parts of a CA that the status reads. Reading them costs no request to anybody. */
+export interface StatusSources extends CheckupSources {
+  readonly configuration: CheckupSources["configuration"] & Pick<Configuration, "trustDomain">;
+  readonly program: string;
+  readonly issuance: {
+    readonly authorities: Authorities;
+    readonly signers: ReadonlyMap<string, { readonly authorities: Authorities }>;
+    readonly issuanceLog?: Pick<IssuanceLog, "troubles"> | undefined;
+  };
+  readonly push: Pick<RootPush, "clusters" | "outcomes">;
+  /** Absent where nothing is logged. */
+  readonly publishedLog: SearchedLog | undefined;
+  /** Whether who asks has shown a credential: the entries of a log are for nobody else. */
+  readonly hasCredentials: boolean;
+  /** Absent where no process counts calls; an issuance log tells some of them. */
+  readonly counts?: IssuanceCounts | undefined;
+}
+
+/** The status of a CA, for whoever renders it. */
 export interface Status {
-  readonly at: (now: Date) => Promise<GetStatusResponse>;
-  /** Absent where no entry may be read. */
-  readonly searchLog: ((query: string, limit: number) => Promise<SearchLogResponse>) | undefined;
+  readonly at: (now: Date) => Promise<CaStatus>;
+  /** Absent where no entry may be read. @throws LogSearchError */
+  readonly searchLog: ((question: LogQuestion) => Promise<FoundEntries>) | undefined;
 }
 
 export function createStatus(sources: StatusSources): Status {
-  const { logSearch } = sources;
-  const checkups = createCheckups(sources);
+  const { publishedLog, hasCredentials } = sources;
+  const checkup = createCheckup(sources);
+  const search = publishedLog && hasCredentials ? new LogSearch(publishedLog) : undefined;
   return {
-    at: (now) => statusAt(sources, checkups, now),
-    searchLog: logSearch && ((query, limit) => logSearch.search({ query, limit })),
+    at: (now) => statusAt(sources, { checkup, search }, now),
+    searchLog: search && ((question) => search.search(question)),
   };
 }
 
 async function statusAt(
   sources: StatusSources,
-  checkups: Checkups,
+  { checkup, search }: { readonly checkup: Checkup; readonly search: LogSearch | undefined },
   now: Date,
-): Promise<GetStatusResponse> {
-  const { program, issuers, push } = sources;
-  const { views, faults } = await viewsAt(sources.signers, now);
+): Promise<CaStatus> {
+  const { program, configuration, issuance, issuers, push } = sources;
+  const { views, faults } = await viewsAt(issuance, now);
   const own = views.get("");
   const sequence = own?.sequence ?? 0;
-  return create(GetStatusResponseSchema, {
-    now: timestampFromDate(now),
-    trustDomain: sources.configuration.trustDomain,
-    program,
-    ready: own?.issuer !== undefined && own.trustBundle.roots.length > 0,
-    needsAttention: [...faults, ...attentionIn(views), ...sources.troubles()],
-    signers: await Promise.all([...views].map(([name, view]) => signerStatus(name, view, now))),
-    trustBundle: {
-      sequence: BigInt(sequence),
-      roots: await Promise.all((own?.trustBundle.roots ?? []).map(rootStatus)),
-    },
+  const roots = own?.trustBundle.roots ?? [];
+  return {
+    ...{ now, trustDomain: configuration.trustDomain, program },
+    ready: own?.issuer !== undefined && roots.length > 0,
+    needsAttention: [...faults, ...attentionIn(views), ...(issuance.issuanceLog?.troubles() ?? [])],
+    signers: [...views].map(([name, { store }]) => signerStatus(name, store, now)),
+    trustBundle: { sequence, roots: roots.map(rootStatus) },
     clusters: clusterStatuses(issuers, push, sequence),
     issuers: issuers.map(issuerStatus),
-    issuance: await issuanceOf(sources, now),
-    checkup: checkups.at(views, now),
-    log: logStateOf(sources),
-  });
+    issuance: await issuanceAt(sources.counts, search, now),
+    findings: checkup(views, now),
+    log: sources.publishedLog ? (search ? "readable" : "closed") : "off",
+  };
 }
 
-const notCounted =
-  "Calls are not counted here. Workers Logs has a line for each, a dataset of Analytics Engine that is bound as CALL_COUNTS counts them by cluster and outcome, and an issuance log counts what was issued.";
-
-async function issuanceOf({ issuance }: StatusSources, now: Date): Promise<Issuance> {
-  try {
-    return (await issuance?.(now)) ?? create(IssuanceSchema, { scope: notCounted });
-  } catch (error) {
-    if (error instanceof ConnectError) return create(IssuanceSchema, { scope: error.rawMessage });
-    throw error;
-  }
-}
-
-function logStateOf({ isLogged, logSearch }: StatusSources): LogState {
-  if (!isLogged) return LogState.OFF;
-  return logSearch ? LogState.READABLE : LogState.CLOSED;
-}
-
-interface Views {
-  readonly views: ReadonlyMap<string, AuthorityView>;
-  readonly faults: readonly string[];
-}
-
-/** A store that cannot be read leaves its signer out, and the rest of the page still says something. */
-async function viewsAt(signers: StatusSources["signers"], now: Date): Promise<Views> {
+/** A store that cannot be read leaves its signer out, and the rest of the status still says something. */
+async function viewsAt({ authorities, signers }: StatusSources["issuance"], now: Date) {
   const views = new Map<string, AuthorityView>();
   const faults = new Set<string>();
-  for (const [name, authorities] of signers) {
+  for (const [name, each] of [["", { authorities }] as const, ...signers]) {
     try {
-      views.set(name, await authorities.at(now));
+      views.set(name, await each.authorities.at(now));
     } catch (error) {
       if (!(error instanceof CaError)) throw error;
       faults.add(error.message);
@@ -137,18 +135,32 @@ function attentionIn(views: ReadonlyMap<string, AuthorityView>): string[] {
   );
 }
 
-function rootStatus(der: Bytes): MessageInitShape<typeof RootSchema> {
+const nothingCounts =
+  "Calls are not counted here. Workers Logs has a line for each, a dataset of Analytics Engine that is bound as CALL_COUNTS counts them by cluster and outcome, and an issuance log counts what was issued.";
+
+/** A log that cannot be read must not take the rest of the status away. */
+async function issuanceAt(
+  counts: IssuanceCounts | undefined,
+  search: LogSearch | undefined,
+  now: Date,
+): Promise<IssuanceStatus> {
+  if (counts) return counts.statusAt(now);
+  if (!search) return notCounted(nothingCounts);
+  try {
+    return issuanceInLog(await search.newest(), now);
+  } catch (error) {
+    if (error instanceof LogSearchError) return notCounted(error.message);
+    throw error;
+  }
+}
+
+function rootStatus(der: Bytes): RootStatus {
   const fingerprint = fingerprintOf(der);
   try {
     const { subject, validity } = parseCertificate(der).toBeSigned;
-    return {
-      subject: displayedName(subject),
-      fingerprint,
-      notBefore: timestampFromDate(validity.notBefore),
-      notAfter: timestampFromDate(validity.notAfter),
-    };
+    return { subject: displayedName(subject), fingerprint, ...validity };
   } catch (error) {
-    if (error instanceof DerError) return { fingerprint };
+    if (error instanceof DerError) return { subject: "", fingerprint };
     throw error;
   }
 }

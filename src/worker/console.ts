@@ -2,13 +2,11 @@ import { createFetchHandler } from "@connectrpc/connect/protocol";
 import type { Hono } from "hono";
 import type { Composition } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { statusOf } from "../console/ca-status.ts";
 import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";
 import { createOperatorGuard } from "../console/operator/operator-guard.ts";
 import type { RootPush } from "../delivery/root-push.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
-import { createLogSearch } from "../status/log-search.ts";
-import { issuanceInLog } from "../status/logged-issuance.ts";
+import { createStatus } from "../status/status.ts";
 import type { Environment } from "./variables.ts";
 
 /** The binding of the folder with the page's script. */
@@ -32,21 +30,11 @@ export const addConsole: AddConsole = (app, parts) => {
   const { configuration, composition, push, crlPush, environment } = parts;
   const { certificateAuthority, issuers, accessKeys } = composition;
   const { clock, log, publishedLog } = certificateAuthority;
-  const newest = publishedLog && createLogSearch(publishedLog);
-  const status = statusOf({
-    configuration,
+  const status = createStatus({
+    ...{ configuration, issuers, push, crlPush, publishedLog },
     program: "Rampart on Workers, as one isolate sees it",
-    certificateAuthority,
-    issuers,
-    push,
-    crlPush,
+    issuance: certificateAuthority.issuance,
     hasCredentials: true,
-    issuance:
-      newest &&
-      (async (now) => {
-        const { entries, total } = await newest.newest();
-        return issuanceInLog({ entries, isAll: BigInt(entries.length) === total }, now);
-      }),
   });
   const guard = createOperatorGuard(parts.console, accessKeys);
   const script = scriptIn(environment[assetsBinding]);

@@ -1,12 +1,25 @@
 import { createHash } from "node:crypto";
-import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { Code, createClient } from "@connectrpc/connect";
 import { createFetchHandler } from "@connectrpc/connect/protocol";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { describe, expect, test } from "vitest";
 import { type ConsoleParts, createConsole } from "../../src/console/console.ts";
 import { createOperatorGuard } from "../../src/console/operator/operator-guard.ts";
 import { CaError } from "../../src/foundation/errors.ts";
-import { StatusService } from "../../src/gen/rampart/status/v1/status_pb.ts";
+import {
+  NextStep_Act as Act,
+  Cluster_Delivery as Delivery,
+  Issuer_KeyState as KeyState,
+  Authority_Kind as Kind,
+  LogState,
+  Phase,
+  Finding_Severity as Severity,
+  StatusService,
+  Event_What as What,
+} from "../../src/gen/rampart/status/v1/status_pb.ts";
+import { LogSearchError } from "../../src/status/log-search.ts";
+import type { CaStatus } from "../../src/status/status.ts";
 import { sampleEntries, sampleNow, sampleStatus } from "../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
@@ -23,8 +36,8 @@ function startConsole(changes: Partial<ConsoleParts> = {}) {
         reads++;
         return sampleStatus;
       },
-      searchLog: async (query) => {
-        if (query === "busy") throw new ConnectError("others search", Code.ResourceExhausted);
+      searchLog: async ({ query }) => {
+        if (query === "busy") throw new LogSearchError("busy", "others search");
         return sampleEntries;
       },
     },
@@ -182,7 +195,54 @@ describe("the status service", () => {
     const status = await client.getStatus({}, { headers: operator });
     expect(status).toMatchObject({ trustDomain: "mesh.example.com", ready: true });
     const found = await client.searchLog({ query: "shop" }, { headers: operator });
-    expect(found.total).toBe(sampleEntries.total);
+    expect(found.total).toBe(BigInt(sampleEntries.total));
+  });
+
+  test("has in its messages all that the status says", async () => {
+    const taintedAt = new Date("2026-11-20T00:00:00Z");
+    const [own] = sampleStatus.signers;
+    const status: CaStatus = {
+      ...sampleStatus,
+      signers: sampleStatus.signers.map((signer) => ({
+        ...signer,
+        authorities: signer.authorities.map((each) => ({ ...each, isTainted: true, taintedAt })),
+        nextStep: { act: "ask", due: sampleNow, deadline: undefined, signsUntil: undefined },
+      })),
+    };
+    const { client } = startConsole({ status: { at: async () => status, searchLog: undefined } });
+    const message = await client.getStatus({}, { headers: operator });
+    const [signer] = message.signers;
+    expect(signer?.authorities.map(({ phase, kind }) => [phase, kind])).toEqual([
+      [Phase.VERIFYING, Kind.AUTHORITY],
+      [Phase.SIGNING, Kind.AUTHORITY],
+      [Phase.VERIFYING, Kind.ADDITIONAL_ROOT],
+      [Phase.PUBLISHED, Kind.AUTHORITY],
+    ]);
+    const [first] = own?.authorities ?? [];
+    const at = (instant: Date | undefined) => instant && timestampFromDate(instant);
+    expect(signer?.authorities[0]).toMatchObject({
+      ...{ id: first?.id, key: "EC-P256", tainted: true, taintedAt: at(taintedAt) },
+      ...{ publishedFrom: at(first?.schedule.publishedFrom) },
+      ...{ signsFrom: at(first?.schedule.signsFrom), retiresAt: at(first?.schedule.retiresAt) },
+    });
+    expect(signer?.events.map(({ what }) => what)).toEqual([
+      ...[What.LEAVES_BUNDLE, What.SIGNS, What.STOPS_SIGNING, What.LEAVES_BUNDLE],
+    ]);
+    expect(signer?.nextStep).toMatchObject({ act: Act.ASK, due: at(sampleNow) });
+    expect(message.trustBundle).toMatchObject({ sequence: 1_795_340_000_000n });
+    expect(message.clusters.map(({ delivery, delivered }) => [delivery, delivered])).toEqual([
+      [Delivery.COMPLETE, 214],
+      [Delivery.PENDING, 171],
+      [Delivery.ELSEWHERE, 0],
+    ]);
+    expect(message.issuers.map(({ keys, failure }) => [keys, failure])).toEqual([
+      [KeyState.FETCHED, ""],
+      [KeyState.STALE, "answered with status 503"],
+      [KeyState.CONFIGURED, ""],
+    ]);
+    expect(message.issuance?.clusters[2]?.lastDay).toMatchObject({ issued: 9514, refused: 40 });
+    expect(message.checkup?.findings).toMatchObject([{ severity: Severity.WARNING }]);
+    expect(message.log).toBe(LogState.READABLE);
   });
 
   test("may be asked with GET, and says that nothing may keep the answer", async () => {

@@ -5,7 +5,7 @@ import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";
 import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { type CheckupSources, createCheckups } from "../../src/status/checkup.ts";
+import { type CheckupSources, createCheckup } from "../../src/status/checkup.ts";
 import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
@@ -24,7 +24,7 @@ beforeAll(async () => {
 function found(changes: Partial<CheckupSources> = {}, own: AuthorityView = view) {
   const none = { outcomes: () => [] };
   const parts = { configuration: configurationOf({}), issuers: [], push: none, crlPush: none };
-  const { findings } = createCheckups({ ...parts, ...changes }).at(new Map([["", own]]), now);
+  const findings = createCheckup({ ...parts, ...changes })(new Map([["", own]]), now);
   return findings.map(({ name, what }) => [name, what]);
 }
 
@@ -67,8 +67,8 @@ describe("a configuration", () => {
       },
     });
     const none = { outcomes: () => [] };
-    const checkups = createCheckups({ configuration, issuers: [], push: none, crlPush: none });
-    for (let i = 0; i < 3; i++) checkups.at(new Map(), now);
+    const checkup = createCheckup({ configuration, issuers: [], push: none, crlPush: none });
+    for (let i = 0; i < 3; i++) checkup(new Map(), now);
     expect(reads).toBe(1);
   });
 });

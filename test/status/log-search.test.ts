@@ -1,26 +1,22 @@
-import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createLogSearch, type LogSearch } from "../../src/status/log-search.ts";
+import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
 import { formatBundle } from "../../src/tlog/bundle.ts";
 import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
-import type { PublishedLog } from "../../src/transport/http/log-routes.ts";
 import { type LoggedCa, startLoggedCa } from "../testkit/tlog/logged-ca.ts";
 
 let logged: LoggedCa;
 let search: LogSearch;
 
-const published = (read: PublishedLog["read"]): PublishedLog => ({
-  shards: async () => [{ shard: "0", origin: "log.example.com/2026", verifierKey: "" }],
+const published = (read: SearchedLog["read"]): SearchedLog => ({
+  shards: async () => [{ shard: "0", origin: "log.example.com/2026" }],
   read,
-  readers: [],
-  hasPublicTiles: false,
 });
 
 beforeAll(async () => {
   logged = await startLoggedCa();
   for (const account of ["shop:cart", "shop:checkout", "bank:ledger"]) await logged.issue(account);
   await logged.log.publish();
-  search = createLogSearch(published(async (_, path) => logged.objects.stored.get(path)));
+  search = new LogSearch(published(async (_, path) => logged.objects.stored.get(path)));
 });
 
 afterAll(() => logged.end());
@@ -40,10 +36,10 @@ describe("a search in the log", () => {
   });
 
   test("says how much it has looked at", async () => {
-    expect(await search.search({ query: "", limit: 2 })).toMatchObject({ searched: 2n, total: 4n });
+    expect(await search.search({ query: "", limit: 2 })).toMatchObject({ searched: 2, total: 4 });
     expect(await search.search({ query: "nothing of it", limit: 2 })).toMatchObject({
       entries: [],
-      searched: 4n,
+      searched: 4,
     });
   });
 
@@ -81,22 +77,22 @@ describe("a search in the log", () => {
 
   test("answers at most a hundred entries, and refuses a long query", async () => {
     await expect(search.search({ query: "x".repeat(257), limit: 1 })).rejects.toMatchObject({
-      code: Code.InvalidArgument,
+      reason: "query",
     });
     expect(await namesOf("", 4_000_000)).toHaveLength(4);
   });
 });
 
 describe("a log that is not as it should be", () => {
-  const codeOf = async (work: Promise<unknown>): Promise<Code | undefined> =>
+  const reasonOf = async (work: Promise<unknown>): Promise<unknown> =>
     work.then(
       () => undefined,
-      (error: unknown) => ConnectError.from(error).code,
+      (error: unknown) => (error instanceof LogSearchError ? error.reason : error),
     );
 
   test("may be empty", async () => {
-    const empty = createLogSearch(published(async () => undefined));
-    expect(await empty.search({ query: "", limit: 0 })).toMatchObject({ entries: [], total: 0n });
+    const empty = new LogSearch(published(async () => undefined));
+    expect(await empty.search({ query: "", limit: 0 })).toMatchObject({ entries: [], total: 0 });
   });
 
   test("is unavailable when its storage fails, or has no bundle or no checkpoint of the form", async () => {
@@ -106,8 +102,8 @@ describe("a log that is not as it should be", () => {
     );
     const junk = published(async () => new TextEncoder().encode("junk"));
     for (const log of [failing, incomplete, junk]) {
-      const question = createLogSearch(log).search({ query: "", limit: 0 });
-      expect(await codeOf(question)).toBe(Code.Unavailable);
+      const question = new LogSearch(log).search({ query: "", limit: 0 });
+      expect(await reasonOf(question)).toBe("unreadable");
     }
   });
 
@@ -118,17 +114,17 @@ describe("a log that is not as it should be", () => {
     );
     const junk = formatBundle(Array.from({ length: size }, () => new TextEncoder().encode("junk")));
     const forged = published(async (_, path) => (path === "checkpoint" ? stored.get(path) : junk));
-    const answer = await createLogSearch(forged).search({ query: "", limit: 0 });
-    expect(answer).toMatchObject({ entries: [], searched: BigInt(size) });
+    const answer = await new LogSearch(forged).search({ query: "", limit: 0 });
+    expect(answer).toMatchObject({ entries: [], searched: size });
   });
 
   test("turns a third search away while two are under way", async () => {
     const release = Promise.withResolvers<undefined>();
-    const slow = createLogSearch(published(() => release.promise));
+    const slow = new LogSearch(published(() => release.promise));
     const underWay = [1, 2].map(() => slow.search({ query: "", limit: 0 }));
-    expect(await codeOf(slow.search({ query: "", limit: 0 }))).toBe(Code.ResourceExhausted);
+    expect(await reasonOf(slow.search({ query: "", limit: 0 }))).toBe("busy");
     release.resolve(undefined);
     await Promise.all(underWay);
-    expect(await codeOf(slow.search({ query: "", limit: 0 }))).toBeUndefined();
+    expect(await reasonOf(slow.search({ query: "", limit: 0 }))).toBeUndefined();
   });
 });

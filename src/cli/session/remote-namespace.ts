@@ -19,13 +19,9 @@ const bulkForm = z.record(z.string(), z.nullable(z.string()));
  * The deployed KV namespace through `wrangler kv`, which uses wrangler's own login. A value is passed in a
  * file of a private folder, never on a command line.
  */
-export function createRemoteNamespace(
-  config: string,
-  env: string | undefined,
-  environment: NodeJS.ProcessEnv,
-): KvNamespace {
+export function createRemoteNamespace(config: string, env: string | undefined): KvNamespace {
   const wrangler = (...words: readonly string[]): Promise<string> =>
-    runWrangler(config, env, environment, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
+    runWrangler(config, env, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
   return {
     async list() {
       const keys = parseAnswer(await wrangler("key", "list"), listForm);
@@ -55,7 +51,6 @@ const wranglerEnvironment = {
 async function runWrangler(
   config: string,
   env: string | undefined,
-  environment: NodeJS.ProcessEnv,
   words: readonly string[],
 ): Promise<string> {
   const program = wranglerPath(config);
@@ -65,7 +60,7 @@ async function runWrangler(
       process.execPath,
       ["--no-warnings", program, ...words, ...choice],
       {
-        env: childEnvironment(environment, wranglerEnvironment),
+        env: childEnvironment(process.env, wranglerEnvironment),
         maxBuffer: 32 * 1024 * 1024,
         timeout: 60_000,
       },

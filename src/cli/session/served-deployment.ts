@@ -10,22 +10,21 @@ import type { BucketPlace } from "../../node/stores/s3/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
-import { readKubeconfig } from "../verbs/cluster/kubeconfig.ts";
+import { defaultKubeconfig, readKubeconfig } from "../verbs/cluster/kubeconfig.ts";
 import type { Deployment } from "./opened-deployment.ts";
 
 /** The store of `rampart serve`, which reads a change within its propagation interval. */
 export async function openServed(
   values: Record<string, unknown>,
-  environment: NodeJS.ProcessEnv,
   isDry: boolean,
 ): Promise<Deployment> {
   return orOperatorError(async () => {
-    const { ca, store } = parseServeConfiguration(values, environment);
+    const { ca, store } = parseServeConfiguration(values, process.env);
     switch (store.kind) {
       case "directory":
         return openDirectory(ca, store.directory, isDry);
       case "kubernetes":
-        return openNamespace(ca, store, environment);
+        return openNamespace(ca, store);
       case "s3":
         return openBucketStores(ca, store);
     }
@@ -64,12 +63,11 @@ async function openBucketStores(
 async function openNamespace(
   configuration: Configuration,
   place: NamespacePlace,
-  environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
   const { namespace, apiServer } = place;
   const { client, server } = apiServer
     ? { client: await openNamespaceServer(place), server: apiServer.server }
-    : await readKubeconfig(undefined, undefined, environment);
+    : await readKubeconfig(defaultKubeconfig(), undefined);
   return {
     configuration,
     ...secretStores(client, namespace, server),

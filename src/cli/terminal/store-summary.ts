@@ -1,13 +1,14 @@
+import { authoritiesIn } from "../../status/authorities.ts";
 import { openStore, type Session } from "../session/session.ts";
-import { formatAuthorities, reportAuthorities } from "../verbs/authority/authority-report.ts";
+import { formatAuthorities } from "../verbs/authority/authority-report.ts";
 
 /** Prints the authorities after a change; for a dry run, as they would be. */
 export async function printStoreSummary(session: Session): Promise<void> {
-  const { terminal, mint, now, isDry, place } = session;
-  terminal.print(
+  const { mint, now, isDry, place } = session;
+  console.log(
     isDry ? `Nothing was written. Otherwise the ${place} would hold:` : `Now in the ${place}:`,
   );
-  terminal.print(formatAuthorities(terminal, reportAuthorities(await openStore(session), now)));
+  console.log(formatAuthorities(authoritiesIn(await openStore(session), now)));
   if (!isDry) return;
-  for (const { act, name } of mint.store.changes) terminal.print(`${act} ${name.kind} ${name.id}`);
+  for (const { act, name } of mint.store.changes) console.log(`${act} ${name.kind} ${name.id}`);
 }

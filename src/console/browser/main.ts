@@ -1,51 +1,91 @@
-import { ConnectError, createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
-import { StatusService } from "../../gen/rampart/status/v1/status_pb.ts";
-import { nowOf } from "../page/format.ts";
-import { logEntries } from "../page/log.ts";
-import { state } from "../page/page.ts";
-import { sections } from "../page/sections.ts";
-import { type Markup, place } from "./live-part.ts";
+// Keeps the page current: asks for it again, and puts its live parts in place of those that are shown.
 
 const pollMilliseconds = 10_000;
 const typingMilliseconds = 250;
 
-const client = createClient(
-  StatusService,
-  createConnectTransport({
-    baseUrl: location.origin,
-    useBinaryFormat: true,
-    fetch: (input, init) => fetch(input, { ...init, cache: "no-store" }),
-  }),
-);
-
-const search = document.querySelector<HTMLInputElement>("#q");
-let searches = 0;
-
-async function showStatus(): Promise<void> {
-  const status = await client.getStatus({});
-  await place("#state", state(status));
-  for (const { id, render } of sections) await place(`[data-live="${id}"]`, render(status));
-  if (search?.value === "") await showEntries("", nowOf(status));
+/** Trusted Types, of which TypeScript's library of the DOM does not know. */
+interface TrustedTypes {
+  readonly createPolicy: (name: string, rules: Policy) => Policy;
 }
 
-async function showEntries(query: string, now: Date): Promise<void> {
-  const number = ++searches;
-  const found = await client.searchLog({ query }).then(
-    (answer): Markup => logEntries(answer, now),
-    (error: unknown) => ConnectError.from(error).rawMessage,
-  );
-  // An older search may be answered later.
-  if (number === searches) await place("#log-entries", found);
+interface Policy {
+  readonly createHTML: (html: string) => string;
+}
+
+declare global {
+  interface Window {
+    readonly trustedTypes?: TrustedTypes;
+  }
+}
+
+/** The page itself, in which every text is escaped, is the one thing that a browser takes as HTML. */
+const asIs: Policy = { createHTML: (html) => html };
+const policy = window.trustedTypes?.createPolicy("rampart", asIs) ?? asIs;
+
+const search = document.querySelector<HTMLInputElement>("#q");
+const state = document.querySelector("#state");
+const shown = new Map<Element, string>();
+let requests = 0;
+
+async function refresh(): Promise<void> {
+  const number = ++requests;
+  try {
+    const page = await fetchPage();
+    // An older request may be answered later.
+    if (number === requests) show(page);
+  } catch (error) {
+    if (number !== requests || !state) return;
+    const why = error instanceof Error ? error.message : String(error);
+    state.textContent = `not answering, and what is below is old: ${why}`;
+    shown.delete(state);
+  }
+}
+
+async function fetchPage(): Promise<Document> {
+  const response = await fetch(addressOf(search?.value ?? ""), { cache: "no-store" });
+  const text = await response.text();
+  if (!response.ok) throw new Error(text.trim());
+  return new DOMParser().parseFromString(policy.createHTML(text), "text/html");
+}
+
+const addressOf = (query: string): string =>
+  query === "" ? "/" : `/?q=${encodeURIComponent(query)}`;
+
+function show(page: Document): void {
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const fresh = page.querySelector(`[data-live="${part.getAttribute("data-live")}"]`);
+    if (!fresh) throw new Error("another page has answered, so load this one again");
+    replace(part, fresh);
+  }
+}
+
+/**
+ * Puts the content of another element into this one. It leaves alone what has not changed, and what a
+ * person has selected. A table keeps its focus and how far it is scrolled.
+ */
+function replace(part: Element, fresh: Element): void {
+  const html = fresh.innerHTML;
+  if (shown.get(part) === html || hasSelection(part)) return;
+  const tables = (): NodeListOf<HTMLElement> => part.querySelectorAll<HTMLElement>(".scroll");
+  const before = [...tables()].map((each) => ({
+    left: each.scrollLeft,
+    isFocused: each === document.activeElement,
+  }));
+  part.replaceChildren(...fresh.childNodes);
+  shown.set(part, html);
+  for (const [i, each] of tables().entries()) {
+    each.scrollLeft = before[i]?.left ?? 0;
+    if (before[i]?.isFocused) each.focus({ preventScroll: true });
+  }
+}
+
+function hasSelection(element: Element): boolean {
+  const selection = getSelection();
+  return selection !== null && !selection.isCollapsed && selection.containsNode(element, true);
 }
 
 async function poll(): Promise<void> {
-  try {
-    await showStatus();
-  } catch (error) {
-    const { rawMessage } = ConnectError.from(error);
-    await place("#state", `not answering, and what is below is old: ${rawMessage}`);
-  }
+  await refresh();
   setTimeout(pollWhenVisible, pollMilliseconds);
 }
 
@@ -55,9 +95,8 @@ function pollWhenVisible(): void {
 }
 
 function searchNow(): void {
-  const query = search?.value ?? "";
-  history.replaceState(null, "", query === "" ? "/" : `/?q=${encodeURIComponent(query)}`);
-  void showEntries(query, new Date());
+  history.replaceState(null, "", addressOf(search?.value ?? ""));
+  void refresh();
 }
 
 let typing: ReturnType<typeof setTimeout> | undefined;

@@ -1,30 +1,23 @@
 import { html } from "hono/html";
-import {
-  type Authority,
-  type GetStatusResponse,
-  Authority_Kind as Kind,
-  Phase,
-  type Signer,
-} from "../../gen/rampart/status/v1/status_pb.ts";
-import { badge, foreign, instant, type Markup, nowOf, plainInstant, shortHex } from "./format.ts";
+import type { AuthorityStatus, SignerStatus } from "../../status/authorities.ts";
+import type { CaStatus } from "../../status/status.ts";
+import { badge, foreign, instant, type Markup, plainInstant, shortHex, table } from "./format.ts";
 import { eventSentence } from "./overview.ts";
-import { phaseNames } from "./phases.ts";
 import { timeLine } from "./time-line.ts";
 
 const maximumEvents = 12;
 
 /** Every authority: its phases on a time line, its instants in a table, and what comes. */
-export function authorities(status: GetStatusResponse): Markup {
-  const now = nowOf(status);
-  return html`${status.signers.map((signer) => signerPart(signer, now))}`;
+export function authorities({ signers, now }: CaStatus): Markup {
+  return html`${signers.map((signer) => signerPart(signer, now))}`;
 }
 
-function signerPart(signer: Signer, now: Date): Markup {
+function signerPart(signer: SignerStatus, now: Date): Markup {
   const { name, authorities, events } = signer;
   return html`
     ${name === "" ? "" : html`<h3>Signer ${foreign(name)}</h3>`}
     ${timeLine(signer, now)}
-    ${authorities.length === 0 ? html`<p class="quiet">The store holds no authority.</p>` : table(authorities)}
+    ${authorities.length === 0 ? html`<p class="quiet">The store holds no authority.</p>` : table("Authorities", heading, authorities.map(row))}
     ${
       events.length === 0
         ? ""
@@ -35,35 +28,29 @@ function signerPart(signer: Signer, now: Date): Markup {
     }`;
 }
 
-function table(authorities: readonly Authority[]): Markup {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Authorities, table"><table>
-    <thead><tr><th scope="col">Authority</th><th scope="col">Phase</th><th scope="col">Key</th>
+const heading = html`<tr><th scope="col">Authority</th><th scope="col">Phase</th><th scope="col">Key</th>
       <th scope="col">Published</th><th scope="col">Signs from</th><th scope="col">Signs until</th>
-      <th scope="col">Leaves the bundle</th><th scope="col">SHA-256</th></tr></thead>
-    <tbody>${authorities.map(row)}</tbody></table></div>`;
-}
+      <th scope="col">Leaves the bundle</th><th scope="col">SHA-256</th></tr>`;
 
-function row(authority: Authority): Markup {
-  const { id, kind, key, fingerprint } = authority;
-  const isRoot = kind === Kind.ADDITIONAL_ROOT;
+function row(authority: AuthorityStatus): Markup {
+  const { id, key, fingerprint, schedule } = authority;
   const never = html`<span class="quiet">never</span>`;
   return html`<tr><th scope="row">${shortHex(id)}</th><td>${phaseBadge(authority)}</td>
-    <td>${isRoot ? html`<span class="quiet">root</span>` : key}</td>
-    <td>${plainInstant(authority.publishedFrom)}</td>
-    <td>${isRoot ? never : plainInstant(authority.signsFrom)}</td>
-    <td>${isRoot ? never : signsUntil(authority)}</td>
-    <td>${plainInstant(authority.retiresAt)}</td><td>${shortHex(fingerprint, 16)}</td></tr>`;
+    <td>${key ?? html`<span class="quiet">root</span>`}</td>
+    <td>${plainInstant(schedule.publishedFrom)}</td>
+    <td>${key ? plainInstant(schedule.signsFrom) : never}</td>
+    <td>${key ? signsUntil(authority) : never}</td>
+    <td>${plainInstant(schedule.retiresAt)}</td><td>${shortHex(fingerprint, 16)}</td></tr>`;
 }
 
 /** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */
-function signsUntil({ tainted, taintedAt, signsUntil }: Authority): Markup {
-  if (!tainted) return plainInstant(signsUntil);
+function signsUntil({ isTainted, taintedAt, schedule }: AuthorityStatus): Markup {
+  if (!isTainted) return plainInstant(schedule.signsUntil);
   return taintedAt ? html`tainted ${plainInstant(taintedAt)}` : html`tainted by configuration`;
 }
 
-function phaseBadge({ phase, signs, tainted }: Authority): Markup {
-  const name = phaseNames[phase] ?? "unknown";
-  if (tainted) return badge("bad", `${name}, tainted`);
+function phaseBadge({ phase, signs, isTainted }: AuthorityStatus): Markup {
+  if (isTainted) return badge("bad", `${phase}, tainted`);
   if (signs) return badge("good", "signs now");
-  return badge(phase === Phase.SIGNING ? "good" : "plain", name);
+  return badge(phase === "signing" ? "good" : "plain", phase);
 }

@@ -1,4 +1,3 @@
-import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { html } from "hono/html";
 
 /** HTML in which every text is escaped. */
@@ -19,23 +18,21 @@ export const instantText = (at: Date): string => at.toISOString().slice(0, 16).r
 const dash: Markup = html`<span class="quiet" aria-label="none">–</span>`;
 
 /** An instant in UTC, and how far it is from `now`. */
-export function instant(at: Timestamp | undefined, now: Date): Markup {
+export function instant(at: Date | undefined, now: Date): Markup {
   if (!at) return dash;
-  const date = timestampDate(at);
-  return html`<time datetime="${date.toISOString()}">${instantText(date)}</time> <span class="quiet">${distance(date, now)}</span>`;
+  return html`${plainInstant(at)} <span class="quiet">${distance(at, now)}</span>`;
 }
 
 /** {@link instant} in two lines, for narrow columns. */
-export function stackedInstant(at: Timestamp | undefined, now: Date): Markup {
+export function stackedInstant(at: Date | undefined, now: Date): Markup {
   if (!at) return dash;
-  return html`${plainInstant(at)}<div class="quiet">${distance(timestampDate(at), now)}</div>`;
+  return html`${plainInstant(at)}<div class="quiet">${distance(at, now)}</div>`;
 }
 
 /** An instant in UTC alone. */
-export function plainInstant(at: Timestamp | undefined): Markup {
+export function plainInstant(at: Date | undefined): Markup {
   if (!at) return dash;
-  const date = timestampDate(at);
-  return html`<time datetime="${date.toISOString()}">${instantText(date)}</time>`;
+  return html`<time datetime="${at.toISOString()}">${instantText(at)}</time>`;
 }
 
 const units: readonly (readonly [seconds: number, name: string])[] = [
@@ -60,14 +57,15 @@ export function distance(at: Date, now: Date): string {
 const grouping = /\B(?=(\d{3})+$)/g;
 
 /** A count with thin spaces between thousands. */
-export const count = (number: number | bigint): string =>
-  String(number).replace(grouping, "\u202f");
+export const count = (number: number): string => String(number).replace(grouping, "\u202f");
+
+/** The frame of a table that may be wider than the screen. @param name Of the table, for a screen reader. */
+export const table = (name: string, head: Markup, rows: readonly Markup[]): Markup =>
+  html`<div class="scroll" tabindex="0" role="region" aria-label="${name}, table"><table>
+    <thead>${head}</thead>
+    <tbody>${rows}</tbody></table></div>`;
 
 /** A state as a word with a mark, which does not rely on colour. */
 export function badge(tone: "good" | "warn" | "bad" | "plain", text: string): Markup {
   return html`<span class="badge ${tone}">${text}</span>`;
 }
-
-/** The instant of a status. */
-export const nowOf = ({ now }: { readonly now?: Timestamp | undefined }): Date =>
-  now ? timestampDate(now) : new Date(0);

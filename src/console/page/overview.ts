@@ -1,12 +1,13 @@
-import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { html } from "hono/html";
-import type { Authority, Event, GetStatusResponse } from "../../gen/rampart/status/v1/status_pb.ts";
-import { NextStep_Act as Act, Event_What as What } from "../../gen/rampart/status/v1/status_pb.ts";
-import { badge, count, foreign, instant, type Markup, nowOf, shortHex } from "./format.ts";
+import type { ForecastEvent } from "../../ca/rotation/forecast.ts";
+import { type AuthorityStatus, isStepDue, nextActs } from "../../status/authorities.ts";
+import type { Severity } from "../../status/finding.ts";
+import type { CaStatus } from "../../status/status.ts";
+import { badge, count, foreign, instant, type Markup, shortHex } from "./format.ts";
 
 /** The part that an operator looks for first: who signs, until when, and what comes next. */
-export function overview(status: GetStatusResponse): Markup {
-  const now = nowOf(status);
+export function overview(status: CaStatus): Markup {
+  const { now } = status;
   const [own] = status.signers;
   const signing = own?.authorities.find(({ signs }) => signs);
   const [next] = own?.events ?? [];
@@ -30,37 +31,37 @@ export function overview(status: GetStatusResponse): Markup {
         ${hourCard(status)}
       </div>
     </div>
-    ${attention(status)}${nextStep(status, now)}`;
+    ${attention(status)}${nextStep(status)}`;
 }
 
-function signingCard(authority: Authority, now: Date): Markup {
-  return html`<p class="big">${shortHex(authority.id)}</p>
+function signingCard({ id, schedule }: AuthorityStatus, now: Date): Markup {
+  return html`<p class="big">${shortHex(id)}</p>
     <dl>
-      <dt>Since</dt><dd>${instant(authority.signsFrom, now)}</dd>
-      <dt>Until</dt><dd>${instant(authority.signsUntil, now)}</dd>
+      <dt>Since</dt><dd>${instant(schedule.signsFrom, now)}</dd>
+      <dt>Until</dt><dd>${instant(schedule.signsUntil, now)}</dd>
     </dl>`;
 }
 
-function nextCard(event: Event, now: Date): Markup {
+function nextCard(event: ForecastEvent, now: Date): Markup {
   return html`<p class="big">${eventSentence(event)}</p>
     <dl><dt>When</dt><dd>${instant(event.at, now)}</dd></dl>`;
 }
 
-function hourCard({ issuance }: GetStatusResponse): Markup {
-  if (!issuance?.since) return html`<p class="quiet">Not counted here.</p>`;
-  const sum = (outcome: "issued" | "refused" | "failed"): number =>
-    issuance.clusters.reduce((total, { lastHour }) => total + (lastHour?.[outcome] ?? 0), 0);
-  const issued = html`<p class="big">${count(sum("issued"))} issued</p>`;
+function hourCard({ issuance }: CaStatus): Markup {
+  if (!issuance.since) return html`<p class="quiet">Not counted here.</p>`;
+  const sum = (outcome: "issued" | "refused" | "failed"): string =>
+    count(issuance.clusters.reduce((total, { lastHour }) => total + lastHour[outcome], 0));
+  const issued = html`<p class="big">${sum("issued")} issued</p>`;
   if (issuance.issuedOnly)
     return html`${issued}<p class="quiet">Refused and failed calls are not counted here.</p>`;
   return html`${issued}
     <dl>
-      <dt>Refused</dt><dd>${count(sum("refused"))}</dd>
-      <dt>Failed</dt><dd>${count(sum("failed"))}</dd>
+      <dt>Refused</dt><dd>${sum("refused")}</dd>
+      <dt>Failed</dt><dd>${sum("failed")}</dd>
     </dl>`;
 }
 
-function attention({ needsAttention }: GetStatusResponse): Markup {
+function attention({ needsAttention }: CaStatus): Markup {
   if (needsAttention.length === 0) return html``;
   return html`<div class="attention" role="status">
     <h2>Needs attention</h2>
@@ -68,19 +69,14 @@ function attention({ needsAttention }: GetStatusResponse): Markup {
   </div>`;
 }
 
-const acts: Readonly<Record<number, string>> = {
-  [Act.REQUEST]: "Request the next intermediate: rampart authority request.",
-  [Act.INSTALL]: "Install the certificate of the open request: rampart authority install.",
-  [Act.ASK]: "The cron asks the CA upstream for the next intermediate.",
-};
-
-function nextStep({ signers }: GetStatusResponse, now: Date): Markup {
+function nextStep({ signers, now }: CaStatus): Markup {
   const step = signers.find(({ name }) => name === "")?.nextStep;
   if (!step) return html``;
-  const isDue = !step.due || timestampDate(step.due) <= now;
-  return html`<div class="${isDue ? "attention" : "note"}">
+  const { what, command } = nextActs[step.act];
+  const sentence = `${what.charAt(0).toUpperCase()}${what.slice(1)}${command ? `: ${command}` : ""}.`;
+  return html`<div class="${isStepDue(step, now) ? "attention" : "note"}">
     <h2>Next step under your own root</h2>
-    <p>${acts[step.act] ?? ""}</p>
+    <p>${sentence}</p>
     <dl>
       <dt>Due</dt><dd>${step.due ? instant(step.due, now) : "now"}</dd>
       <dt>Deadline</dt><dd>${instant(step.deadline, now)}</dd>
@@ -88,16 +84,38 @@ function nextStep({ signers }: GetStatusResponse, now: Date): Markup {
   </div>`;
 }
 
-const whats: Readonly<Record<number, string>> = {
-  [What.MINTED]: "is minted",
-  [What.PUBLISHED]: "is published",
-  [What.SIGNS]: "begins to sign",
-  [What.STOPS_SIGNING]: "stops signing",
-  [What.LEAVES_BUNDLE]: "leaves the bundle",
+const verbs: Readonly<Record<ForecastEvent["event"], string>> = {
+  minted: "is minted",
+  published: "is published",
+  signs: "begins to sign",
+  "stops signing": "stops signing",
+  "leaves the bundle": "leaves the bundle",
 };
 
 /** An event as a sentence, such as `3f2a… begins to sign`. */
-export function eventSentence({ authority, what }: Event): Markup {
-  const who = authority === "next" ? html`The next authority` : shortHex(authority);
-  return html`${who} ${whats[what] ?? "changes"}`;
+export function eventSentence({ id, event }: ForecastEvent): Markup {
+  return html`${id === "next" ? html`The next authority` : shortHex(id)} ${verbs[event]}`;
+}
+
+const severities: Readonly<Record<Severity, Markup>> = {
+  note: badge("plain", "note"),
+  warning: badge("warn", "warning"),
+  error: badge("bad", "error"),
+};
+
+/** The findings, each with its reason and its remedy. */
+export function checkup({ findings }: CaStatus): Markup {
+  return html`<p class="quiet">Of the records, the configuration, and what this CA knows of its issuers and clusters. <code>rampart doctor</code> looks further: it asks issuers and API servers anew, and looks at clocks, files and versions.</p>
+    ${findings.length === 0 ? html`<p>${badge("good", "healthy")} Nothing was found.</p>` : ""}
+    <ul class="findings">${findings.map(
+      ({
+        name,
+        severity,
+        what,
+        why,
+        remedy,
+      }) => html`<li>${severities[severity]} <strong>${foreign(what)}</strong>
+      <div>${foreign(why)}</div>${remedy === "" ? "" : html`<pre><code>${remedy}</code></pre>`}
+      <div class="quiet">${name}</div></li>`,
+    )}</ul>`;
 }

@@ -1,13 +1,15 @@
 import { html, raw } from "hono/html";
-import type { GetStatusResponse } from "../../gen/rampart/status/v1/status_pb.ts";
-import { badge, foreign, instantText, type Markup, nowOf } from "./format.ts";
-import { log } from "./log.ts";
-import { sections } from "./sections.ts";
+import type { CaStatus } from "../../status/status.ts";
+import { authorities } from "./authorities.ts";
+import { issuance, log } from "./certificates.ts";
+import { badge, foreign, instantText, type Markup } from "./format.ts";
+import { checkup, overview } from "./overview.ts";
 import { style } from "./style.ts";
+import { issuers, trust } from "./trust.ts";
 
 /** All that a page shows. */
 export interface PageContent {
-  readonly status: GetStatusResponse;
+  readonly status: CaStatus;
   readonly query: string;
   /** The entries of the log, rendered, or a sentence. */
   readonly logResults: Markup | string;
@@ -34,7 +36,7 @@ ${script ? html`<script type="module" src="${script.path}" integrity="${script.i
 <header>
   <div class="brand">${raw(mark)}<span>Rampart</span></div>
   <h1>${foreign(status.trustDomain)}</h1>
-  <div class="state" id="state">${state(status)}</div>
+  <div class="state" id="state" data-live="state">${state(status)}</div>
 </header>
 <nav aria-label="Parts of this page">
   ${sections.filter(({ heading }) => heading).map(({ id, heading }) => html`<a href="#${id}">${heading}</a>`)}
@@ -63,13 +65,30 @@ ${sections.map(
 }
 
 /** Whether the CA can sign, and of when that is. */
-export function state(status: GetStatusResponse): Markup {
-  const now = nowOf(status);
-  const verdict = status.ready ? badge("good", "ready") : badge("bad", "cannot sign");
-  const attention = status.needsAttention.length;
+function state({ ready, needsAttention, now }: CaStatus): Markup {
+  const verdict = ready ? badge("good", "ready") : badge("bad", "cannot sign");
+  const attention = needsAttention.length;
   return html`${verdict} ${attention > 0 ? html`<a class="badge warn" href="#overview">${attention} to look at</a>` : ""}
     <span class="quiet">as of <time datetime="${now.toISOString()}">${instantText(now)}:${now.toISOString().slice(17, 19)}</time> UTC</span>`;
 }
+
+/** A part of the page that is a function of the status. The script replaces it when that changes. */
+interface Section {
+  readonly id: string;
+  /** Absent for the part whose headings say enough. */
+  readonly heading?: string;
+  readonly render: (status: CaStatus) => Markup;
+}
+
+/** These parts in the order of the page. */
+const sections: readonly Section[] = [
+  { id: "overview", render: overview },
+  { id: "authorities", heading: "Authorities", render: authorities },
+  { id: "certificates", heading: "Certificates", render: issuance },
+  { id: "trust", heading: "Trust bundle", render: trust },
+  { id: "issuers", heading: "Issuers", render: issuers },
+  { id: "checkup", heading: "Checkup", render: checkup },
+];
 
 /** A wall with battlements. */
 export const mark =

@@ -1,6 +1,5 @@
 import type { Composition } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { statusOf } from "../../console/ca-status.ts";
 import {
   type Console,
   type ConsoleScript,
@@ -9,7 +8,8 @@ import {
 } from "../../console/console.ts";
 import { createOperatorGuard, portGuard } from "../../console/operator/operator-guard.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
-import type { IssuanceCounts } from "../../status/issuance-counts.ts";
+import type { IssuanceCounts } from "../../status/issuance.ts";
+import { createStatus } from "../../status/status.ts";
 import type { PeerProcesses } from "../observability/peer-processes.ts";
 import type { RecurringPush } from "./recurring-push.ts";
 
@@ -28,15 +28,13 @@ export function serveConsole(parts: ServeConsoleParts): Console {
   const guard = configuration.console
     ? createOperatorGuard(configuration.console, accessKeys)
     : portGuard;
-  const status = statusOf({
-    configuration,
-    program: "rampart serve",
-    certificateAuthority,
-    issuers,
-    push,
+  const status = createStatus({
+    ...{ configuration, issuers, push, counts },
     crlPush: push.crls,
+    program: "rampart serve",
+    issuance: certificateAuthority.issuance,
+    publishedLog: certificateAuthority.publishedLog,
     hasCredentials: configuration.console !== undefined,
-    issuance: counts.statusAt,
   });
   const { clock, log } = certificateAuthority;
   return createConsole({ status, guard, clock, log, script, hasTrailers: true });

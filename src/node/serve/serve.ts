@@ -5,13 +5,13 @@ import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { sharePromises, waitBriefly } from "../../program/promise-sharing.ts";
 import { recur } from "../../program/recurrence.ts";
-import { countingCalls, createIssuanceCounts } from "../../status/issuance-counts.ts";
+import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
 import type { PortState } from "../../transport/http/routes.ts";
-import { requireCredentials } from "../files/configuration-file.ts";
+import { requireCredentials } from "../files/credential-file.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
-import { openWhenCertified, type RenewingListener } from "../http/renewing-listener.ts";
-import { createMonitoringRoutes } from "../http/routes.ts";
-import { createGuard, thisProcess } from "../limits/guard.ts";
+import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
+import { createGuard } from "../limits/guard.ts";
+import { thisProcess } from "../limits/quiet-collection.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
@@ -25,6 +25,7 @@ import {
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
+import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
 import { countedCalls } from "./console.ts";
 import { type LiveCa, openLiveCa } from "./live-ca.ts";
 import { addPushGauges } from "./recurring-push.ts";
@@ -102,7 +103,7 @@ async function serveUntil(
 ): Promise<ReconfigurableServer> {
   const { clock, pause, peerProcesses, configurationStatus } = serverContext;
   const registry = createRegistry();
-  const counts = createIssuanceCounts(countedCalls(peerProcesses), clock());
+  const counts = new IssuanceCounts(countedCalls(peerProcesses), clock());
   const log = countingCalls(countingLog(serverContext.log, registry), counts, clock);
   const { trustDomain } = configuration.ca;
   const context = { ...serverContext, log };

@@ -2,14 +2,18 @@ import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
-import { type Crl, namedIn, parseCrl } from "../../pki/x509/crl/crl.ts";
+import {
+  type CertificateList,
+  namedIn,
+  parseCertificateList,
+} from "../../pki/x509/crl/certificate-list.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
 /** More authorities than a mesh has at once. */
 const maximumLists = 100;
 
 /** The document of `/crl.pem`: a list of each authority. Three hundred thousand entries fit into it. */
-export const revocationLists: DocumentKind<readonly Crl[]> = {
+export const revocationLists: DocumentKind<readonly CertificateList[]> = {
   name: "revocation list",
   mediaType: "application/x-pem-file",
   maximumOctets: 16 << 20,
@@ -23,7 +27,7 @@ export const revocationLists: DocumentKind<readonly Crl[]> = {
  *
  * @throws FetchError for a text without a list, with too many, with any other block, or with one that is no list.
  */
-export function parseRevocationLists(text: string): readonly Crl[] {
+export function parseRevocationLists(text: string): readonly CertificateList[] {
   const blocks = revocationListBlocks(text);
   const begun = text.match(/-----BEGIN /g)?.length ?? 0;
   if (blocks.length === 0 || blocks.length > maximumLists || blocks.length !== begun) {
@@ -32,10 +36,10 @@ export function parseRevocationLists(text: string): readonly Crl[] {
   return blocks.map(parseList);
 }
 
-function parseList(base64: string): Crl {
+function parseList(base64: string): CertificateList {
   try {
     const der = parseBase64(base64);
-    const list = der && parseCrl(der);
+    const list = der && parseCertificateList(der);
     // Later readers of the entries need not expect a broken one.
     if (list && namedIn(list, new Set()).length === 0) return list;
   } catch (error) {
@@ -46,6 +50,6 @@ function parseList(base64: string): Crl {
 }
 
 /** PEM of lists, each with its last newline; empty for none. */
-export function listsPem(lists: readonly Crl[]): string {
+export function listsPem(lists: readonly CertificateList[]): string {
   return lists.map(({ der }) => toPem("X509 CRL", der)).join("");
 }

@@ -1,6 +1,6 @@
-import { expect, test } from "vitest";
-import { usualWidth } from "../../../src/cli/terminal/screen.ts";
-import { columnsOf } from "../../../src/cli/terminal/text.ts";
+import { expect, test, vi } from "vitest";
+import { usualWidth } from "../../../src/cli/terminal/table.ts";
+import { columnsOf } from "../../../src/cli/terminal/width.ts";
 import { formatAuthorities } from "../../../src/cli/verbs/authority/authority-report.ts";
 import {
   formatCandidates,
@@ -8,7 +8,6 @@ import {
 } from "../../../src/cli/verbs/certificate/revocation-report.ts";
 import { formatDenials } from "../../../src/cli/verbs/deny/denial-report.ts";
 import { formatDeliveries } from "../../../src/cli/verbs/root/delivery-report.ts";
-import { plainScreen } from "../../testkit/programs/memory-terminal.ts";
 
 const at = new Date("2026-11-22T12:00:00Z");
 const id = "0123456789abcdef".repeat(4);
@@ -20,15 +19,15 @@ const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: 
 
 const authority = { id, fingerprint: id, schedule, key: "EC-P256", kind: "authority" } as const;
 
-const screen = plainScreen(usualWidth);
+vi.stubEnv("COLUMNS", `${usualWidth}`);
 
 const tables = {
-  "authority list": formatAuthorities(screen, [
+  "authority list": formatAuthorities([
     { ...authority, phase: "signing", signs: true, isTainted: false, taintedAt: undefined },
     { ...authority, phase: "verifying", signs: false, isTainted: true, taintedAt: at },
     { ...authority, phase: "retired", signs: false, isTainted: true, taintedAt: undefined },
   ]),
-  "root list": formatAuthorities(screen, [
+  "root list": formatAuthorities([
     {
       ...authority,
       kind: "additional root",
@@ -39,7 +38,7 @@ const tables = {
       taintedAt: at,
     },
   ]),
-  "certificate revoke": formatCandidates(screen, [
+  "certificate revoke": formatCandidates([
     {
       authority: id,
       serialNumber: "ab".repeat(20),
@@ -50,7 +49,7 @@ const tables = {
       issuedAt: at,
     },
   ]),
-  "certificate revoked": formatRevokedTable(screen, [
+  "certificate revoked": formatRevokedTable([
     {
       serial: "ab".repeat(20),
       authority: id,
@@ -61,10 +60,10 @@ const tables = {
       why,
     },
   ]),
-  "deny list": formatDenials(screen, [
+  "deny list": formatDenials([
     { subject: name, stated: "configuration", until: at.toISOString(), hasEnded: true, why },
   ]),
-  "authority plan": formatDeliveries(screen, [
+  "authority plan": formatDeliveries([
     {
       cluster,
       issuer: undefined,

@@ -1,12 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { clone, create } from "@bufbuild/protobuf";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import {
-  GetStatusResponseSchema,
-  SearchLogResponseSchema,
-} from "../../../src/gen/rampart/status/v1/status_pb.ts";
-import { sampleEntries, sampleStatus } from "../../testkit/console/sample-status.ts";
+import { emptyStatus, sampleEntries, sampleStatus } from "../../testkit/console/sample-status.ts";
 import { openPage } from "./chromium.ts";
 import { serveStatus } from "./sample-server.ts";
 
@@ -61,7 +56,7 @@ const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>"'&`;
 export const pageScenes: Readonly<Record<string, Scene>> = {
   ...lookScenes,
   "an empty CA: axe finds nothing": async (browser) => {
-    const at = async () => create(GetStatusResponseSchema, { trustDomain: "cluster.local" });
+    const at = async () => emptyStatus;
     using server = await serveStatus({ at, searchLog: undefined });
     const { page, faults } = await openPage(browser, server.url);
     expectEqual(await axeFindings(page), [], "axe");
@@ -95,7 +90,7 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
     const queries: string[] = [];
     using server = await serveStatus({
       at: async () => sampleStatus,
-      searchLog: async (query) => {
+      searchLog: async ({ query }) => {
         queries.push(query);
         return sampleEntries;
       },
@@ -109,12 +104,11 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
   },
   "the page follows the CA, and keeps the focus": async (browser) => {
     let trustDomain = "before.example";
-    const at = async () =>
-      create(GetStatusResponseSchema, {
-        ...sampleStatus,
-        trustDomain,
-        ready: trustDomain !== "after.example",
-      });
+    const at = async () => ({
+      ...sampleStatus,
+      trustDomain,
+      ready: trustDomain !== "after.example",
+    });
     using server = await serveStatus({ at, searchLog: async () => sampleEntries });
     const { page, faults } = await openPage(browser, server.url);
     await page.getByRole("region", { name: "Issuers, table" }).focus();
@@ -139,9 +133,9 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
     const queries: string[] = [];
     using server = await serveStatus({
       at: async () => sampleStatus,
-      searchLog: async (query) => {
+      searchLog: async ({ query }) => {
         queries.push(query);
-        return create(SearchLogResponseSchema, { total: 7n });
+        return { entries: [], searched: 0, total: 7 };
       },
     });
     const { page, faults } = await openPage(browser, server.url);
@@ -158,18 +152,24 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
     expectEqual(faults, [], "faults");
   },
   "hostile names stay text, from the server and live": async (browser) => {
-    const status = Object.assign(clone(GetStatusResponseSchema, sampleStatus), {
-      trustDomain: hostile,
-      needsAttention: [hostile],
-    });
-    for (const each of status.clusters) Object.assign(each, { name: hostile, fault: hostile });
-    for (const each of status.issuers) {
-      Object.assign(each, { name: hostile, cluster: hostile, failure: hostile });
-    }
-    const found = clone(SearchLogResponseSchema, sampleEntries);
-    for (const each of found.entries) {
-      Object.assign(each, { name: hostile, cluster: hostile, pod: hostile, serialNumber: hostile });
-    }
+    const named = { name: hostile, cluster: hostile };
+    const status = {
+      ...{ ...sampleStatus, trustDomain: hostile, needsAttention: [hostile] },
+      clusters: sampleStatus.clusters.map(({ delivery, progress }) => ({
+        ...{
+          name: hostile,
+          delivery,
+          ...(progress && { progress: { ...progress, fault: hostile } }),
+        },
+      })),
+      issuers: sampleStatus.issuers.map((each) => ({
+        ...{ ...each, ...named, failure: { at: sampleStatus.now, detail: hostile } },
+      })),
+    };
+    const entries = sampleEntries.entries.map((each) => ({
+      ...{ ...each, ...named, pod: hostile, serialNumber: hostile },
+    }));
+    const found = { ...sampleEntries, entries };
     const searchLog = async () => found;
     const at = async () => status;
     using server = await serveStatus({ at, searchLog });

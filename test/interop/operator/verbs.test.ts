@@ -7,7 +7,6 @@ import { mintAuthority } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
-import type { Terminal } from "../../../src/cli/terminal/terminal.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../src/cli/verbs/root/root.ts";
 import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
@@ -26,7 +25,6 @@ import {
   type OperatorFolder,
   rampart,
 } from "../../testkit/programs/command-line.ts";
-import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
 const folders: OperatorFolder[] = [];
 
@@ -55,7 +53,7 @@ function refused({ code, stdout, stderr }: Answer): string {
 
 /** Reads a store without the command line. */
 const within = (where: OperatorFolder, use: (session: Session) => Promise<void>): Promise<void> =>
-  withSession(new MemoryTerminal(), { config: where.config }, use);
+  withSession({ config: where.config }, () => new Date(), use);
 
 async function contentOf(where: OperatorFolder): Promise<unknown> {
   let content: unknown;
@@ -80,13 +78,13 @@ function operatorErrorOfVerb(
   words: string,
 ): Promise<readonly string[]> {
   const [noun = "", ...verb] = words.split(" ");
-  const command = nouns[noun]?.(new MemoryTerminal());
+  const command = nouns[noun]?.(() => new Date());
   return operatorErrorOf(() =>
     command?.parseAsync([...verb, "--config", config], { from: "user" }),
   );
 }
 
-const nouns: Readonly<Record<string, (terminal: Terminal) => Command>> = {
+const nouns: Readonly<Record<string, (clock: () => Date) => Command>> = {
   authority: authorityCommand,
   root: rootCommand,
 };
@@ -194,7 +192,7 @@ describe.concurrent("an operator", () => {
           firstSchedule(mint.phaseLengths, now),
         ),
       );
-      const { store, close } = await openDeployment({ config: spoilt.config }, {});
+      const { store, close } = await openDeployment({ config: spoilt.config });
       await store.put({ kind: "authority", id: "ab".repeat(20), value: "broken" });
       await close();
       const list = await rampart(spoilt, "authority list --json");

@@ -3,13 +3,11 @@ import { createHash, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import {
-  createIssuer,
   createSigningAuthority,
-  type Issuer,
+  signatureAlgorithmOf,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/x509/signature-algorithm.ts";
+import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";

@@ -5,25 +5,24 @@ import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
 import { displayedName } from "../../../pki/x509/distinguished-name.ts";
+import { type AuthorityStatus, authoritiesIn } from "../../../status/authorities.ts";
 import {
   openStore,
   type Session,
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
-import { formatInstant } from "../../terminal/text.ts";
-import { type AuthorityReport, reportAuthorities } from "./authority-report.ts";
+import { formatInstant } from "../../terminal/table.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 
 /** `rampart authority show`. */
-export function addShow(command: Command, terminal: Terminal): void {
+export function addShow(command: Command, clock: () => Date): void {
   command
     .argument("<id>", "the id as `list` shows it, or its first 4 characters or more")
     .description("show one authority or additional root, with its certificates as PEM")
     .option("--json", "print JSON")
     .action((id: string, options: SessionOptions) =>
-      withSession(terminal, options, (s) => show(s, id, options)),
+      withSession(options, clock, (s) => show(s, id, options)),
     );
 }
 
@@ -40,7 +39,7 @@ interface ShownCertificate {
 
 async function show(session: Session, prefix: string, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
-  const report = findByIdPrefix(reportAuthorities(store, session.now), prefix, "authority");
+  const report = findByIdPrefix(authoritiesIn(store, session.now), prefix, "authority");
   const authority = store.issuers.find((each) => each.authority.id === report.id)?.authority;
   const root = store.additionalRoots.find(({ id }) => id === report.id);
   const certificates = [
@@ -50,7 +49,7 @@ async function show(session: Session, prefix: string, { json }: SessionOptions):
   ];
   if (certificates.length === 0) throw new OperatorError(`the record ${report.id} does not open`);
   const shownReport = { ...report, certificates };
-  session.terminal.print(json ? JSON.stringify(shownReport, undefined, 2) : format(shownReport));
+  console.log(json ? JSON.stringify(shownReport, undefined, 2) : format(shownReport));
 }
 
 interface Rooted {
@@ -81,7 +80,7 @@ function shown(role: ShownCertificate["role"], der: Bytes): ShownCertificate {
 function format({
   certificates,
   ...report
-}: AuthorityReport & { readonly certificates: readonly ShownCertificate[] }): string {
+}: AuthorityStatus & { readonly certificates: readonly ShownCertificate[] }): string {
   const { id, kind, phase, isTainted, signs, key, schedule } = report;
   const lines: readonly [string, string | undefined][] = [
     ["id", id],

@@ -1,5 +1,5 @@
 import type { Session } from "../../session/session.ts";
-import type { NextStep } from "../../terminal/terminal.ts";
+import type { NextStep } from "../../terminal/notices.ts";
 
 type Typed = Pick<Session, "typed">;
 

@@ -1,40 +1,50 @@
 import { viewAt } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
+import type { NextStep } from "../../../ca/rotation/next-step.ts";
 import {
-  forecastRotation,
-  forecastTaints,
-  type TaintForecast,
-} from "../../../ca/rotation/forecast.ts";
-import type { PhaseLengths } from "../../../pki/authority/schedule.ts";
-import type { Screen } from "../../terminal/screen.ts";
-import { formatTable } from "../../terminal/table.ts";
-import { formatInstant } from "../../terminal/text.ts";
-import { type DeliveryReport, formatDeliveries } from "../root/delivery-report.ts";
-import { formatReach, type RootReach } from "../root/root-reach.ts";
-import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
-import { formatNextStep, nextStepJson } from "./next-step-report.ts";
+  isStepDue,
+  nextActs,
+  type SignerStatus,
+  signerStatus,
+} from "../../../status/authorities.ts";
+import { formatInstant, formatTable } from "../../terminal/table.ts";
+import {
+  type DeliveryReport,
+  formatDeliveries,
+  formatReach,
+  type RootReach,
+} from "../root/delivery-report.ts";
+import { formatAuthorities, shortId } from "./authority-report.ts";
 
-/** The parts of a plan beside the store. */
-export interface Planned {
-  readonly lengths: PhaseLengths;
+/** Everything that comes, and the clusters that have the next root. */
+export interface Plan extends Pick<SignerStatus, "authorities" | "events" | "nextStep"> {
+  readonly now: Date;
+  readonly needsAttention: readonly string[];
+  readonly onTaint: readonly TaintForecast[];
   readonly deliveries: readonly DeliveryReport[];
-  readonly reach: RootReach | undefined;
+  readonly rootReach: RootReach | undefined;
 }
 
-/** The plan as text: the authorities, coming events, effects of a taint, and the clusters that have the next root. */
-export function formatPlan(
-  screen: Screen,
+export function planOf(
   store: OpenedStore,
-  { lengths, deliveries, reach }: Planned,
+  clusters: Pick<Plan, "deliveries" | "rootReach">,
   now: Date,
-): string {
-  const { reasons } = viewAt(store, now);
-  const events = forecastRotation(store, lengths, now).map(({ at, id, event }) => [
-    formatInstant(at),
-    shortId(id),
-    event,
-  ]);
-  const taints = forecastTaints(store, lengths, now).map((taint) => [
+): Plan {
+  return {
+    ...signerStatus("", store, now),
+    ...clusters,
+    now,
+    needsAttention: viewAt(store, now).reasons,
+    onTaint: forecastTaints(store, store.phaseLengths, now),
+  };
+}
+
+/** The plan as text. */
+export function formatPlan(plan: Plan): string {
+  const { authorities, needsAttention, nextStep, deliveries, rootReach, now } = plan;
+  const events = plan.events.map(({ at, id, event }) => [formatInstant(at), shortId(id), event]);
+  const taints = plan.onTaint.map((taint) => [
     shortId(taint.id),
     successorText(taint),
     formatInstant(taint.trustedUntil.immediately),
@@ -42,13 +52,13 @@ export function formatPlan(
   ]);
   const taintHeadings = ["IF TAINTED NOW", "SIGNS INSTEAD", "TRUSTED UNTIL", "OR, WITH LAST LEAF"];
   return [
-    formatAuthorities(screen, reportAuthorities(store, now)),
-    ...(reasons.length > 0 ? [["Needs attention:", ...reasons].join("\n  ")] : []),
-    ...formatNextStep(store, now),
-    formatTable(screen, ["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
-    formatTable(screen, taintHeadings, taints),
-    ...(deliveries.length > 0 ? [formatDeliveries(screen, deliveries)] : []),
-    ...(reach ? [formatReach(reach)] : []),
+    formatAuthorities(authorities),
+    ...(needsAttention.length > 0 ? [["Needs attention:", ...needsAttention].join("\n  ")] : []),
+    ...(nextStep ? [formatNextStep(nextStep, now)] : []),
+    formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
+    formatTable(taintHeadings, taints),
+    ...(deliveries.length > 0 ? [formatDeliveries(deliveries)] : []),
+    ...(rootReach ? [formatReach(rootReach)] : []),
   ].join("\n\n");
 }
 
@@ -57,21 +67,41 @@ function successorText({ successor, successorSignsFrom }: TaintForecast): string
   return `${shortId(successor)} from ${formatInstant(successorSignsFrom)}`;
 }
 
+function formatNextStep({ act, due, deadline }: NextStep, now: Date): string {
+  const { what, command } = nextActs[act];
+  const sentence = command ? `${what} (\`${command}\`)` : what;
+  if (!due || !deadline) return `Next step, now: ${sentence}.`;
+  const from = due > now ? `from ${formatInstant(due)} (${inDays(due, now)})` : "due now";
+  return `Next step, ${from}, by ${formatInstant(deadline)} (${inDays(deadline, now)}): ${sentence}.`;
+}
+
+function inDays(at: Date, now: Date): string {
+  const days = daysUntil(at, now);
+  return days < 0 ? `${-days} days late` : `in ${days} days`;
+}
+
+/** Whole days from now until an instant; negative once it is over. */
+const daysUntil = (at: Date, now: Date): number =>
+  Math.floor((at.getTime() - now.getTime()) / 86_400_000);
+
 /** The plan as JSON. */
-export function planJson(
-  store: OpenedStore,
-  { lengths, deliveries, reach }: Planned,
-  now: Date,
-): string {
+export function planJson(plan: Plan): string {
+  const { now, authorities, needsAttention, nextStep, ...others } = plan;
+  const { events, onTaint, deliveries, rootReach } = others;
   const report = {
-    now,
-    authorities: reportAuthorities(store, now),
-    needsAttention: viewAt(store, now).reasons,
-    ...nextStepJson(store, now),
-    events: forecastRotation(store, lengths, now),
-    onTaint: forecastTaints(store, lengths, now),
-    deliveries,
-    rootReach: reach,
+    ...{ now, authorities, needsAttention },
+    ...(nextStep && { nextStep: stepJson(nextStep, now) }),
+    ...{ events, onTaint, deliveries, rootReach },
   };
   return JSON.stringify(report, undefined, 2);
+}
+
+function stepJson(step: NextStep, now: Date): object {
+  const { due, deadline } = step;
+  return {
+    ...step,
+    isDue: isStepDue(step, now),
+    ...(due && { daysUntilDue: daysUntil(due, now) }),
+    ...(deadline && { daysUntilDeadline: daysUntil(deadline, now) }),
+  };
 }

@@ -1,9 +1,8 @@
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
-import type { Screen } from "../../terminal/screen.ts";
-import { formatTable } from "../../terminal/table.ts";
-import { formatInstant, printable } from "../../terminal/text.ts";
+import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
+import { printable } from "../../terminal/printable.ts";
+import { formatInstant, formatTable } from "../../terminal/table.ts";
 import type { Candidate } from "./candidate.ts";
 
 /** A revoked certificate as `certificate revoked` shows it. */
@@ -37,7 +36,7 @@ export function reportRevoked(
   return all.toSorted((a, b) => (a.revokedAt < b.revokedAt ? -1 : 1));
 }
 
-export function formatRevokedTable(screen: Screen, reports: readonly RevokedReport[]): string {
+export function formatRevokedTable(reports: readonly RevokedReport[]): string {
   const rows = reports.map(({ serial, authority, revokedAt, expiresAt, reason, stated, why }) => [
     serial,
     authority.slice(0, 8),
@@ -48,10 +47,9 @@ export function formatRevokedTable(screen: Screen, reports: readonly RevokedRepo
     printable(why ?? ""),
   ]);
   return formatTable(
-    screen,
     ["SERIAL", "AUTHORITY", "REVOKED", "EXPIRES", "REASON", "STATED IN", "WHY"],
     rows,
-    ["WHY", "STATED IN"],
+    { below: ["WHY", "STATED IN"] },
   );
 }
 
@@ -59,7 +57,7 @@ export function formatRevokedTable(screen: Screen, reports: readonly RevokedRepo
 const maximumRows = 100;
 
 /** Certificates as a table, the newest of many. */
-export function formatCandidates(screen: Screen, candidates: readonly Candidate[]): string {
+export function formatCandidates(candidates: readonly Candidate[]): string {
   const shown = candidates.slice(-maximumRows);
   const rows = shown.map(({ serialNumber, name, cluster, node, issuedAt, notAfter, authority }) =>
     [
@@ -74,5 +72,5 @@ export function formatCandidates(screen: Screen, candidates: readonly Candidate[
   );
   const headings = ["SERIAL", "NAME", "CLUSTER", "NODE", "ISSUED", "EXPIRES", "AUTHORITY"];
   const more = candidates.length - shown.length;
-  return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(screen, headings, rows, ["NAME", "NODE", "CLUSTER"])}`;
+  return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(headings, rows, { below: ["NAME", "NODE", "CLUSTER"] })}`;
 }

@@ -6,8 +6,9 @@ import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
 import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
+import { noticePlace } from "../../terminal/notices.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
+import { withProgress } from "../../terminal/progress.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import {
   type DeliveryReport,
@@ -24,12 +25,12 @@ import {
 } from "./cluster-enrol.ts";
 import { inspectClusters } from "./cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
-import { type ClusterLogin, readKubeconfig, readText } from "./kubeconfig.ts";
+import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
 
 /** `rampart cluster …`: the clusters whose tokens the CA accepts. */
-export function clusterCommand(terminal: Terminal): Command {
+export function clusterCommand(clock: () => Date): Command {
   const cluster = new Command("cluster").description("the clusters whose tokens the CA accepts");
-  addEnrol(cluster.command("enrol"), terminal);
+  addEnrol(cluster.command("enrol"));
   const checking = addExitCodes(cluster.command("check"), {
     broken: "The keys of an issuer cannot be loaded.",
   });
@@ -38,7 +39,7 @@ export function clusterCommand(terminal: Terminal): Command {
       "check every configured issuer: its keys, its clock, the identities of its tokens, and the roots in its cluster",
     )
     .option("--json", "print JSON")
-    .action((options: CheckOptions) => check(options, terminal));
+    .action((options: CheckOptions) => check(options, clock));
   return cluster;
 }
 
@@ -54,7 +55,7 @@ interface EnrolOptions {
   readonly for: "worker" | "serve";
 }
 
-function addEnrol(command: Command, terminal: Terminal): void {
+function addEnrol(command: Command): void {
   const files = ["issuer", "kubeconfig", "context"];
   command
     .description(
@@ -91,29 +92,27 @@ function addEnrol(command: Command, terminal: Terminal): void {
         .choices(["worker", "serve"])
         .default("worker"),
     )
-    .action((options: EnrolOptions) => enrolCluster(terminal, options));
+    .action(enrolCluster);
 }
 
-async function enrolCluster(terminal: Terminal, options: EnrolOptions): Promise<void> {
-  const login = isOffline(options) ? undefined : await logIn(options, terminal);
+async function enrolCluster(options: EnrolOptions): Promise<void> {
+  const login = isOffline(options) ? undefined : await logIn(options);
   const settings = settingsOf(options, login);
-  const enrolment = await terminal.progress("asking for the keys of the issuer", async () =>
+  const enrolment = await withProgress("asking for the keys of the issuer", async () =>
     enrol(
       await loadIssuerDocuments(options, login),
       settings,
       createDocumentFetch({ fetchTrusting }),
     ),
   );
-  terminal.print(formatEnrolment(enrolment, options.for));
+  console.log(formatEnrolment(enrolment, options.for));
 }
 
 const isOffline = ({ issuer, discovery, jwks }: EnrolOptions): boolean =>
   issuer !== undefined || discovery !== undefined || jwks !== undefined;
 
-const logIn = (
-  { kubeconfig, context }: EnrolOptions,
-  { environment }: Terminal,
-): Promise<ClusterLogin> => readKubeconfig(kubeconfig, context, environment);
+const logIn = ({ kubeconfig, context }: EnrolOptions): Promise<ClusterLogin> =>
+  readKubeconfig(kubeconfig ?? defaultKubeconfig(), context);
 
 async function loadIssuerDocuments(
   { issuer, discovery, jwks }: EnrolOptions,
@@ -145,21 +144,19 @@ interface CheckOptions extends DeploymentChoice, LoginChoice {
   readonly json?: boolean;
 }
 
-async function check({ json, ...choice }: CheckOptions, terminal: Terminal): Promise<void> {
-  const deployment = await openDeployment(choice, terminal.environment);
+async function check({ json, ...choice }: CheckOptions, clock: () => Date): Promise<void> {
+  const deployment = await openDeployment(choice);
   try {
-    terminal.noticePlace(deployment.place, { json });
+    noticePlace(deployment.place, { json });
     const inspect = () =>
       Promise.all([
-        inspectIssuers(deployment.configuration, terminal.clock),
-        inspectDeliveries(deployment, choice, terminal),
+        inspectIssuers(deployment.configuration, clock),
+        inspectDeliveries(deployment, choice, clock()),
       ]);
-    const [reports, deliveries] = await terminal.progress("asking issuers and clusters", inspect, {
+    const [reports, deliveries] = await withProgress("asking issuers and clusters", inspect, {
       json,
     });
-    terminal.print(
-      json ? checkJson(reports, deliveries) : formatCheck(terminal, reports, deliveries),
-    );
+    console.log(json ? checkJson(reports, deliveries) : formatCheck(reports, deliveries));
     const faults = reports.filter(({ fault }) => fault !== undefined).length;
     if (faults > 0)
       throw new OperatorError(
@@ -174,17 +171,16 @@ async function check({ json, ...choice }: CheckOptions, terminal: Terminal): Pro
 async function inspectDeliveries(
   deployment: Deployment,
   choice: LoginChoice,
-  terminal: Terminal,
+  now: Date,
 ): Promise<DeliveryReport[]> {
-  const inspections = await inspectClusters(deployment.configuration, choice, terminal.environment);
-  return reportDeliveries(inspections, () => currentBundle(deployment, terminal.clock()));
+  const inspections = await inspectClusters(deployment.configuration, choice);
+  return reportDeliveries(inspections, () => currentBundle(deployment, now));
 }
 
 const formatCheck = (
-  terminal: Terminal,
   reports: readonly IssuerReport[],
   deliveries: readonly DeliveryReport[],
-): string => `${formatIssuers(terminal, reports)}\n\n${formatDeliveries(terminal, deliveries)}`;
+): string => `${formatIssuers(reports)}\n\n${formatDeliveries(deliveries)}`;
 
 /** Each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */
 function checkJson(

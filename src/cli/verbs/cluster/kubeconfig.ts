@@ -65,24 +65,17 @@ const form = z.object({
 });
 
 /** The path that kubectl uses. */
-function defaultKubeconfig({ KUBECONFIG = "" }: NodeJS.ProcessEnv): string {
+export function defaultKubeconfig(): string {
+  const { KUBECONFIG = "" } = process.env;
   const [first] = KUBECONFIG.split(":");
   return first || join(homedir(), ".kube", "config");
 }
 
-/**
- * The cluster of a context.
- *
- * @param chosenPath By default the file that kubectl uses.
- * @param contextName By default the current one of that file.
- * @throws OperatorError for a missing or malformed file, and for settings that would not verify TLS.
- */
+/** @throws OperatorError for a missing or malformed file, and for settings that would not verify TLS. */
 export async function readKubeconfig(
-  chosenPath: string | undefined,
+  path: string,
   contextName: string | undefined,
-  environment: NodeJS.ProcessEnv,
 ): Promise<ClusterLogin> {
-  const path = chosenPath ?? defaultKubeconfig(environment);
   const file = parseAs(form, parseYaml(await readText(path), path), path);
   const name = contextName ?? file["current-context"];
   const context = file.contexts.find((each) => each.name === name);
@@ -95,7 +88,7 @@ export async function readKubeconfig(
   const octets: TextOf = (data, at) => textOf(data, at, dirname(resolve(path)));
   const ca = await octets(cluster["certificate-authority-data"], cluster["certificate-authority"]);
   const server = cluster.server.replace(/\/+$/, "");
-  const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets, environment);
+  const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets);
   return {
     ...{ name, server, ca },
     read: (at) => readFrom(`${server}${at}`, ca, credential),
@@ -129,12 +122,8 @@ interface Credential {
   readonly key: string | undefined;
 }
 
-async function credentialOf(
-  login: z.infer<typeof userForm>,
-  octets: TextOf,
-  environment: NodeJS.ProcessEnv,
-): Promise<Credential> {
-  if (login.exec) return runPlugin(login.exec, environment);
+async function credentialOf(login: z.infer<typeof userForm>, octets: TextOf): Promise<Credential> {
+  if (login.exec) return runPlugin(login.exec);
   const token = login.token ?? (await octets(undefined, login.tokenFile))?.trim();
   return {
     token,
@@ -149,15 +138,17 @@ const pluginAnswer = z.object({
 });
 
 /** Runs a credential plugin of the kubeconfig, as client-go does. */
-async function runPlugin(
-  { command, args, env, apiVersion }: z.infer<typeof pluginForm>,
-  environment: NodeJS.ProcessEnv,
-): Promise<Credential> {
+async function runPlugin({
+  command,
+  args,
+  env,
+  apiVersion,
+}: z.infer<typeof pluginForm>): Promise<Credential> {
   const info = { apiVersion, kind: "ExecCredential", spec: { interactive: false } };
   const variables = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
   try {
     const { stdout } = await promisify(execFile)(command, args ?? [], {
-      env: childEnvironment(environment, {
+      env: childEnvironment(process.env, {
         ...variables,
         KUBERNETES_EXEC_INFO: JSON.stringify(info),
       }),

@@ -1,5 +1,4 @@
 import { Argument, Command } from "commander";
-import type { Terminal } from "../../terminal/terminal.ts";
 import { bashScript } from "./bash.ts";
 import { completedCommands } from "./completed-command.ts";
 import { fishScript } from "./fish.ts";
@@ -11,7 +10,7 @@ const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 type Shell = keyof typeof scripts;
 
 /** @param program The whole command, whose words are completed. */
-export function completionCommand(terminal: Terminal, program: () => Promise<Command>): Command {
+export function completionCommand(program: () => Promise<Command>): Command {
   return new Command("completion")
     .addArgument(new Argument("<shell>", "the shell that reads it").choices(Object.keys(scripts)))
     .description("print the script by which a shell completes commands, options and files")
@@ -24,6 +23,6 @@ To have it in every new shell:
   fish  rampart completion fish > ~/.config/fish/completions/rampart.fish`,
     )
     .action(async (shell: Shell) => {
-      terminal.print(scripts[shell](completedCommands(await program())).trimEnd());
+      process.stdout.write(scripts[shell](completedCommands(await program())));
     });
 }

@@ -1,4 +1,4 @@
-import { notInspected, rootFindings } from "../../../status/delivery-findings.ts";
+import { notInspected, rootFindings } from "../../../status/clusters.ts";
 import type { Finding } from "../../../status/finding.ts";
 import type { DeliveryReport } from "../root/delivery-report.ts";
 

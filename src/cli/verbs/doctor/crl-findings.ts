@@ -4,7 +4,7 @@ import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
 import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseRevocationLists } from "../../../program/bundle/revocation-lists.ts";
-import { crlFindings, notInspected } from "../../../status/delivery-findings.ts";
+import { crlFindings, notInspected } from "../../../status/clusters.ts";
 import type { Finding } from "../../../status/finding.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 

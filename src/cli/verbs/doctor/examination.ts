@@ -9,12 +9,11 @@ import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import { type Finding, finding, ofSigner, worstFirst } from "../../../status/finding.ts";
-import { issuerFindings } from "../../../status/issuer-findings.ts";
+import { issuerFindings } from "../../../status/issuers.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { configOf, type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
 import { installedTools } from "../../session/wrangler.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";
@@ -48,16 +47,15 @@ export interface Examination {
  *
  * @throws OperatorError where there is no configuration to look at, or a login cannot be read.
  */
-export async function examine(choice: ExaminationChoice, terminal: Terminal): Promise<Examination> {
-  const now = terminal.clock();
+export async function examine(choice: ExaminationChoice, now: Date): Promise<Examination> {
   const config = configOf(choice);
-  const opened = await open(choice, terminal);
+  const opened = await open(choice);
   const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
   if (!("store" in opened)) {
     return { place: undefined, at: now, findings: worstFirst([...before, opened]) };
   }
   try {
-    const findings = [...before, ...(await deploymentFindings(opened, choice, terminal, now))];
+    const findings = [...before, ...(await deploymentFindings(opened, choice, now))];
     return { place: opened.place, at: now, findings: worstFirst(findings) };
   } finally {
     await opened.close();
@@ -82,12 +80,9 @@ async function textFindings(config: string): Promise<readonly Finding[]> {
   }
 }
 
-async function open(
-  choice: DeploymentChoice,
-  { environment }: Terminal,
-): Promise<Deployment | Finding> {
+async function open(choice: DeploymentChoice): Promise<Deployment | Finding> {
   try {
-    return await openDeployment({ ...choice, dryRun: true }, environment);
+    return await openDeployment({ ...choice, dryRun: true });
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return configurationFault(error.message);
@@ -113,7 +108,6 @@ function configurationFault(message: string): Finding {
 async function deploymentFindings(
   deployment: Deployment,
   choice: ExaminationChoice,
-  terminal: Terminal,
   now: Date,
 ): Promise<readonly Finding[]> {
   const { configuration, directory } = deployment;
@@ -121,7 +115,7 @@ async function deploymentFindings(
     ...configurationFindings(configuration),
     ...(directory === undefined ? [] : await fileFindings(directory)),
     ...(await recordFindings(deployment, now)),
-    ...(choice.offline ? [] : await worldFindings(deployment, choice, terminal, now)),
+    ...(choice.offline ? [] : await worldFindings(deployment, choice, now)),
   ];
 }
 
@@ -177,14 +171,13 @@ async function load(
 async function worldFindings(
   deployment: Deployment,
   choice: LoginChoice,
-  { environment }: Terminal,
   now: Date,
 ): Promise<readonly Finding[]> {
   const { configuration } = deployment;
   const { crl } = configuration;
   const [issuers, inspections] = await Promise.all([
     inspectIssuers(configuration, () => new Date()),
-    inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }, environment),
+    inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }),
   ]);
   const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
   const view = hasInspected ? await currentView(deployment, now) : undefined;

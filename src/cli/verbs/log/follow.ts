@@ -8,7 +8,6 @@ import { readRootFile } from "../../../program/files/root-file.ts";
 import { exitCodes, usageError } from "../../terminal/exit-codes.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
 import { type Finding, findingsIn, type Watch } from "./findings.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { judgingLog } from "./judging-log.ts";
@@ -28,12 +27,12 @@ export interface FollowOptions extends FollowerOptions {
  *
  * @throws OperatorError with an exit code of its own when there are findings.
  */
-export async function follow(terminal: Terminal, options: FollowOptions): Promise<void> {
+export async function follow(options: FollowOptions, clock: () => Date): Promise<void> {
   if (options.dir === undefined) throw usageError("name the copy: --dir");
   const watch = await watchOf(options);
-  using follower = await openFollower(terminal, { ...options, json: true });
+  using follower = await openFollower({ ...options, json: true });
   if (options.every === undefined) {
-    const findings = await followOnce(follower, watch, terminal.clock());
+    const findings = await followOnce(follower, watch, clock());
     if (findings === 0) return;
     throw new OperatorError(`findings: ${findings}`, { exitCode: exitCodes.attention });
   }
@@ -41,9 +40,7 @@ export async function follow(terminal: Terminal, options: FollowOptions): Promis
   const ending = new AbortController();
   void signals.signal.then(() => ending.abort());
   while (!ending.signal.aborted) {
-    await followOnce(follower, watch, terminal.clock()).catch((error) =>
-      orComplain(terminal, error),
-    );
+    await followOnce(follower, watch, clock()).catch(orComplain);
     await pause(1000 * options.every, ending.signal);
   }
 }
@@ -55,9 +52,7 @@ async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<
     findings.push({ finding: "quorum-lost", detail: "too few witnesses cosigned the checkpoint" });
   }
   for (const finding of findings) {
-    follower.terminal.print(
-      JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...finding }),
-    );
+    console.log(JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...finding }));
   }
   // Other verbs bring the copy up to date as well, and a program may be killed before it prints.
   follower.index.saveWatched(checkpoint.size);
@@ -65,9 +60,9 @@ async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<
 }
 
 /** A log that does not answer may answer the next time; one that contradicts itself will not mend. */
-function orComplain(terminal: Terminal, error: unknown): number {
+function orComplain(error: unknown): number {
   if (!(error instanceof OperatorError) || error.exitCode === exitCodes.broken) throw error;
-  terminal.complain(error.message);
+  console.error(`rampart: ${error.message}`);
   return 0;
 }
 

@@ -5,7 +5,6 @@ import { createBootstrap } from "../../../agent/envoy/envoy-bootstrap.ts";
 import { type NodeSources, nodeId } from "../../../agent/envoy/envoy-node.ts";
 import { createMachineBootstrap } from "../../../agent/envoy/machine-bootstrap.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
 import { type ListenerFlags, parseAddress, parseListeners } from "./bootstrap-listeners.ts";
 
 interface BootstrapFlags extends ListenerFlags {
@@ -18,7 +17,7 @@ interface BootstrapFlags extends ListenerFlags {
 const collect = (value: string, before: string[]): string[] => [...before, value];
 
 /** `rampart agent bootstrap`: an Envoy configuration that uses the agent's socket. */
-export function bootstrapCommand(terminal: Terminal): Command {
+export function bootstrapCommand(): Command {
   return new Command("bootstrap")
     .description("Print an Envoy bootstrap whose certificates come from the agent.")
     .option(
@@ -66,10 +65,10 @@ export function bootstrapCommand(terminal: Terminal): Command {
     .action(async (flags: BootstrapFlags) => {
       const bootstrap = await orOperatorError(async () =>
         flags.xds
-          ? createMachineBootstrap(terminal.environment, flags.type)
-          : bootstrapOf(flags, parseVariables(terminal.environment)),
+          ? createMachineBootstrap(process.env, flags.type)
+          : bootstrapOf(flags, parseVariables(process.env)),
       );
-      terminal.printJson(bootstrap);
+      console.log(JSON.stringify(bootstrap, undefined, 2));
     });
 }
 

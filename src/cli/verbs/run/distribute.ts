@@ -4,12 +4,11 @@ import {
   distributeRestartKeys,
   parseDistributeConfiguration,
 } from "../../../node/distribute/distribute-configuration.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
 import { followingCommand, withoutCallers } from "./following.ts";
 
 /** `rampart distribute`: the trust bundle in every namespace of a cluster. */
-export const distributeCommand = (terminal: Terminal): Command =>
-  followingCommand("distribute", terminal, {
+export const distributeCommand = (clock: () => Date): Command =>
+  followingCommand("distribute", clock, {
     description: "Keep the trust bundle of a CA in every namespace of a cluster.",
     parse: parseDistributeConfiguration,
     restartKeys: distributeRestartKeys,

@@ -5,9 +5,8 @@ import { bashScript } from "../../../../src/cli/verbs/completion/bash.ts";
 import { completedCommands } from "../../../../src/cli/verbs/completion/completed-command.ts";
 import { fishScript } from "../../../../src/cli/verbs/completion/fish.ts";
 import { zshScript } from "../../../../src/cli/verbs/completion/zsh.ts";
-import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 
-const commands = completedCommands(await rampart("", new MemoryTerminal()));
+const commands = completedCommands(await rampart("", () => new Date(0)));
 const scripts = [
   ["bash", bashScript(commands)],
   ["zsh", zshScript(commands)],

@@ -7,11 +7,10 @@ import { skewFindings } from "../../../../src/cli/verbs/doctor/skew-findings.ts"
 import { reportDelivery } from "../../../../src/cli/verbs/root/delivery-report.ts";
 import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
 import type { Finding } from "../../../../src/status/finding.ts";
-import { issuerFindings } from "../../../../src/status/issuer-findings.ts";
-import { overlapFindings } from "../../../../src/status/overlap-findings.ts";
+import { issuerFindings } from "../../../../src/status/issuers.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf } from "../../../testkit/callers/tokens.ts";
-import { configurationOf, issuersOf } from "../../../testkit/configuration.ts";
+import { configurationOf } from "../../../testkit/configuration.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -69,46 +68,6 @@ describe("an issuer", () => {
   });
 });
 
-describe("namespaces of two clusters", () => {
-  const found = (one: string[], other: string[], cluster = "b") =>
-    overlapFindings(
-      issuersOf(
-        { issuer: "https://a.test", cluster: "a", namespaces: one },
-        { issuer: "https://b.test", cluster, namespaces: other },
-      ),
-    );
-
-  test.each([
-    [["shop-*"], ["*-eu"], "shop-eu"],
-    [["a", "shop"], ["b", "s*p"], "such as shop"],
-    [["*a*b*"], ["x*"], "such as xab"],
-    [["shop-*"], ["shop*eu"], "such as shop-eu"],
-  ])("%j and %j overlap in %s", (one, other, what) => {
-    expect(found(one, other)).toMatchObject([
-      { name: "namespaces-overlap", what: expect.stringContaining(what) },
-    ]);
-  });
-
-  test.each([
-    [["shop-*"], ["web-*"]],
-    [["*-eu"], ["*-us"]],
-    [["shop"], ["shop-a"]],
-    [["a*b"], ["a*c"]],
-    [["a*a"], ["a"]],
-    [[`${"a".repeat(40)}*`], [`*${"b".repeat(40)}`]],
-  ])("%j and %j do not overlap", (one, other) => {
-    expect(found(one, other)).toEqual([]);
-  });
-
-  test("may be the same in two issuers of one cluster", () => {
-    expect(found(["shop"], ["shop"], "a")).toEqual([]);
-  });
-
-  test("that nobody limits are left to the warning of the configuration", () => {
-    expect(found(["*"], ["shop"])).toEqual([]);
-  });
-});
-
 describe("what a cluster holds", () => {
   const credential = "CLUSTER_CREDENTIAL_A";
   let api: WatchedApi;
@@ -125,7 +84,7 @@ describe("what a cluster holds", () => {
     const kubernetes = { server: api.origin, credential, deliver_crls: deliverCrls };
     const ISSUERS = [{ issuer: "https://a.test", cluster: "a", kubernetes }];
     const configuration = configurationOf({ ISSUERS, [credential]: watchedToken });
-    return inspectClusters(configuration, { withCrls: true }, {});
+    return inspectClusters(configuration, { withCrls: true });
   }
 
   async function deliver(...namespaces: readonly string[]): Promise<void> {

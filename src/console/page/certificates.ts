@@ -1,0 +1,111 @@
+import { html } from "hono/html";
+import type { Calls, IssuanceStatus } from "../../status/issuance.ts";
+import type { FoundEntries, FoundEntry } from "../../status/log-search.ts";
+import type { CaStatus } from "../../status/status.ts";
+import { count, foreign, instant, type Markup, shortHex, stackedInstant, table } from "./format.ts";
+
+/** The calls for certificates: a column for each hour of the last day, and a row for each cluster. */
+export function issuance({ issuance, now }: CaStatus): Markup {
+  const { since, scope } = issuance;
+  if (!since) return html`<p>${scope}</p>`;
+  return html`${chart(issuance)}${callsTable(issuance)}
+    <p class="quiet">${scope} Counted since ${instant(since, now)}.</p>`;
+}
+
+const chartHeight = 96;
+
+function chart({ hours, issuedOnly }: IssuanceStatus): Markup {
+  const most = Math.max(1, ...hours.map(totalOf));
+  const busiest = Math.max(0, ...hours.map(({ issued }) => issued));
+  const width = 100 / Math.max(1, hours.length);
+  const label = `Calls in each of the last ${hours.length} hours; at most ${busiest} certificates were issued in one`;
+  return html`<figure class="chart">
+    <svg role="img" aria-label="${label}" height="${chartHeight}">
+      ${hours.map((calls, i) => column(calls, i, { most, width, issuedOnly }))}
+      <line class="base" x1="0" x2="100%" y1="${chartHeight - 0.5}" y2="${chartHeight - 0.5}"/>
+    </svg>
+    <figcaption><span>24 hours ago</span><span><span class="key issued">issued</span>
+      ${issuedOnly ? "" : html`<span class="key refused">refused or failed</span>`}</span><span>now</span></figcaption>
+  </figure>`;
+}
+
+interface Scale {
+  readonly most: number;
+  readonly width: number;
+  readonly issuedOnly: boolean;
+}
+
+function column(calls: Calls, i: number, { most, width, issuedOnly }: Scale): Markup {
+  const { issued, refused, failed } = calls;
+  const heightOf = (calls: number): number =>
+    calls === 0 ? 0 : Math.max(2, Math.round((calls / most) * (chartHeight - 6)));
+  const [good, bad] = [heightOf(issued), heightOf(refused + failed)];
+  const x = `${(i * width + width * 0.15).toFixed(2)}%`;
+  const span = `${(width * 0.7).toFixed(2)}%`;
+  const others = issuedOnly ? "" : `, ${refused} refused, ${failed} failed`;
+  return html`<g><title>${issued} issued${others}</title>
+    ${good > 0 ? html`<rect class="issued" x="${x}" width="${span}" y="${chartHeight - good}" height="${good}"/>` : ""}
+    ${bad > 0 ? html`<rect class="refused" x="${x}" width="${span}" y="${chartHeight - good - bad}" height="${bad}"/>` : ""}</g>`;
+}
+
+const totalOf = ({ issued, refused, failed }: Calls): number => issued + refused + failed;
+
+const outcomes = ["issued", "refused", "failed"] as const;
+
+function callsTable({ clusters, issuedOnly }: IssuanceStatus): Markup {
+  if (clusters.length === 0) return html`<p>No call has been counted.</p>`;
+  const shown = issuedOnly ? outcomes.slice(0, 1) : outcomes;
+  const cell = (calls: number): Markup =>
+    html`<td class="number">${calls ? count(calls) : html`<span class="quiet">0</span>`}</td>`;
+  const headings = shown.map(
+    (each) =>
+      html`<th scope="col" class="number">${each.charAt(0).toUpperCase()}${each.slice(1)}</th>`,
+  );
+  const head = html`<tr><th scope="col" rowspan="2">Cluster</th>${["Last hour", "Last day"].map((each) => html`<th scope="colgroup" colspan="${shown.length}" class="group">${each}</th>`)}</tr>
+      <tr>${headings}${headings}</tr>`;
+  const rows = clusters.map(
+    ({
+      cluster,
+      lastHour,
+      lastDay,
+    }) => html`<tr><th scope="row">${cluster === "" ? html`<span class="quiet">not authenticated</span>` : foreign(cluster)}</th>
+      ${[lastHour, lastDay].map((calls) => shown.map((outcome) => cell(calls[outcome])))}</tr>`,
+  );
+  return table("Calls by cluster", head, rows);
+}
+
+/** The part of the page about the issuance log: a search, which also works without JavaScript. */
+export function log(state: CaStatus["log"], query: string, results: Markup | string): Markup {
+  switch (state) {
+    case "readable":
+      return html`<form method="get" action="/" role="search" id="log-search">
+        <label for="q">SPIFFE ID, serial number, cluster, node or pod</label>
+        <div class="field"><input type="search" id="q" name="q" value="${query}" maxlength="256" autocomplete="off" spellcheck="false">
+        <button type="submit">Search</button></div>
+      </form>
+      <div id="log-entries" data-live="log-entries" aria-live="polite">${results}</div>`;
+    case "closed":
+      return html`<p class="quiet">Certificates are logged. Their entries are shown only to operators with a credential: set <code>CONSOLE_TOKENS</code>.</p>`;
+    case "off":
+      return html`<p class="quiet">Certificates are not logged. <code>LOG_ORIGIN</code> turns the issuance log on.</p>`;
+  }
+}
+
+/** The entries that a search has found. */
+export function logEntries({ entries, searched, total }: FoundEntries, now: Date): Markup {
+  const scope = html`<p class="quiet">Looked at ${count(searched)} of ${count(total)} entries, the newest first. <code>rampart log</code> searches and verifies all of them.</p>`;
+  if (entries.length === 0) return html`<p>No entry matches.</p>${scope}`;
+  const rows = entries.map((entry) => entryRow(entry, now));
+  return html`${table("Entries of the log", entriesHeading, rows)}${scope}`;
+}
+
+const entriesHeading = html`<tr><th scope="col">Time</th><th scope="col">Name</th><th scope="col">Cluster, node</th>
+      <th scope="col">Proof</th><th scope="col">Serial number</th><th scope="col">Valid until</th><th scope="col" class="number">Index</th></tr>`;
+
+function entryRow(entry: FoundEntry, now: Date): Markup {
+  const { at, name, cluster, pod, node, proof, serialNumber, notAfter, index, origin } = entry;
+  return html`<tr><td>${stackedInstant(at, now)}</td><th scope="row" class="wrap">${foreign(name)}${pod === "" ? "" : html`<div class="quiet">pod ${foreign(pod)}</div>`}</th>
+    <td>${foreign(cluster)}${node === "" ? "" : html`<div class="quiet">${foreign(node)}</div>`}</td>
+    <td>${foreign(proof)}</td><td>${shortHex(serialNumber, 16)}</td>
+    <td>${stackedInstant(notAfter, now)}</td><td class="number"><span title="${origin}">${count(index)}</span></td></tr>`;
+}

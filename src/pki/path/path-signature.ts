@@ -1,0 +1,73 @@
+import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import { type Hash, rsaPss, type SignatureScheme } from "../signature-scheme.ts";
+import type { Certificate } from "../x509/certificate.ts";
+import { fromX509Signature, signatureAlgorithms } from "../x509/signature-algorithm.ts";
+import type { SubjectPublicKey } from "../x509/subject-public-key.ts";
+import { readObjectIdentifier } from "./ca-claims.ts";
+
+type PathAlgorithm = SignatureScheme & { readonly identifier: Bytes };
+
+/** RSASSA-PSS as RFC 4055 §3.1 writes it: one hash for both, and a salt of its length. */
+const pss: readonly PathAlgorithm[] = [
+  pssWith("SHA-256", "01", "20"),
+  pssWith("SHA-384", "02", "30"),
+  pssWith("SHA-512", "03", "40"),
+];
+
+function pssWith(hash: Hash, arc: string, saltOctets: string): PathAlgorithm {
+  const digest = `300d06096086480165030402${arc}0500`;
+  const parameters = `3034a00f${digest}a11c301a06092a864886f70d010108${digest}a2030201${saltOctets}`;
+  const identifier = fromHexLiteral(`304106092a864886f70d01010a${parameters}`);
+  return { ...rsaPss(hash), identifier };
+}
+
+/** Names of algorithms that verifiers refuse, for the operator. */
+const refused: ReadonlyMap<string, string> = new Map([
+  ["1.2.840.113549.1.1.4", "MD5"],
+  ["1.2.840.113549.1.1.5", "SHA-1"],
+  ["1.2.840.10045.4.1", "SHA-1"],
+  ["1.2.840.10045.4.3.1", "SHA-224"],
+]);
+
+/** The algorithm of a signature that verifiers refuse: its name or object identifier; else `undefined`. */
+export function refusedAlgorithmOf({
+  toBeSigned: { signatureAlgorithm },
+}: Certificate): string | undefined {
+  const known = [...Object.values(signatureAlgorithms).flat(), ...pss];
+  if (known.some(({ identifier }) => bytesEqual(identifier, signatureAlgorithm))) return undefined;
+  const oid = readObjectIdentifier(new DerReader(signatureAlgorithm).enter(Tag.sequence));
+  return refused.get(oid) ?? oid;
+}
+
+/** A certificate, or another structure that is signed as one: a CRL. */
+interface SignedStructure extends Pick<Certificate, "signedBytes" | "signature"> {
+  readonly toBeSigned: Pick<Certificate["toBeSigned"], "signatureAlgorithm">;
+}
+
+/**
+ * Whether a certificate is signed with this key. It uses WebCrypto itself, because only paths to foreign
+ * roots have RSASSA-PSS, and they are rare.
+ */
+export async function isSignedByKey(
+  { toBeSigned, signedBytes, signature }: SignedStructure,
+  { algorithm: keyAlgorithm, spki }: SubjectPublicKey,
+): Promise<boolean> {
+  const own = signatureAlgorithms[keyAlgorithm];
+  const candidates: readonly PathAlgorithm[] = keyAlgorithm === "RSA" ? [...own, ...pss] : own;
+  const algorithm = candidates.find(({ identifier }) =>
+    bytesEqual(identifier, toBeSigned.signatureAlgorithm),
+  );
+  if (!algorithm) return false;
+  try {
+    const octets = fromX509Signature(signature, algorithm, "ieee-p1363");
+    if (keyAlgorithm === "Ed25519" && octets.length !== 64) return false;
+    const { importParameters, signParameters } = algorithm;
+    const key = await crypto.subtle.importKey("spki", spki, importParameters, false, ["verify"]);
+    return await crypto.subtle.verify(signParameters, key, octets, signedBytes);
+  } catch (error) {
+    // A point that is not on its curve has signed nothing.
+    if (error instanceof DerError || error instanceof DOMException) return false;
+    throw error;
+  }
+}

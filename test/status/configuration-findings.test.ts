@@ -1,0 +1,44 @@
+import { describe, expect, test } from "vitest";
+import { configurationFindings } from "../../src/status/configuration-findings.ts";
+import { issuersOf } from "../testkit/configuration.ts";
+
+describe("namespaces of two clusters", () => {
+  const found = (one: string[], other: string[], cluster = "b") =>
+    configurationFindings({
+      issuers: issuersOf(
+        { issuer: "https://a.test", cluster: "a", namespaces: one },
+        { issuer: "https://b.test", cluster, namespaces: other },
+      ),
+      warnings: [],
+    });
+
+  test.each([
+    [["shop-*"], ["*-eu"], "shop-eu"],
+    [["a", "shop"], ["b", "s*p"], "such as shop"],
+    [["*a*b*"], ["x*"], "such as xab"],
+    [["shop-*"], ["shop*eu"], "such as shop-eu"],
+  ])("%j and %j overlap in %s", (one, other, what) => {
+    expect(found(one, other)).toMatchObject([
+      { name: "namespaces-overlap", what: expect.stringContaining(what) },
+    ]);
+  });
+
+  test.each([
+    [["shop-*"], ["web-*"]],
+    [["*-eu"], ["*-us"]],
+    [["shop"], ["shop-a"]],
+    [["a*b"], ["a*c"]],
+    [["a*a"], ["a"]],
+    [[`${"a".repeat(40)}*`], [`*${"b".repeat(40)}`]],
+  ])("%j and %j do not overlap", (one, other) => {
+    expect(found(one, other)).toEqual([]);
+  });
+
+  test("may be the same in two issuers of one cluster", () => {
+    expect(found(["shop"], ["shop"], "a")).toEqual([]);
+  });
+
+  test("that nobody limits are left to the warning of the configuration", () => {
+    expect(found(["*"], ["shop"])).toEqual([]);
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { countingCalls, IssuanceCounts, issuanceInLog } from "../../src/status/issuance.ts";
+import type { FoundEntry } from "../../src/status/log-search.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+
+const start = new Date("2026-11-21T12:00:00Z");
+const minutesOn = (minutes: number): Date => addSeconds(start, minutes * 60);
+const issued = { outcome: "issued", cluster: "prod" } as const;
+
+describe("the counts of a process", () => {
+  test("are by cluster and outcome, over the last hour and the last day", () => {
+    const counts = new IssuanceCounts("here", start);
+    counts.count(issued, start);
+    counts.count({ outcome: "refused" }, minutesOn(30));
+    counts.count({ ...issued, outcome: "failed" }, minutesOn(90));
+    const { clusters } = counts.statusAt(minutesOn(91));
+    expect(clusters).toMatchObject([
+      { cluster: "", lastHour: { refused: 0 }, lastDay: { issued: 0, refused: 1 } },
+      { cluster: "prod", lastHour: { issued: 0, failed: 1 }, lastDay: { issued: 1, failed: 1 } },
+    ]);
+  });
+
+  test("forget what is older than a day, also after a day without a call", () => {
+    const counts = new IssuanceCounts("here", start);
+    for (let i = 0; i < 5; i++) counts.count(issued, start);
+    expect(counts.statusAt(minutesOn(24 * 60 - 6)).clusters[0]?.lastDay.issued).toBe(5);
+    expect(counts.statusAt(minutesOn(24 * 60 + 5)).clusters[0]?.lastDay.issued).toBe(0);
+    counts.count(issued, minutesOn(24 * 60));
+    expect(counts.statusAt(minutesOn(24 * 60)).clusters[0]?.lastDay.issued).toBe(1);
+  });
+
+  test("end with the current hour", () => {
+    const counts = new IssuanceCounts("here", start);
+    counts.count(issued, minutesOn(0));
+    counts.count(issued, minutesOn(70));
+    const { hours } = counts.statusAt(minutesOn(70));
+    expect(hours).toHaveLength(24);
+    expect(hours.map((hour) => hour.issued).slice(-3)).toEqual([0, 1, 1]);
+  });
+
+  test("stay bounded, whatever names clusters have", () => {
+    const counts = new IssuanceCounts("here", start);
+    for (let i = 0; i < 3000; i++) counts.count({ outcome: "issued", cluster: `c${i}` }, start);
+    expect(counts.statusAt(start).clusters).toHaveLength(1024);
+  });
+
+  test("leave a log as it is", () => {
+    const log = createEventRecorder();
+    const counts = new IssuanceCounts("here", start);
+    const event = { event: "create-certificate", outcome: "issued", requestId: "1" } as const;
+    countingCalls(log, counts, () => start).audit(event);
+    expect(log.audits).toEqual([event]);
+    expect(counts.statusAt(start).clusters[0]?.lastHour.issued).toBe(1);
+  });
+});
+
+describe("the counts from a log", () => {
+  const entry = (
+    minutes: number,
+    cluster: string,
+    proof: FoundEntry["proof"] = "token",
+  ): FoundEntry => ({
+    ...{ origin: "log.test", index: 0, at: minutesOn(minutes), name: "", serialNumber: "01" },
+    ...{ notAfter: minutesOn(9999), cluster, node: "", pod: "", proof },
+  });
+  const inLog = (entries: readonly FoundEntry[]) =>
+    issuanceInLog({ entries, searched: entries.length, total: 1000 }, now);
+  const now = minutesOn(24 * 60);
+
+  test("leave out what is older than a day, and the certificates of authorities", () => {
+    const entries = [
+      entry(1430, "a"),
+      entry(600, "a"),
+      entry(-5, "a"),
+      entry(1435, "", "authority"),
+    ];
+    const { clusters, since, issuedOnly } = inLog(entries);
+    expect(issuedOnly).toBe(true);
+    expect(clusters).toMatchObject([
+      { cluster: "a", lastHour: { issued: 1 }, lastDay: { issued: 2 } },
+    ]);
+    expect(since).toEqual(start);
+  });
+
+  test("begin with the oldest entry that was read, if the log has older ones", () => {
+    const { since } = inLog([entry(1400, "a")]);
+    expect(since).toEqual(minutesOn(1400));
+  });
+});
