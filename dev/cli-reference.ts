@@ -4,13 +4,14 @@ import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
 import { rampart } from "../src/cli/rampart.ts";
 import { exitCodes, exitMeanings, type Outcome } from "../src/cli/terminal/exit-codes.ts";
-import { usualWidth } from "../src/cli/terminal/table.ts";
+import { usualWidth } from "../src/cli/terminal/screen.ts";
+import { Terminal } from "../src/cli/terminal/terminal.ts";
 
 const page = fileURLToPath(new URL("../docs/reference/cli.md", import.meta.url));
 
 /** The reference of the command line: the help of every command, as the command prints it. */
 export async function cliReference(): Promise<string> {
-  const program = await rampart("", () => new Date(0));
+  const program = await rampart("", new Terminal(process, () => new Date(0)));
   const sections = program.commands.flatMap((noun) => sectionsOf(noun, ["rampart"]));
   return [introduction, ...sections].join("\n\n").concat("\n");
 }

@@ -1,6 +1,10 @@
 import { maximumIdLength } from "../custody/authority-store.ts";
 import type { RevocationContent } from "../custody/revocation-statement.ts";
-import { type SigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
+import {
+  type Issuer,
+  type SigningAuthority,
+  signingAuthorityAt,
+} from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import {
   bundleSequenceAt,
@@ -11,7 +15,6 @@ import {
 } from "../pki/authority/trust-bundle.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
-import type { Issuer } from "../pki/x509/leaf/issuer.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
 import type { Denial } from "./denial.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";

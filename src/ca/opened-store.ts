@@ -12,12 +12,11 @@ import type { AdditionalRoot } from "../pki/authority/additional-root.ts";
 import { type ConfiguredTaint, taintsOf } from "../pki/authority/configured-taint.ts";
 import type { RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
-import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import type { Issuer, SigningAuthority } from "../pki/authority/signing-authority.ts";
 import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import { applyTaints, type Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import type { Issuer } from "../pki/x509/leaf/issuer.ts";
 import { type Denial, toDenial } from "./denial.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 

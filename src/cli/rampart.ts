@@ -1,53 +1,53 @@
 import { Command } from "commander";
 import { exitCodesHelp } from "./terminal/exit-codes.ts";
+import type { Terminal } from "./terminal/terminal.ts";
 import { version } from "./version.ts";
 
-type Noun = (clock: () => Date) => Promise<Command>;
+type Noun = () => Promise<(terminal: Terminal) => Command>;
 
 /** The nouns. Each is imported only when it is needed, because it imports much that the others do not need. */
 const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
-  ["init", async (clock) => (await import("./verbs/init/init.ts")).initCommand(clock)],
-  [
-    "authority",
-    async (clock) => (await import("./verbs/authority/authority.ts")).authorityCommand(clock),
-  ],
-  ["root", async (clock) => (await import("./verbs/root/root.ts")).rootCommand(clock)],
-  ["deny", async (clock) => (await import("./verbs/deny/deny.ts")).denyCommand(clock)],
+  ["init", async () => (await import("./verbs/init/init.ts")).initCommand],
+  ["authority", async () => (await import("./verbs/authority/authority.ts")).authorityCommand],
+  ["root", async () => (await import("./verbs/root/root.ts")).rootCommand],
+  ["deny", async () => (await import("./verbs/deny/deny.ts")).denyCommand],
   [
     "certificate",
-    async (clock) => (await import("./verbs/certificate/certificate.ts")).certificateCommand(clock),
+    async () => (await import("./verbs/certificate/certificate.ts")).certificateCommand,
   ],
-  ["cluster", async (clock) => (await import("./verbs/cluster/cluster.ts")).clusterCommand(clock)],
-  ["doctor", async (clock) => (await import("./verbs/doctor/doctor.ts")).doctorCommand(clock)],
-  ["kek", async (clock) => (await import("./verbs/authority/kek.ts")).kekCommand(clock)],
-  ["log", async (clock) => (await import("./verbs/log/log.ts")).logCommand(clock)],
-  ["serve", async (clock) => (await import("./verbs/run/serve.ts")).serveCommand(clock)],
-  ["gateway", async (clock) => (await import("./verbs/run/gateway.ts")).gatewayCommand(clock)],
-  ["agent", async () => (await import("./verbs/run/agent.ts")).agentCommand()],
-  [
-    "distribute",
-    async (clock) => (await import("./verbs/run/distribute.ts")).distributeCommand(clock),
-  ],
-  ["signer", async (clock) => (await import("./verbs/run/signer.ts")).signerCommand(clock)],
+  ["cluster", async () => (await import("./verbs/cluster/cluster.ts")).clusterCommand],
+  ["doctor", async () => (await import("./verbs/doctor/doctor.ts")).doctorCommand],
+  ["kek", async () => (await import("./verbs/authority/kek.ts")).kekCommand],
+  ["log", async () => (await import("./verbs/log/log.ts")).logCommand],
+  ["serve", async () => (await import("./verbs/run/serve.ts")).serveCommand],
+  ["gateway", async () => (await import("./verbs/run/gateway.ts")).gatewayCommand],
+  ["agent", async () => (await import("./verbs/run/agent.ts")).agentCommand],
+  ["distribute", async () => (await import("./verbs/run/distribute.ts")).distributeCommand],
+  ["signer", async () => (await import("./verbs/run/signer.ts")).signerCommand],
   [
     "completion",
-    async (clock) =>
-      (await import("./verbs/completion/completion.ts")).completionCommand(() =>
-        rampart("", clock),
-      ),
+    async () => {
+      const { completionCommand } = await import("./verbs/completion/completion.ts");
+      return (terminal) => completionCommand(terminal, () => rampart("", terminal));
+    },
   ],
 ]);
 
 /** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */
-export async function rampart(noun: string, clock: () => Date): Promise<Command> {
+export async function rampart(noun: string, terminal: Terminal): Promise<Command> {
   const asked = nouns.get(noun);
   const program = new Command("rampart")
     .description("The certificate authority of a service mesh, without a server to run.")
     .version(version, "-V, --version", "show the version")
     .showHelpAfterError("(--help shows the commands and options)")
     .addHelpText("after", exitCodesHelp)
+    .configureOutput({
+      writeOut: (text) => terminal.print(text.replace(/\n$/, "")),
+      writeErr: (text) => terminal.notice(text.replace(/\n$/, "")),
+    })
     .exitOverride();
-  for (const load of asked ? [asked] : loadedFor(noun)) program.addCommand(await load(clock));
+  for (const load of asked ? [asked] : loadedFor(noun))
+    program.addCommand((await load())(terminal));
   return inherit(program);
 }
 

@@ -6,7 +6,7 @@ import {
   serialContent,
   shownSerialNumber,
 } from "../pki/encoding/serial-number.ts";
-import { type RevocationReason, reasonCodes } from "../pki/x509/crl/revoked-certificate.ts";
+import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import { instant } from "./text-forms.ts";
 

@@ -9,7 +9,7 @@ import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { certificateBlocks, toPem } from "../pki/encoding/pem.ts";
-import { isSelfIssued } from "../pki/path/ca-certificate.ts";
+import { isSelfIssued } from "../pki/path/certification-path.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
 
 /** How one kind of CA is asked: its request as JSON, and its answer. */

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { type RevocationReason, reasonCodes } from "../pki/x509/crl/revoked-certificate.ts";
+import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { instant, RecordError } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import type { KekRing } from "./kek.ts";

@@ -1,14 +1,15 @@
 import type { NewAuthority } from "../pki/authority/self-signed-authority.ts";
 import {
+  createIssuer,
   createSigningAuthority,
+  type Issuer,
   type SigningAuthority,
-  signatureAlgorithmOf,
 } from "../pki/authority/signing-authority.ts";
 import type { CryptoProvider, SigningKey } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { createIssuer, type Issuer } from "../pki/x509/leaf/issuer.ts";
+import { signatureAlgorithmOf } from "../pki/x509/signature-algorithm.ts";
 import {
   type AuthorityRecord,
   type AuthorityRecordHead,

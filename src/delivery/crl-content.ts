@@ -3,12 +3,7 @@ import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { maximumContentOctets } from "../kubernetes/root-config-map.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
-import {
-  type CertificateList,
-  isListOf,
-  listSignerOf,
-  parseCertificateList,
-} from "../pki/x509/crl/certificate-list.ts";
+import { type Crl, crlIssuerOf, isCrlOf, parseCrl } from "../pki/x509/crl/crl.ts";
 import { comparingLists, type OwnList } from "./held-lists.ts";
 import type { PushContent } from "./root-push.ts";
 
@@ -37,7 +32,7 @@ export function crlContent(
       const { trustBundle } = view;
       const own = published.crls.flatMap(({ authority: id, der }): OwnList[] => {
         const authority = view.crlIssuers.find((issuer) => issuer.authority.id === id)?.authority;
-        return authority ? [{ list: parseCertificateList(der), authority }] : [];
+        return authority ? [{ list: parseCrl(der), authority }] : [];
       });
       const lists = own.map(({ list }) => list);
       const uncovered = trustBundle.roots.filter((root) => !hasList(root, lists)).length;
@@ -54,7 +49,7 @@ export function crlContent(
 
 const tooLong = `they have more than ${maximumContentOctets} octets`;
 
-function hasList(root: CertificateList["der"], lists: readonly CertificateList[]): boolean {
-  const signer = listSignerOf(parseCertificate(root));
-  return lists.some((list) => isListOf(list, signer));
+function hasList(root: Crl["der"], lists: readonly Crl[]): boolean {
+  const signer = crlIssuerOf(parseCertificate(root));
+  return lists.some((list) => isCrlOf(list, signer));
 }

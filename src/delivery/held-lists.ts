@@ -3,19 +3,13 @@ import { parseBase64 } from "../pki/encoding/base64.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { revocationListBlocks, toPem } from "../pki/encoding/pem.ts";
-import { isSignedByKey } from "../pki/path/path-signature.ts";
-import {
-  type CertificateList,
-  isCurrentAt,
-  isListOf,
-  listSignerOf,
-  parseCertificateList,
-} from "../pki/x509/crl/certificate-list.ts";
+import { isSignedByKey } from "../pki/x509/certificate-signature.ts";
+import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt, parseCrl } from "../pki/x509/crl/crl.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 
 /** A list of this CA, and the authority that has signed it. */
 export interface OwnList {
-  readonly list: CertificateList;
+  readonly list: Crl;
   readonly authority: SigningAuthority;
 }
 
@@ -45,18 +39,14 @@ async function saysAllOf(own: readonly OwnList[], pem: string, now: Date): Promi
   const held = parseLists(pem);
   if (held.length !== own.length) return false;
   for (const each of own) {
-    const signer = listSignerOf(each.authority.certificate);
-    const [other, ...more] = held.filter((list) => isListOf(list, signer));
+    const signer = crlIssuerOf(each.authority.certificate);
+    const [other, ...more] = held.filter((list) => isCrlOf(list, signer));
     if (!other || more.length > 0 || !(await isAsGood(other, each, now))) return false;
   }
   return true;
 }
 
-async function isAsGood(
-  held: CertificateList,
-  { list, authority }: OwnList,
-  now: Date,
-): Promise<boolean> {
+async function isAsGood(held: Crl, { list, authority }: OwnList, now: Date): Promise<boolean> {
   const isSame = bytesEqual(held.signedBytes, list.signedBytes);
   const isNewer =
     (held.number ?? 0n) > (list.number ?? 0n) && isCurrentAt(held, addSeconds(now, marginSeconds));
@@ -67,10 +57,10 @@ async function isAsGood(
 }
 
 /** Empty for text that is anything but lists as this CA writes them. */
-function parseLists(pem: string): CertificateList[] {
+function parseLists(pem: string): Crl[] {
   try {
     const lists = revocationListBlocks(pem).map((symbols) =>
-      parseCertificateList(parseBase64(symbols) ?? new Uint8Array()),
+      parseCrl(parseBase64(symbols) ?? new Uint8Array()),
     );
     return lists.map(({ der }) => toPem("X509 CRL", der)).join("") === pem ? lists : [];
   } catch (error) {

@@ -1,15 +1,17 @@
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CommanderError } from "commander";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { rampart } from "../../src/cli/rampart.ts";
 import { exitCodes } from "../../src/cli/terminal/exit-codes.ts";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { randomKek } from "../testkit/configuration.ts";
+import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-22T12:00:00Z");
 let folder: string;
+let terminal: MemoryTerminal;
 
 /** The configurations of a folder, each with one fault, and one without. */
 async function writeConfigurations(): Promise<void> {
@@ -36,22 +38,15 @@ issuer = "https://issuer.test"
 beforeEach(async () => {
   folder = await temporaryFolder();
   await writeConfigurations();
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.stubEnv("RAMPART_PASSPHRASE", "correct horse battery staple");
-  vi.spyOn(console, "log").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
-  vi.spyOn(process.stderr, "write").mockImplementation(() => true);
-  return () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-    process.exitCode = undefined;
-  };
+  terminal = new MemoryTerminal({ clock: () => now });
+  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("RAMPART_PASSPHRASE", "correct horse battery staple");
 });
 
 /** Runs a verb in this process. `@name` in its words is a file of the folder. */
 async function failureOf(words: string): Promise<unknown> {
   const values = words.split(" ").map((word) => word.replace("@", `${folder}/`));
-  const program = await rampart(values[0] ?? "", () => now);
+  const program = await rampart(values[0] ?? "", terminal);
   return program.parseAsync(values, { from: "user" }).then(
     () => undefined,
     (error: unknown) => error,
@@ -128,7 +123,7 @@ test.each([...onConfigurations, ...onFiles])(
 );
 
 test.each(["nonsense", ""])("a KEK %j is a fault of the configuration", async (kek) => {
-  vi.stubEnv("KEK", kek);
+  terminal.setVariable("KEK", kek);
   expect(await failureOf("authority list -c @good.toml")).toMatchObject({
     message: expect.stringMatching(/^KEK: /),
     exitCode: exitCodes.failed,
@@ -137,7 +132,7 @@ test.each(["nonsense", ""])("a KEK %j is a fault of the configuration", async (k
 
 test("another KEK opens no record, and every verb says so", async () => {
   expect(await failureOf("authority init -c @good.toml")).toBeUndefined();
-  vi.stubEnv("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek("k1"));
   for (const verb of ["list", "plan", "rotate --yes", "export --out @x"]) {
     expect(await failureOf(`authority ${verb} -c @good.toml`)).toMatchObject({
       message: expect.stringMatching(/records? that do(?:es)? not open/),
@@ -153,5 +148,5 @@ test.each([
   ["open.toml", exitCodes.attention],
 ])("the doctor has findings about %s, and no failure", async (name, code) => {
   expect(await failureOf(`doctor --offline -c @${name}`)).toBeUndefined();
-  expect(process.exitCode).toBe(code);
+  expect(terminal.exitCode).toBe(code);
 });

@@ -5,7 +5,7 @@ import {
   type AuthorityKey,
   createAuthority,
 } from "../../src/pki/authority/self-signed-authority.ts";
-import { issueLeaf } from "../../src/pki/x509/leaf/issuer.ts";
+import { issueLeaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { cryptoProviders } from "../testkit/crypto-providers.ts";
 import { inHex } from "../testkit/der/mutation.ts";

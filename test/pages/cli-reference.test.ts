@@ -4,9 +4,10 @@ import { expect, test } from "vitest";
 import { cliReference } from "../../dev/cli-reference.ts";
 import { rampart } from "../../src/cli/rampart.ts";
 import { exitCodes } from "../../src/cli/terminal/exit-codes.ts";
+import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 
 const reference = await cliReference();
-const program = await rampart("", () => new Date(0));
+const program = await rampart("", new MemoryTerminal());
 
 const all = (command: Command): readonly Command[] => [
   command,

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { rampart } from "../../src/cli/rampart.ts";
+import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 import {
   asksAgain,
   blocksOf,
@@ -60,7 +61,7 @@ function commandsIn(text: string): string[][] {
 /** What custody.md quotes as the names of formats. */
 const formats = ["rampart statement", "rampart backup"];
 
-const tree = await rampart("", () => new Date());
+const tree = await rampart("", new MemoryTerminal());
 
 /** The faults of one command: an unknown verb, or options that it does not take. */
 function faultsOf(words: readonly string[]): string[] {

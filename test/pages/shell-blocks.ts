@@ -48,7 +48,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/reference/doctor.md": "pages",
   "docs/how-to/incident.md": "operator",
   "docs/how-to/own-root.md": "operator",
-  "docs/how-to/serve.md": "native-grpc",
+  "docs/reference/serve.md": "native-grpc",
   "docs/how-to/signers.md": "kubernetes",
   "docs/tutorials/serve-on-kubernetes.md": "kubernetes",
 };

@@ -1,6 +1,6 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
 import type { EventName } from "../../foundation/event-names.ts";
-import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import type { Crl } from "../../pki/x509/crl/crl.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
@@ -80,7 +80,7 @@ export function federatedBundleFollowers(
 /** Creates the follower of the CA's revocation lists, if their URL is configured. */
 export function revocationFollower(
   options: FollowersOptions,
-): DocumentFollower<readonly CertificateList[]> | undefined {
+): DocumentFollower<readonly Crl[]> | undefined {
   const { configuration, channel, revocation } = options;
   const { revocationUrl: url } = configuration;
   if (url === undefined) return undefined;

@@ -1,6 +1,6 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
-import { type CertificateList, namedIn } from "../../pki/x509/crl/certificate-list.ts";
+import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
 import {
   KnownLists,
   type MeshAuthorities,
@@ -64,7 +64,7 @@ export class Revocation {
   }
 
   /** Empty while they cannot be used. */
-  get lists(): readonly CertificateList[] {
+  get lists(): readonly Crl[] {
     return this.#usable.lists;
   }
 
@@ -74,7 +74,7 @@ export class Revocation {
   }
 
   /** Every list that is known, used or not. */
-  get all(): readonly CertificateList[] {
+  get all(): readonly Crl[] {
     return this.#known.all;
   }
 
@@ -88,7 +88,7 @@ export class Revocation {
   }
 
   /** Takes a published document. @returns Whether each of its lists was good. */
-  take(lists: readonly CertificateList[]): boolean {
+  take(lists: readonly Crl[]): boolean {
     const { clock, log, metrics } = this.#ports;
     const faults = this.#known.take(lists, this.#authorities, clock());
     if (faults.length > 0) {

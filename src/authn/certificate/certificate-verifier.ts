@@ -1,13 +1,10 @@
 import { CaError } from "../../foundation/errors.ts";
-import {
-  type SigningAuthority,
-  subjectKeyIdentifierOf,
-} from "../../pki/authority/signing-authority.ts";
+import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { type Bytes, bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
 import { Tag } from "../../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import type { Certificate } from "../../pki/x509/certificate.ts";
+import { type Certificate, subjectKeyIdentifierOf } from "../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../pki/x509/certificate-signature.ts";
 import type { Authenticator } from "../authenticator.ts";
 import type { Caller, CallerCertificate } from "../caller.ts";

@@ -1,12 +1,12 @@
 import type { Caller } from "../../authn/caller.ts";
 import { CaError } from "../../foundation/errors.ts";
-import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
+import type { Issuer, SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
 import { type IntermediateRights, issueIntermediate } from "../../pki/x509/intermediate.ts";
+import { issueLeaf, issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
-import { type Issuer, issueLeaf, issueServingCertificate } from "../../pki/x509/leaf/issuer.ts";
 import { parseCertificateSigningRequest } from "../../pki/x509/request/certificate-signing-request.ts";
 import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/request/pod-key-proof.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";

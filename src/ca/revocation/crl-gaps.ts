@@ -1,6 +1,6 @@
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
-import { maySignCrls } from "../../pki/x509/crl/crl-lint.ts";
+import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
 import type { AuthorityView } from "../authority-view.ts";
 
 /**

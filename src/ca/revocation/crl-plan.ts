@@ -1,8 +1,7 @@
 import type { RevocationContent } from "../../custody/revocation-statement.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { CrlContent } from "../../pki/x509/crl/crl-to-be-signed.ts";
-import type { RevokedCertificate } from "../../pki/x509/crl/revoked-certificate.ts";
+import type { CrlContent, RevokedCertificate } from "../../pki/x509/crl/crl-to-be-signed.ts";
 import {
   addSeconds,
   backdateSeconds,

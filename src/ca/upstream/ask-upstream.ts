@@ -12,7 +12,7 @@ import {
   type CaCertificate,
   isSelfIssued,
   parseCaCertificate,
-} from "../../pki/path/ca-certificate.ts";
+} from "../../pki/path/certification-path.ts";
 import {
   maximumCertificates,
   type VerifiedAuthority,

@@ -31,12 +31,15 @@ export interface DeploymentChoice {
 }
 
 /** @throws OperatorError for a missing or invalid configuration. */
-export async function openDeployment(choice: DeploymentChoice): Promise<Deployment> {
+export async function openDeployment(
+  choice: DeploymentChoice,
+  environment: NodeJS.ProcessEnv,
+): Promise<Deployment> {
   const config = resolve(configOf(choice));
-  if (choice.remote) return openRemote(config, choice.env);
+  if (choice.remote) return openRemote(config, choice.env, environment);
   const isDry = choice.dryRun ?? false;
-  const files = await readServeValues(config);
-  return files ? openServed(files, isDry) : openLocal(config, choice.env, isDry);
+  const files = await readServeValues(config, environment);
+  return files ? openServed(files, environment, isDry) : openLocal(config, choice, environment);
 }
 
 const usualFiles = ["wrangler.toml", "rampart.toml"];
@@ -67,22 +70,25 @@ export function configOf(
 }
 
 /** The values of a `rampart.toml`; `undefined` for a `wrangler.toml`, which says nothing of a store. */
-async function readServeValues(config: string): Promise<Record<string, unknown> | undefined> {
+async function readServeValues(
+  config: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<Record<string, unknown> | undefined> {
   if (!config.endsWith(".toml")) return undefined;
-  const values = await orOperatorError(() => readConfigurationFile(config, process.env));
+  const values = await orOperatorError(() => readConfigurationFile(config, environment));
   return "STORE_DIRECTORY" in values || "STORE" in values ? values : undefined;
 }
 
 async function openLocal(
   config: string,
-  env: string | undefined,
-  isDry: boolean,
+  { env, dryRun }: DeploymentChoice,
+  environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
-  const open = isDry ? viewLocalWorker : openLocalWorker;
+  const open = dryRun ? viewLocalWorker : openLocalWorker;
   const { variables, namespace, close } = await open(config, env);
   try {
     const configuration = readConfiguration(
-      variables,
+      { ...credentialsIn(environment), ...variables },
       "it belongs into .dev.vars, which npm start writes",
     );
     const place = `local state of ${dirname(config)}`;
@@ -94,14 +100,18 @@ async function openLocal(
   }
 }
 
-async function openRemote(config: string, env: string | undefined): Promise<Deployment> {
-  const { KEK } = process.env;
+async function openRemote(
+  config: string,
+  env: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Promise<Deployment> {
+  const { KEK } = environment;
   const variables = { ...(await readWorkerVariables(config, env)), ...(KEK && { KEK }) };
   const configuration = readConfiguration(
-    variables,
+    { ...credentialsIn(environment), ...variables },
     "set the environment variable KEK to the Worker's secret; Cloudflare does not show it again",
   );
-  const namespace = createRemoteNamespace(config, env);
+  const namespace = createRemoteNamespace(config, env, environment);
   const store = createKvStore(namespace);
   const place = env ? `deployed namespace of ${env}` : "deployed namespace";
   const signerStore = signerStoreIn(namespace);
@@ -112,7 +122,7 @@ function readConfiguration(
   variables: Readonly<Record<string, unknown>>,
   kekHint: string,
 ): Configuration {
-  const values = Object.entries({ ...credentialsIn(process.env), ...variables }).filter(
+  const values = Object.entries(variables).filter(
     ([name]) => configurationKeys.includes(name) || credentialName.test(name),
   );
   try {

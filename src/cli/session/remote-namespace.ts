@@ -19,9 +19,13 @@ const bulkForm = z.record(z.string(), z.nullable(z.string()));
  * The deployed KV namespace through `wrangler kv`, which uses wrangler's own login. A value is passed in a
  * file of a private folder, never on a command line.
  */
-export function createRemoteNamespace(config: string, env: string | undefined): KvNamespace {
+export function createRemoteNamespace(
+  config: string,
+  env: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): KvNamespace {
   const wrangler = (...words: readonly string[]): Promise<string> =>
-    runWrangler(config, env, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
+    runWrangler(config, env, environment, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
   return {
     async list() {
       const keys = parseAnswer(await wrangler("key", "list"), listForm);
@@ -51,6 +55,7 @@ const wranglerEnvironment = {
 async function runWrangler(
   config: string,
   env: string | undefined,
+  environment: NodeJS.ProcessEnv,
   words: readonly string[],
 ): Promise<string> {
   const program = wranglerPath(config);
@@ -60,7 +65,7 @@ async function runWrangler(
       process.execPath,
       ["--no-warnings", program, ...words, ...choice],
       {
-        env: childEnvironment(process.env, wranglerEnvironment),
+        env: childEnvironment(environment, wranglerEnvironment),
         maxBuffer: 32 * 1024 * 1024,
         timeout: 60_000,
       },

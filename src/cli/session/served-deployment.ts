@@ -10,21 +10,22 @@ import type { BucketPlace } from "../../node/stores/s3/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
-import { defaultKubeconfig, readKubeconfig } from "../verbs/cluster/kubeconfig.ts";
+import { readKubeconfig } from "../verbs/cluster/kubeconfig.ts";
 import type { Deployment } from "./opened-deployment.ts";
 
 /** The store of `rampart serve`, which reads a change within its propagation interval. */
 export async function openServed(
   values: Record<string, unknown>,
+  environment: NodeJS.ProcessEnv,
   isDry: boolean,
 ): Promise<Deployment> {
   return orOperatorError(async () => {
-    const { ca, store } = parseServeConfiguration(values, process.env);
+    const { ca, store } = parseServeConfiguration(values, environment);
     switch (store.kind) {
       case "directory":
         return openDirectory(ca, store.directory, isDry);
       case "kubernetes":
-        return openNamespace(ca, store);
+        return openNamespace(ca, store, environment);
       case "s3":
         return openBucketStores(ca, store);
     }
@@ -63,11 +64,12 @@ async function openBucketStores(
 async function openNamespace(
   configuration: Configuration,
   place: NamespacePlace,
+  environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
   const { namespace, apiServer } = place;
   const { client, server } = apiServer
     ? { client: await openNamespaceServer(place), server: apiServer.server }
-    : await readKubeconfig(defaultKubeconfig(), undefined);
+    : await readKubeconfig(undefined, undefined, environment);
   return {
     configuration,
     ...secretStores(client, namespace, server),

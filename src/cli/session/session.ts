@@ -11,9 +11,8 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
-import { type Audience, noticePlace } from "../terminal/notices.ts";
-import { withProgress } from "../terminal/progress.ts";
 import { explainingSignals } from "../terminal/signals.ts";
+import type { Audience, Terminal } from "../terminal/terminal.ts";
 import { currentBundle, currentView } from "../verbs/root/current-bundle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import type { Deployment } from "./opened-deployment.ts";
@@ -22,6 +21,7 @@ import { typedCommand } from "./typed-command.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
+  readonly terminal: Terminal;
   readonly mint: Mint & { readonly store: SessionStore };
   readonly configuration: Configuration;
   readonly place: string;
@@ -45,26 +45,26 @@ export interface SessionOptions extends DeploymentChoice {
 
 /** Opens the chosen CA for one verb, and closes it afterwards. */
 export async function withSession(
+  terminal: Terminal,
   options: SessionOptions,
-  clock: () => Date,
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
   const { signer } = options;
   using _ = explainingSignals(
+    terminal,
     "a part may be done: `rampart authority list` shows what the store holds",
   );
-  const now = clock();
   // The standard output is for the answer of the verb.
-  const log = createEventLog(clock, (line) => console.error(line));
-  const deployment = await withProgress(
+  const log = createEventLog(terminal.clock, (line) => terminal.notice(line));
+  const deployment = await terminal.progress(
     "opening the store",
-    () => openDeployment(options),
+    () => openDeployment(options, terminal.environment),
     options,
   );
   const { place, close } = deployment;
-  noticePlace(signer === undefined ? place : `${place}, signer ${signer}`, options);
+  terminal.noticePlace(signer === undefined ? place : `${place}, signer ${signer}`, options);
   try {
-    await use(await sessionOn(deployment, options, now, log));
+    await use(await sessionOn(terminal, deployment, options, log));
   } finally {
     await close();
   }
@@ -72,17 +72,18 @@ export async function withSession(
 
 /** @throws OperatorError for a signer that the configuration does not have. */
 async function sessionOn(
+  terminal: Terminal,
   deployment: Deployment,
   options: SessionOptions,
-  now: Date,
   log: EventLog,
 ): Promise<Session> {
+  const now = terminal.clock();
   const { signer, dryRun: isDry = false } = options;
   const { configuration, place } = deployment;
   if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
     throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);
   }
-  const store = createSessionStore(toldStore(deployment, options), isDry);
+  const store = createSessionStore(toldStore(terminal, deployment, options), isDry);
   const mint = await mintOf(configuration, signer, {
     store,
     signerStore: () => store,
@@ -93,7 +94,7 @@ async function sessionOn(
   });
   return {
     mint: { ...mint, ...(isDry && { upstream: askNobody }), store },
-    ...{ configuration, place, now, log, isDry },
+    ...{ terminal, configuration, place, now, log, isDry },
     typed: (words) => typedCommand(words, options),
     currentBundle: () => currentBundle(deployment, now),
     currentView: () => currentView(deployment, now),
@@ -102,11 +103,12 @@ async function sessionOn(
 
 /** The chosen store, with its faults as sentences, and with progress on a terminal. */
 function toldStore(
+  terminal: Terminal,
   { store, signerStore, place }: Deployment,
   options: SessionOptions,
 ): AuthorityStore {
   const chosen = options.signer === undefined ? store : signerStore(options.signer);
-  return withProgressOf(withOperatorErrors(chosen, place), place, options);
+  return withProgressOf(terminal, withOperatorErrors(chosen, place), place, options);
 }
 
 /** No dry run can take back a certificate that a CA upstream has signed. */
@@ -130,12 +132,18 @@ function withOperatorErrors(store: AuthorityStore, place: string): AuthorityStor
   };
 }
 
-function withProgressOf(store: AuthorityStore, place: string, audience: Audience): AuthorityStore {
+function withProgressOf(
+  terminal: Terminal,
+  store: AuthorityStore,
+  place: string,
+  audience: Audience,
+): AuthorityStore {
   return {
-    load: () => withProgress(`reading the ${place}`, () => store.load(), audience),
+    load: () => terminal.progress(`reading the ${place}`, () => store.load(), audience),
     put: (record, before) =>
-      withProgress(`writing to the ${place}`, () => store.put(record, before), audience),
-    delete: (name) => withProgress(`writing to the ${place}`, () => store.delete(name), audience),
+      terminal.progress(`writing to the ${place}`, () => store.put(record, before), audience),
+    delete: (name) =>
+      terminal.progress(`writing to the ${place}`, () => store.delete(name), audience),
   };
 }
 

@@ -1,3 +1,5 @@
+import type { Terminal } from "./terminal.ts";
+
 /** The signals that tell a program to end, with their numbers. */
 const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
 
@@ -47,11 +49,11 @@ export function watchSignals(): SignalWatch {
  * Says a sentence when a signal ends the process, wherever it is. The exit code is the one that a shell
  * gives to a program that the signal has ended.
  */
-export function explainingSignals(consequence?: string): Disposable {
+export function explainingSignals(terminal: Terminal, consequence?: string): Disposable {
   const watch = watchSignals();
   void watch.signal.then((name) => {
     const interrupted = `rampart: interrupted by ${name}`;
-    console.error(consequence === undefined ? interrupted : `${interrupted}: ${consequence}`);
+    terminal.notice(consequence === undefined ? interrupted : `${interrupted}: ${consequence}`);
     process.exit(128 + numbers[name]);
   });
   return watch;

@@ -4,11 +4,11 @@ import { formatAuthorities } from "../verbs/authority/authority-report.ts";
 
 /** Prints the authorities after a change; for a dry run, as they would be. */
 export async function printStoreSummary(session: Session): Promise<void> {
-  const { mint, now, isDry, place } = session;
-  console.log(
+  const { terminal, mint, now, isDry, place } = session;
+  terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would hold:` : `Now in the ${place}:`,
   );
-  console.log(formatAuthorities(authoritiesIn(await openStore(session), now)));
+  terminal.print(formatAuthorities(terminal, authoritiesIn(await openStore(session), now)));
   if (!isDry) return;
-  for (const { act, name } of mint.store.changes) console.log(`${act} ${name.kind} ${name.id}`);
+  for (const { act, name } of mint.store.changes) terminal.print(`${act} ${name.kind} ${name.id}`);
 }

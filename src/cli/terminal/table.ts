@@ -1,34 +1,5 @@
-import { styled } from "./style.ts";
-import { columnsOf, wrap } from "./width.ts";
-
-/** How a table is made to fit. */
-export interface TableShape {
-  /** The most columns of a line; by default what {@link outputWidth} tells. */
-  readonly width?: number;
-  /** The headings that leave the line first where it is too long, the first one first. */
-  readonly below?: readonly string[];
-}
-
-/** The widest line on a terminal that does not tell its width. */
-export const usualWidth = 100;
-
-/** A narrower terminal breaks lines by itself. */
-const narrowest = 40;
-
-/**
- * The columns that the standard output has room for: those of the terminal, or as many as `COLUMNS` says. A pipe
- * or a file has room for all, so that each row is one line for `grep` and `awk`.
- */
-export function outputWidth(
-  stream: { readonly isTTY?: boolean; readonly columns?: number } = process.stdout,
-  { COLUMNS: wished }: Readonly<Record<string, string | undefined>> = process.env,
-): number {
-  if (wished !== undefined && /^[1-9]\d{0,4}$/.test(wished)) {
-    return Math.max(Number(wished), narrowest);
-  }
-  if (!stream.isTTY) return Number.POSITIVE_INFINITY;
-  return stream.columns ? Math.max(stream.columns, narrowest) : usualWidth;
-}
+import type { Screen } from "./screen.ts";
+import { columnsOf, wrap } from "./text.ts";
 
 interface Column {
   readonly heading: string;
@@ -39,12 +10,16 @@ interface Column {
 /**
  * A table of columns under their headings. Where a line would be too long, columns leave it: each row has
  * their values in a line below, so that no value is cut off.
+ *
+ * @param below The headings that leave the line first, the first one first.
  */
 export function formatTable(
+  screen: Screen,
   headings: readonly string[],
   rows: readonly (readonly string[])[],
-  { width = outputWidth(), below = [] }: TableShape = {},
+  below: readonly string[] = [],
 ): string {
+  const { width } = screen;
   const columns = headings.map((heading, i) =>
     columnOf(
       heading,
@@ -53,14 +28,14 @@ export function formatTable(
   );
   const line = fitting(columns, below, width);
   const others = columns.filter((column) => !line.includes(column));
-  const titles = joined(line, ({ heading }) => styled("heading", heading));
+  const titles = joined(line, ({ heading }) => screen.styled("heading", heading));
   const body = rows.flatMap((_, i) => [
     ...wrap(
       joined(line, ({ cells }) => cells[i] ?? ""),
       width,
       "  ",
     ),
-    ...details(others, i, width),
+    ...details(others, i, screen),
   ]);
   return [titles, ...body].join("\n");
 }
@@ -106,7 +81,11 @@ function joined(columns: readonly Column[], cellOf: (column: Column) => string):
 }
 
 /** The values of a row that have no room in its line, as many in a line as fit. */
-function details(columns: readonly Column[], row: number, width: number): readonly string[] {
+function details(
+  columns: readonly Column[],
+  row: number,
+  { width, styled }: Screen,
+): readonly string[] {
   const items = columns.flatMap(({ heading, cells }) => {
     const cell = cells[row] ?? "";
     return isNothing(cell) ? [] : [[styled("quiet", heading), cell].join(" ").trim()];
@@ -118,9 +97,4 @@ function details(columns: readonly Column[], row: number, width: number): readon
     else lines.push(`${gap}${item}`);
   }
   return lines.flatMap((line) => wrap(line, width, `${gap}${gap}`));
-}
-
-/** An instant to the minute, in UTC. */
-export function formatInstant(instant: Date): string {
-  return `${instant.toISOString().slice(0, 16).replace("T", " ")}Z`;
 }

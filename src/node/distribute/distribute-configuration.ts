@@ -1,7 +1,11 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
-import type { Environment } from "../files/api-server-place.ts";
-import { placeKeys, type RootPlaces, rootPlacesOf } from "../files/root-places.ts";
+import {
+  type Environment,
+  placeKeys,
+  type RootPlaces,
+  rootPlacesOf,
+} from "../files/cluster-place.ts";
 import { type UpstreamPlace, upstreamKeys, upstreamPlaceOf } from "../files/upstream-place.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 

@@ -1,7 +1,7 @@
 import { logFault } from "../../foundation/fault-log.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { KnownLists, type MeshAuthorities } from "../../program/bundle/known-lists.ts";
 import { listsPem, revocationLists } from "../../program/bundle/revocation-lists.ts";
 import { parseCertificates } from "../../program/files/certificates.ts";
@@ -35,7 +35,7 @@ export function followUpstreamLists(
   });
   let hasAnswered = false;
   let lastFaults = "";
-  const document: UpstreamDocument<readonly CertificateList[]> = {
+  const document: UpstreamDocument<readonly Crl[]> = {
     path: "/crl.pem",
     kind: revocationLists,
     onDocument: (lists) => {
@@ -78,9 +78,9 @@ function rootsOf(bundle: UpstreamBundle["current"]): () => MeshAuthorities {
 
 /** Writes lists as the content of a ConfigMap, once for the same lists, and tells why it is empty. */
 function contentOf(tell: (why: string) => void) {
-  let latest: (NumberedBundle & { readonly lists: readonly CertificateList[] }) | undefined;
+  let latest: (NumberedBundle & { readonly lists: readonly Crl[] }) | undefined;
   let told: string | undefined;
-  return (lists: readonly CertificateList[], missing: string | undefined): NumberedBundle => {
+  return (lists: readonly Crl[], missing: string | undefined): NumberedBundle => {
     const isSame =
       latest?.lists.length === lists.length && lists.every((list) => latest?.lists.includes(list));
     if (!latest || !isSame) {

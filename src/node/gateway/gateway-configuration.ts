@@ -1,17 +1,18 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import type { Environment } from "../files/api-server-place.ts";
-import { placeKeys, type RootPlaces, rootPlacesOf } from "../files/root-places.ts";
+import {
+  type Environment,
+  placeKeys,
+  type RootPlaces,
+  rootPlacesOf,
+} from "../files/cluster-place.ts";
 import { accessKeys, type UpstreamAccess, upstreamAccessOf } from "../files/upstream-place.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 import type { Limits } from "../limits/limits.ts";
-import {
-  type CertificateFiles,
-  certificateFilesOf,
-  servingKeys,
-} from "../serve/serve-configuration.ts";
+import { certificateFilesOf, servingKeys } from "../serve/serve-configuration.ts";
+import type { CertificateFiles } from "../tls/serving-certificate.ts";
 
 /** The configuration of `rampart gateway`. Its only secret, a token, is in a file. */
 export interface GatewayConfiguration extends UpstreamAccess {

@@ -9,8 +9,11 @@ import {
 import { createCertificateRequest } from "../../program/certificate-request.ts";
 import { readTokenFile } from "../../program/files/token-file.ts";
 import { createRefreshing } from "../../program/refreshing.ts";
-import { renewalOf } from "../tls/own-certificate.ts";
-import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";
+import {
+  renewalOf,
+  type ServingCertificate,
+  type ServingCertificateSource,
+} from "../tls/serving-certificate.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** The headers with the gateway's own credential. */

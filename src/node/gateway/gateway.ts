@@ -8,10 +8,9 @@ import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import type { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
-import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
-import type { Routes } from "../http/routes.ts";
-import { createGuard } from "../limits/guard.ts";
-import { thisProcess } from "../limits/quiet-collection.ts";
+import { openWhenCertified } from "../http/renewing-listener.ts";
+import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
+import { createGuard, thisProcess } from "../limits/guard.ts";
 import { countForwardedCalls } from "../observability/gateway-metrics.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
@@ -24,7 +23,6 @@ import {
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import { openWhenCertified } from "../tls/renewing-listener.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
 

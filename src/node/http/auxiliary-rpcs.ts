@@ -1,9 +1,12 @@
-import { createConnectRouter } from "@connectrpc/connect";
+import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { capTimeouts } from "../../foundation/http/timeout-header.ts";
-import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import { pause } from "../../foundation/work/pause.ts";
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as Status,
+} from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { addHealth } from "./health.ts";
 import { addReflection } from "./reflection.ts";
 import type { Rpc, Rpcs, StreamingRpc } from "./routes.ts";
 
@@ -60,4 +63,57 @@ function streaming(handler: UniversalHandler): StreamingRpc {
     const chunks = body.iterator({ destroyOnReturn: false });
     return handler({ ...request, header: capTimeouts(headers()), body: chunks });
   };
+}
+
+/** The time between two reads of the state for a watcher. */
+const watchMilliseconds = 1000;
+
+/** Each watcher holds a stream for as long as it likes. */
+const maximumWatchers = 32;
+
+/**
+ * gRPC's health checking protocol, for Kubernetes' probes and for load balancers.
+ *
+ * @param services Full names of the services that share one state; the server as a whole is "".
+ */
+function addHealth(
+  router: ConnectRouter,
+  services: readonly string[],
+  isServing: () => Promise<boolean>,
+): void {
+  const isKnown = (name: string): boolean => name === "" || services.includes(name);
+  const statusNow = async (): Promise<Status> =>
+    (await isServing()) ? Status.SERVING : Status.NOT_SERVING;
+  let watchers = 0;
+
+  async function* statuses(
+    service: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ status: Status }> {
+    let sent: Status | undefined;
+    while (!signal.aborted) {
+      const status = isKnown(service) ? await statusNow() : Status.SERVICE_UNKNOWN;
+      if (status !== sent) yield { status };
+      sent = status;
+      await pause(watchMilliseconds, signal);
+    }
+  }
+
+  router.service(Health, {
+    check: async ({ service }) => {
+      if (!isKnown(service)) throw new ConnectError("no such service", Code.NotFound);
+      return { status: await statusNow() };
+    },
+    async *watch({ service }, { signal }) {
+      if (watchers >= maximumWatchers) {
+        throw new ConnectError("too many watch already", Code.ResourceExhausted);
+      }
+      watchers++;
+      try {
+        yield* statuses(service, signal);
+      } finally {
+        watchers--;
+      }
+    },
+  });
 }

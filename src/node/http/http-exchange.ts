@@ -1,16 +1,23 @@
 import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
-import { maximumBodyOctets } from "../../transport/rpc/request-body.ts";
-import type { Routes } from "./routes.ts";
+import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/http/timeout-header.ts";
+import type { Peer } from "../../transport/peer.ts";
+import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
+import type { RpcRequest } from "../../transport/rpc/rpc.ts";
+import type { Place } from "../limits/exchanges.ts";
+import type { Routes, StreamedResponse } from "./routes.ts";
 
 /** The origin of every request URL. No route reads the host of a request. */
 export const anyOrigin = "https://rampart";
 
-/** Whether `Request` refuses the method: its constructor throws. */
-export function isUnknownToFetch(method: string): boolean {
-  return /^(?:CONNECT|TRACE|TRACK)$/i.test(method);
+/** Whether a request names a path, and a method that the constructor of `Request` takes. */
+export function isTarget(target: string, method: string): boolean {
+  return target.startsWith("/") && !/^(?:CONNECT|TRACE|TRACK)$/i.test(method);
 }
+
+/** The path of a target, without its query. */
+export const pathOf = (target: string): string => target.split("?", 1)[0] ?? target;
 
 /** The reason for which a call ends when its caller hangs up. */
 export function callerGone(): ConnectError {
@@ -18,9 +25,9 @@ export function callerGone(): ConnectError {
 }
 
 /**
- * Reads the rest of a request and discards it, as long as it is no larger than a message may be. A server may answer and reset a stream while
- * its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure. HTTP/1.1 has no
- * reset.
+ * Reads the rest of a request and discards it, as long as it is no larger than a message may be. A server may
+ * answer and reset a stream while its request is still being sent (RFC 9113 §8.1), but curl takes that for a
+ * failure. HTTP/1.1 has no reset.
  */
 export async function skipRest(stream: Readable, timeoutMilliseconds: number): Promise<void> {
   if (stream.readableEnded || stream.destroyed) return;
@@ -70,4 +77,103 @@ export async function sendBody(
 /** Logs an internal error. The errors of a peer are not logged. */
 export function logHttpFault({ log }: Routes, error: unknown): void {
   log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
+}
+
+/** A request whose head has arrived, in either version of HTTP. */
+export interface Arrival {
+  readonly path: string;
+  readonly incoming: Readable;
+  readonly headers: TimeoutHeaders;
+  /** Makes the request without its body, once its turn has come. */
+  readonly call: () => Omit<RpcRequest, "body">;
+  readonly peer: Peer;
+  readonly place: Place;
+}
+
+/**
+ * The answer to a request, made in the turn of its address: by the RPC of this path, or else by the fetch handler.
+ *
+ * @returns `undefined` where nobody waits for an answer any more.
+ */
+export async function answerOf(
+  { rpcs, streamingRpcs, fetch }: Routes,
+  { path, incoming, headers, call, peer, place }: Arrival,
+): Promise<StreamedResponse | Response | undefined> {
+  const rpc = rpcs.get(path);
+  if (rpc) {
+    const body = await bodyOf(incoming, headers, place.hold);
+    return place.inTurn(() => rpc({ ...call(), body }));
+  }
+  const streaming = streamingRpcs?.get(path);
+  if (streaming) return place.inTurn(() => streaming({ ...call(), body: incoming }));
+  // Only RPCs read a body.
+  return place.inTurn((passTurn) => {
+    const { method, url, headers: fields, signal } = call();
+    const request = new Request(url, { method, headers: fields(), signal });
+    return fetch(request, { ...peer, passTurn });
+  });
+}
+
+/** Reads a body that has arrived. */
+type ReadBody = RpcRequest["body"];
+
+/** The headers that say how long a caller waits. */
+interface TimeoutHeaders {
+  readonly "content-type"?: string | undefined;
+  readonly "grpc-timeout"?: string | string[] | undefined;
+  readonly "connect-timeout-ms"?: string | string[] | undefined;
+}
+
+/**
+ * Waits for the body of a request: until it is whole, too large, or cut off, or until its caller's deadline has
+ * passed. Nobody works on the request meanwhile, so this costs only the octets.
+ *
+ * @param hold Counts octets as they arrive.
+ * @returns A reader that throws ConnectError ResourceExhausted, DeadlineExceeded or Canceled.
+ */
+export function bodyOf(
+  stream: Readable,
+  headers: TimeoutHeaders,
+  hold: (octets: number) => void,
+): Promise<ReadBody> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let octets = 0;
+    const settle = (read: ReadBody): void => {
+      clearTimeout(timer);
+      stream.off("data", take).off("end", end).off("error", cut).off("close", cut);
+      resolve(read);
+    };
+    const refuse = (refusal: () => Error): void => {
+      stream.pause();
+      settle(async () => {
+        throw refusal();
+      });
+    };
+    // By events: an iterator of a stream costs as much as the rest of an exchange over HTTP/2.
+    const take = (chunk: Buffer): void => {
+      octets += chunk.length;
+      chunks.push(chunk);
+      hold(chunk.length);
+      if (octets > maximumBodyOctets) refuse(messageTooLarge);
+    };
+    const cut = (): void => refuse(callerGone);
+    const end = (): void => settle(async () => wholeOf(chunks));
+    const timeoutMs = timeoutOf(headers);
+    const timer = timeoutMs && setTimeout(() => refuse(tooSlow), timeoutMs);
+    if (stream.readableEnded) return end();
+    if (stream.destroyed) return cut();
+    stream.on("data", take).once("end", end).once("error", cut).once("close", cut);
+  });
+}
+
+function timeoutOf(headers: TimeoutHeaders): number | undefined {
+  return /^application\/grpc/i.test(headers["content-type"] ?? "")
+    ? parseGrpcTimeout(String(headers["grpc-timeout"]))
+    : parseConnectTimeout(String(headers["connect-timeout-ms"]));
+}
+
+function wholeOf(chunks: readonly Buffer[]): Uint8Array {
+  const [first, second] = chunks;
+  return first && !second ? first : Buffer.concat(chunks);
 }

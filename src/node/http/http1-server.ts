@@ -9,15 +9,16 @@ import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
 import { restTimeoutOf } from "../limits/limits.ts";
 import {
+  answerOf,
   anyOrigin,
   callerGone,
   drained,
-  isUnknownToFetch,
+  isTarget,
   logHttpFault,
+  pathOf,
   sendBody,
   skipRest,
 } from "./http-exchange.ts";
-import { arrivalOf } from "./request-body.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
 /** The longest silence between two requests of a connection, in milliseconds. */
@@ -92,7 +93,7 @@ const exchangeOf = (
   isGone: () => outgoing.writableEnded || outgoing.destroyed || outgoing.socket?.destroyed === true,
 });
 
-interface Arrival {
+interface Arrived {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly peer: Peer;
@@ -100,57 +101,35 @@ interface Arrival {
   readonly restTimeout: number;
 }
 
-async function answer(routes: Routes, arrival: Arrival): Promise<void> {
-  const { incoming, outgoing, place } = arrival;
-  const { url = "", method = "", headers } = incoming;
-  if (!url.startsWith("/") || isUnknownToFetch(method)) {
+async function answer(routes: Routes, arrived: Arrived): Promise<void> {
+  const { incoming, outgoing, peer, place } = arrived;
+  const { url: target = "", method = "", headers, httpVersion, rawHeaders } = incoming;
+  if (!isTarget(target, method)) {
     outgoing.writeHead(400).end();
     return;
   }
-  const [path = ""] = url.split("?", 1);
-  const isRpc = !isGrpcContentType(headers["content-type"]);
-  const rpc = isRpc ? routes.rpcs.get(path) : undefined;
-  if (rpc) {
-    const body = await arrivalOf(incoming, headers, place.hold);
-    const response = await place.inTurn(() => rpc({ ...callOf(arrival), body }));
-    return response && sendStreamed(arrival, response);
-  }
-  const streaming = isRpc ? routes.streamingRpcs?.get(path) : undefined;
-  if (streaming) {
-    const response = await place.inTurn(() => streaming({ ...callOf(arrival), body: incoming }));
-    return response && sendStreamed(arrival, response);
-  }
-  // Only RPCs read a body.
-  const response = await place.inTurn((passTurn) => fetchOf(routes, arrival, passTurn));
-  if (!response) return;
-  await readOut(arrival);
-  if (outgoing.headersSent || outgoing.destroyed) return;
-  outgoing.writeHead(response.status, [...response.headers].flat());
-  await sendBody(outgoing, response);
-}
-
-function callOf({ incoming, outgoing, peer }: Arrival) {
-  const { url = "", method = "", httpVersion, rawHeaders } = incoming;
-  const header = headersOf(rawHeaders);
-  return {
-    httpVersion,
-    method,
-    url: `${anyOrigin}${url}`,
-    header,
-    headers: () => header,
-    signal: hangUpOf(outgoing),
-    contextValues: createContextValues().set(peerKey, peer),
+  const call = () => {
+    const header = headersOf(rawHeaders);
+    const contextValues = createContextValues().set(peerKey, peer);
+    const [url, signal] = [`${anyOrigin}${target}`, hangUpOf(outgoing)];
+    return { httpVersion, method, url, header, headers: () => header, signal, contextValues };
   };
+  // Native gRPC needs HTTP/2.
+  const known = isGrpcContentType(headers["content-type"]) ? withoutRpcs(routes) : routes;
+  const arrival = { path: pathOf(target), incoming, headers, call, peer, place };
+  const response = await answerOf(known, arrival);
+  if (response instanceof Response) await sendResponse(arrived, response);
+  else if (response) await sendRpcResponse(arrived, response);
 }
 
-function fetchOf(routes: Routes, arrival: Arrival, passTurn: () => void): Promise<Response> {
-  const { method, url, header: headers, signal } = callOf(arrival);
-  const request = new Request(url, { method, headers, signal });
-  return routes.fetch(request, { ...arrival.peer, passTurn });
-}
+const withoutRpcs = (routes: Routes): Routes => ({
+  ...routes,
+  rpcs: new Map(),
+  streamingRpcs: undefined,
+});
 
 /** Reads the rest of a request. A connection on which more is still coming cannot be reused. */
-async function readOut({ incoming, outgoing, restTimeout }: Arrival): Promise<void> {
+async function readOut({ incoming, outgoing, restTimeout }: Arrived): Promise<void> {
   await skipRest(incoming, restTimeout);
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
 }
@@ -165,10 +144,18 @@ function hangUpOf(outgoing: ServerResponse): AbortSignal {
   return abort.signal;
 }
 
-async function sendStreamed(arrival: Arrival, response: StreamedResponse): Promise<void> {
-  const { outgoing } = arrival;
+async function sendResponse(arrived: Arrived, response: Response): Promise<void> {
+  const { outgoing } = arrived;
+  await readOut(arrived);
+  if (outgoing.headersSent || outgoing.destroyed) return;
+  outgoing.writeHead(response.status, [...response.headers].flat());
+  await sendBody(outgoing, response);
+}
+
+async function sendRpcResponse(arrived: Arrived, response: StreamedResponse): Promise<void> {
+  const { outgoing } = arrived;
   const { octets, body } = partsOf(response);
-  if (octets) await readOut(arrival);
+  if (octets) await readOut(arrived);
   if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...new Headers(response.header)].flat());
   if (octets) {

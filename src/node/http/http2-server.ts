@@ -6,22 +6,25 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
+import type { AnswerFields } from "../../foundation/http/header-fields.ts";
 import { fieldsOf, headersOf } from "../../program/http/raw-headers.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
 import { restTimeoutOf } from "../limits/limits.ts";
-import { logHttpFault } from "./http-exchange.ts";
 import {
-  hangUpOf,
-  sendResponse,
-  sendRpcResponse,
-  type Target,
-  targetOf,
-} from "./http2-exchange.ts";
-import { arrivalOf } from "./request-body.ts";
-import type { Routes } from "./routes.ts";
+  answerOf,
+  anyOrigin,
+  callerGone,
+  drained,
+  isTarget,
+  logHttpFault,
+  pathOf,
+  sendBody,
+  skipRest,
+} from "./http-exchange.ts";
+import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
 /**
  * Limits that Node itself applies. Too many settings, pings or invalid frames end a connection. So do too
@@ -73,8 +76,8 @@ export function serveHttp2(
       if (!stream.headersSent && !isRefused) guard.connections.countVain(connection);
     });
     const restTimeout = restTimeoutOf(guard.limits);
-    const arrival = { stream, headers, rawHeaders, peer, place, restTimeout };
-    answer(routes, arrival).catch((error: unknown) => {
+    const arrived = { stream, headers, rawHeaders, peer, place, restTimeout };
+    answer(routes, arrived).catch((error: unknown) => {
       stream.destroy();
       logHttpFault(routes, error);
     });
@@ -84,18 +87,18 @@ export function serveHttp2(
   const pings = setInterval(() => ping(session), pingInterval).unref();
   session.once("close", () => {
     clearInterval(pings);
-    letGo(session);
+    release(session);
   });
   return session;
 }
 
 /**
- * Lets go of a closed session.
+ * Leaves nothing that keeps a closed session in memory.
  *
  * Node keeps a session whose peer has not acknowledged the settings for as long as something leads from it to
  * Node's own handle of it. The stack of the error that ended it does, and the listeners lead there by the socket.
  */
-function letGo(session: ServerHttp2Session): void {
+function release(session: ServerHttp2Session): void {
   session.removeAllListeners();
   session.on("error", () => {});
 }
@@ -121,7 +124,7 @@ function ping(session: ServerHttp2Session): void {
   session.ping(() => clearTimeout(timeout));
 }
 
-interface Arrival {
+interface Arrived {
   readonly stream: ServerHttp2Stream;
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
@@ -130,41 +133,99 @@ interface Arrival {
   readonly restTimeout: number;
 }
 
-async function answer(routes: Routes, arrival: Arrival): Promise<void> {
-  const { stream, headers, place, restTimeout } = arrival;
-  const target = targetOf(headers);
-  if (!target) return stream.respond({ ":status": 400 }, { endStream: true });
-  const rpc = routes.rpcs.get(target.path);
-  if (rpc) {
-    const body = await arrivalOf(stream, headers, place.hold);
-    const response = await place.inTurn(() => rpc({ ...callOf(arrival, target), body }));
-    return response && sendRpcResponse(stream, response, restTimeout);
-  }
-  const streaming = routes.streamingRpcs?.get(target.path);
-  if (streaming) {
-    const call = () => streaming({ ...callOf(arrival, target), body: stream });
-    const response = await place.inTurn(call);
-    return response && sendRpcResponse(stream, response, restTimeout);
-  }
-  // Only RPCs read a body.
-  const response = await place.inTurn((passTurn) => fetchOf(routes, arrival, target, passTurn));
-  return response && sendResponse(stream, response, restTimeout);
+async function answer(routes: Routes, arrived: Arrived): Promise<void> {
+  const { stream, headers, rawHeaders, peer, place, restTimeout } = arrived;
+  const { ":method": method = "", ":path": target = "" } = headers;
+  if (!isTarget(target, method)) return stream.respond({ ":status": 400 }, { endStream: true });
+  const call = () => ({
+    ...{ httpVersion: "2.0", method, url: `${anyOrigin}${target}`, signal: hangUpOf(stream) },
+    header: fieldsOf(rawHeaders),
+    headers: () => headersOf(rawHeaders),
+    contextValues: createContextValues().set(peerKey, peer),
+  });
+  const arrival = { path: pathOf(target), incoming: stream, headers, call, peer, place };
+  const response = await answerOf(routes, arrival);
+  if (response instanceof Response) await sendResponse(stream, response, restTimeout);
+  else if (response) await sendRpcResponse(stream, response, restTimeout);
 }
 
-function callOf({ stream, rawHeaders, peer }: Arrival, { method, url }: Target) {
-  const contextValues = createContextValues().set(peerKey, peer);
-  const [header, signal] = [fieldsOf(rawHeaders), hangUpOf(stream)];
-  const headers = () => headersOf(rawHeaders);
-  return { httpVersion: "2.0", method, url, header, headers, signal, contextValues };
+/** A signal that aborts when the stream closes before its answer. */
+function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
+  const abort = new AbortController();
+  stream.once("close", () => {
+    // After a whole answer there is nothing to stop. A reset ends the answer as well.
+    if (stream.aborted || !stream.writableEnded) abort.abort(callerGone());
+  });
+  return abort.signal;
 }
 
-function fetchOf(
-  routes: Routes,
-  { stream, rawHeaders, peer }: Arrival,
-  { method, url }: Target,
-  passTurn: () => void,
-): Promise<Response> {
-  const headers = headersOf(rawHeaders);
-  const request = new Request(url, { method, headers, signal: hangUpOf(stream) });
-  return routes.fetch(request, { ...peer, passTurn });
+/** Sends an answer with its trailers. Without a body the trailers are all of it (gRPC's Trailers-Only). */
+async function sendRpcResponse(
+  stream: ServerHttp2Stream,
+  response: StreamedResponse,
+  restTimeout: number,
+): Promise<void> {
+  const { octets, body } = partsOf(response);
+  const headers = { ":status": response.status, ...recordOf(response.header) };
+  const trailers = response.trailer && recordOf(response.trailer);
+  const begin = (): void => {
+    if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
+  };
+  const send = (chunk: Uint8Array): boolean => {
+    begin();
+    return stream.write(chunk);
+  };
+  if (octets && !stream.readableEnded) await readOut(stream, restTimeout);
+  if (octets?.length && !stream.destroyed) begin();
+  for await (const chunk of body ?? []) {
+    if (stream.destroyed) return;
+    if (!send(chunk)) await drained(stream);
+  }
+  if (stream.destroyed) return;
+  if (!stream.headersSent) {
+    stream.respond({ ...headers, ...trailers }, { endStream: true });
+    return hangUp(stream);
+  }
+  if (trailers) {
+    stream.once("wantTrailers", () => {
+      stream.sendTrailers(trailers);
+      hangUp(stream);
+    });
+  }
+  // The message and the end of the stream leave in one frame.
+  stream.end(octets, () => trailers || hangUp(stream));
+}
+
+const recordOf = (fields: Headers | AnswerFields | undefined): AnswerFields =>
+  fields instanceof Headers ? Object.fromEntries(fields) : (fields ?? {});
+
+/**
+ * Reads the rest of a request, and no further once there is too much of it. Otherwise a caller that goes on
+ * sending would get more of it through, the longer the answer takes.
+ */
+async function readOut(stream: ServerHttp2Stream, restTimeout: number): Promise<void> {
+  await skipRest(stream, restTimeout);
+  stream.pause();
+}
+
+/** Closes the stream, because nothing reads the rest of its request. */
+function hangUp(stream: ServerHttp2Stream): void {
+  if (stream.readableEnded) return;
+  setImmediate(() => {
+    stream.close();
+    // A stream closes only when what it holds has been read.
+    stream.resume();
+  });
+}
+
+/** Sends the whole answer of a fetch handler. */
+async function sendResponse(
+  stream: ServerHttp2Stream,
+  response: Response,
+  restTimeout: number,
+): Promise<void> {
+  await readOut(stream, restTimeout);
+  if (stream.destroyed) return;
+  stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
+  await sendBody(stream, response, () => hangUp(stream));
 }

@@ -3,7 +3,7 @@ import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { createProbedApp, type Readiness } from "../../transport/http/probed-app.ts";
 import type { ListenAddress } from "./listen-address.ts";
 import { type Listener, listenInPlaintext } from "./listener.ts";
-import { createMonitoringRoutes } from "./monitoring-routes.ts";
+import { createMonitoringRoutes } from "./routes.ts";
 
 /** The part of a program's work that orchestrators and scrapers see. */
 export interface Monitored {

@@ -1,8 +1,7 @@
 import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/peer-address.ts";
-import { first, foremost } from "./foremost.ts";
 import type { LimitReached, Limits } from "./limits.ts";
-import { hasMore, isLarger, type Share, Shares } from "./shares.ts";
+import { first, foremost, hasMore, isLarger, type Share, Shares } from "./shares.ts";
 
 /** An established connection. */
 export interface Connection {

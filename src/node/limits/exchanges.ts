@@ -1,6 +1,6 @@
 import { type FairLimits, FairQueue, type Piece } from "./fair-queue.ts";
-import { Lanes } from "./lanes.ts";
 import { type Limit, type LimitReached, type Limits, patienceOf } from "./limits.ts";
+import { Lanes } from "./shares.ts";
 
 /** A request and its answer, with the parts that their peer can delay. */
 export interface Exchange {

@@ -1,6 +1,5 @@
-import { first, foremost } from "./foremost.ts";
 import { type Loop, systemLoop } from "./loop.ts";
-import { hasMore, isLarger, type Share, Shares } from "./shares.ts";
+import { first, foremost, hasMore, isLarger, type Share, Shares } from "./shares.ts";
 
 /** The longest time between two looks at work that waits: the limits may have changed. */
 const longestLookMilliseconds = 1_000;

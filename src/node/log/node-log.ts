@@ -20,8 +20,7 @@ import { publishVerifierKey, readVerifierKey } from "../../tlog/sequencer/verifi
 import { askConfigured } from "../../tlog/witness/configured-witnesses.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
-import { fileObjects, readObject } from "./file-objects.ts";
-import { openSqliteStage, type SqliteStage } from "./sqlite-stage.ts";
+import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
 
 /** The log of one process. */
 export interface NodeLog {

@@ -10,13 +10,16 @@ import type { CertificateAuthority } from "../../transport/certificate-authority
 import type { LongPollLimits } from "../../transport/http/long-poll.ts";
 import { createCertificateService } from "../../transport/rpc/certificate-service.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
-import { requireCredentials } from "../files/credential-file.ts";
+import { requireCredentials } from "../files/configuration-file.ts";
 import { rpcsOf } from "../http/auxiliary-rpcs.ts";
 import type { Rpcs } from "../http/routes.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
-import { ownCertificate } from "../tls/own-certificate.ts";
-import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
+import {
+  certificateInFiles,
+  ownCertificate,
+  type ServingCertificateSource,
+} from "../tls/serving-certificate.ts";
 import { serveConsole } from "./console.ts";
 import { pushRoots, type RecurringPush } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";

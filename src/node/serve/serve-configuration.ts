@@ -5,8 +5,8 @@ import { logKeys } from "../../config/log-keys.ts";
 import { dnsName, filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
-import type { Environment } from "../files/api-server-place.ts";
-import { credentialFileName, credentialInFile } from "../files/credential-file.ts";
+import type { Environment } from "../files/cluster-place.ts";
+import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import { type Limits, limitsTable } from "../limits/limits.ts";
@@ -17,12 +17,7 @@ import {
   storeKindOf,
   storePlaceOf,
 } from "../stores/store-place.ts";
-
-/** The files of a certificate and its key. Another program writes and replaces them. */
-export interface CertificateFiles {
-  readonly certificate: string;
-  readonly key: string;
-}
+import type { CertificateFiles } from "../tls/serving-certificate.ts";
 
 /** The configuration of `rampart serve`: that of every CA, and its own. */
 export interface ServeConfiguration {
@@ -65,7 +60,7 @@ export const servingKeys: {
 
 const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
 
-/** The keys of `rampart serve` alone. docs/how-to/serve.md describes them. */
+/** The keys of `rampart serve` alone. docs/reference/serve.md describes them. */
 const serveForm = z.strictObject({
   ...storeKeys,
   IMPORT_DIRECTORY: z.optional(filePath),
@@ -76,7 +71,7 @@ const serveForm = z.strictObject({
   ...servingKeys,
 });
 
-/** The names of these keys, in the order of the table in docs/how-to/serve.md. */
+/** The names of these keys, in the order of the table in docs/reference/serve.md. */
 export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
 
 /**

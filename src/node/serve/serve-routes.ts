@@ -7,8 +7,7 @@ import {
 } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/peer.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
-import type { OperatorPage } from "../http/monitoring-routes.ts";
-import type { Routes, Rpc } from "../http/routes.ts";
+import type { OperatorPage, Routes, Rpc } from "../http/routes.ts";
 import { createRpcMetrics } from "../observability/grpc-metrics.ts";
 import type { LiveCa } from "./live-ca.ts";
 

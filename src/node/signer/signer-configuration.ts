@@ -10,7 +10,7 @@ import {
   apiServerKeys,
   apiServerPlaceOf,
   type Environment,
-} from "../files/api-server-place.ts";
+} from "../files/cluster-place.ts";
 import { accessKeys, type UpstreamAccess, upstreamAccessOf } from "../files/upstream-place.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import { type PodKeyType, podKeyTypes } from "./pod-key-type.ts";

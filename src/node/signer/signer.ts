@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { Counter, type Registry } from "prom-client";
 import { createLeaseCandidate } from "../../foundation/work/lease.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
-import { openApiServer } from "../files/api-server-place.ts";
+import { openApiServer } from "../files/cluster-place.ts";
 import { tokenInFile } from "../gateway/gateway-identity.ts";
 import { openUpstream } from "../gateway/upstream.ts";
 import type { Listener } from "../http/listener.ts";

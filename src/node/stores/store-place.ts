@@ -8,7 +8,7 @@ import {
   apiServerKeys,
   apiServerPlaceOf,
   type Environment,
-} from "../files/api-server-place.ts";
+} from "../files/cluster-place.ts";
 import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./s3/bucket-place.ts";
 
 /** Where the records of `rampart serve` rest. */

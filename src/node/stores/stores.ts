@@ -9,7 +9,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
-import { openApiServer } from "../files/api-server-place.ts";
+import { openApiServer } from "../files/cluster-place.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { patiently } from "./patient-space.ts";
 import type { BucketPlace } from "./s3/bucket-place.ts";

@@ -1,5 +1,14 @@
+import type { Authorities } from "../../ca/authorities.ts";
+import type { AuthorityView } from "../../ca/authority-view.ts";
+import { type IssuanceLog, recordIssuance } from "../../ca/issuance/issuance-log.ts";
+import { CaError } from "../../foundation/errors.ts";
+import type { Issuer } from "../../pki/authority/signing-authority.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import { issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
+import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { type LeafLifetimes, leafValidity, type Validity } from "../../pki/x509/validity.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import type { CertificateFiles } from "../serve/serve-configuration.ts";
 
 /** The certificate of a TLS server, and its key. */
 export interface ServingCertificate {
@@ -17,6 +26,12 @@ export type ServingCertificateSource = (now: Date) => Promise<ServingCertificate
 
 const maximumOctets = 256 * 1024;
 
+/** The files of a certificate and its key. Another program writes and replaces them. */
+export interface CertificateFiles {
+  readonly certificate: string;
+  readonly key: string;
+}
+
 /** A certificate in files that another program replaces. Each call reads the files anew. */
 export function certificateInFiles({
   certificate,
@@ -30,5 +45,84 @@ export function certificateInFiles({
     ]);
     if (chainPem !== current?.chainPem || keyPem !== current.keyPem) current = { chainPem, keyPem };
     return current;
+  };
+}
+
+/** The names of a serving certificate, and the authorities that sign it. */
+export interface OwnCertificate {
+  readonly dnsNames: readonly string[];
+  readonly authorities: Authorities;
+  readonly leafLifetimes: LeafLifetimes;
+  /** Absent where nothing is logged. */
+  readonly issuanceLog?: IssuanceLog | undefined;
+}
+
+/**
+ * A serving certificate of the authority that signs, with a fresh key. It is renewed before half of its
+ * life is over, and as soon as another authority signs.
+ */
+export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
+  let current: ServingCertificate | undefined;
+  let issuerId = "";
+  let renewAt = new Date(0);
+  return async (now) => {
+    const view = await own.authorities.at(now);
+    const { issuer, chainPem, reasons } = view;
+    if (!issuer) {
+      const why = reasons.join("; ");
+      throw new CaError({ reason: "no-signing-authority", why }, why);
+    }
+    if (current && issuer.authority.id === issuerId && now < renewAt) return current;
+    const validity = leafValidity(
+      0n,
+      own.leafLifetimes,
+      issuer.authority.certificate.toBeSigned.validity,
+      now,
+    );
+    const issued = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
+    if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, view, now);
+    current = issued;
+    issuerId = issuer.authority.id;
+    renewAt = renewalOf(validity.notAfter, now);
+    return current;
+  };
+}
+
+/** After two fifths of the remaining life: before half, with time for several attempts. */
+export function renewalOf(notAfter: Date, now: Date): Date {
+  return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
+}
+
+/** A certificate that is in use but not in the log would look like a thief's. */
+async function recordOwn(
+  log: IssuanceLog,
+  certificate: Bytes,
+  view: AuthorityView,
+  now: Date,
+): Promise<void> {
+  const entry = { certificate, at: now.toISOString(), proof: "own" } as const;
+  await recordIssuance(log, entry, { view, signal: new AbortController().signal, audit: {} });
+}
+
+async function issue(
+  dnsNames: readonly string[],
+  issuer: Issuer,
+  validity: Validity,
+  intermediates: readonly string[],
+): Promise<ServingCertificate & { readonly certificate: Bytes }> {
+  const { subtle } = crypto;
+  const keys = await subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
+    "sign",
+    "verify",
+  ]);
+  const publicKey = parseSubjectPublicKey(
+    new Uint8Array(await subtle.exportKey("spki", keys.publicKey)),
+  );
+  const { der } = await issueServingCertificate(issuer, { dnsNames, publicKey, validity });
+  const privateKey = new Uint8Array(await subtle.exportKey("pkcs8", keys.privateKey));
+  return {
+    certificate: der,
+    chainPem: [toPem("CERTIFICATE", der), ...intermediates].join(""),
+    keyPem: toPem("PRIVATE KEY", privateKey),
   };
 }

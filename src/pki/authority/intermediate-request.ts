@@ -6,10 +6,9 @@ import { certificateAndCrlSigning, extension, subjectAltUri } from "../x509/exte
 import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { keyIdentifier } from "../x509/key-identifier.ts";
 import { requestInfo, signedRequest } from "../x509/request/certification-request.ts";
-import { toX509Signature } from "../x509/signature-algorithm.ts";
+import { signatureAlgorithmOf, toX509Signature } from "../x509/signature-algorithm.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { type AuthorityKey, generateAuthorityKey } from "./self-signed-authority.ts";
-import { signatureAlgorithmOf } from "./signing-authority.ts";
 
 /** A request for an intermediate, with the only copy of its key that can be exported. */
 export interface IntermediateRequest {

@@ -3,21 +3,18 @@ import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
 import { keyIdentifier } from "../x509/key-identifier.ts";
-import { lintAndSign } from "../x509/leaf/issuer.ts";
+import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
 import type { Intent } from "../x509/leaf/linted-certificate.ts";
 import {
   type AuthoritySubject,
   authorityToBeSigned,
   randomSerialNumber,
 } from "../x509/leaf/to-be-signed.ts";
+import { signatureAlgorithmOf } from "../x509/signature-algorithm.ts";
 import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, backdateSeconds } from "../x509/validity.ts";
 import type { Schedule } from "./schedule.ts";
-import {
-  createSigningAuthority,
-  type SigningAuthority,
-  signatureAlgorithmOf,
-} from "./signing-authority.ts";
+import { createSigningAuthority, type SigningAuthority } from "./signing-authority.ts";
 
 /** The kinds of key that a new authority may have. */
 export type AuthorityKey = "EC-P256" | "EC-P384" | "RSA-2048" | "RSA-4096";

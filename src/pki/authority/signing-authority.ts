@@ -1,8 +1,11 @@
+import type { SigningKey } from "../crypto-provider.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
-import { Tag } from "../encoding/der-reader.ts";
 import { type Certificate, parseCertificate } from "../x509/certificate.ts";
 import { keyIdentifier } from "../x509/key-identifier.ts";
-import { type SignatureAlgorithm, signatureAlgorithms } from "../x509/signature-algorithm.ts";
+import {
+  type CertificateSigner,
+  createCertificateSigner,
+} from "../x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { phaseAt, type Schedule, type ScheduledAuthority } from "./schedule.ts";
 
@@ -47,21 +50,15 @@ export async function createSigningAuthority(
   return { id, certificate, publicKey, intermediates, roots, schedule };
 }
 
-/**
- * The algorithm with which an authority of this key signs: the hash follows the curve, RSA takes
- * SHA-256. Go's `x509.CreateCertificate`, and with it istiod, chooses the same.
- */
-export function signatureAlgorithmOf(publicKey: SubjectPublicKey): SignatureAlgorithm {
-  const [sha256, sha384, sha512] = signatureAlgorithms[publicKey.algorithm];
-  const chosen = { "EC-P384": sha384, "EC-P521": sha512 }[publicKey.algorithm as string] ?? sha256;
-  if (!chosen) throw new Error(`no signature algorithm for ${publicKey.algorithm}`);
-  return chosen;
+/** An authority with its key open. */
+export interface Issuer extends CertificateSigner {
+  readonly authority: SigningAuthority;
 }
 
-/** The subject key identifier of a certificate. Some imported certificates have none. */
-export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
-  const extension = certificate.toBeSigned.extensions.subjectKeyIdentifier;
-  return extension?.value.fork().content(Tag.octetString);
+/** An authority as an issuer. Nothing here checks that the key is the authority's. */
+export function createIssuer(authority: SigningAuthority, signingKey: SigningKey): Issuer {
+  const { certificate, publicKey } = authority;
+  return { authority, ...createCertificateSigner(certificate, publicKey, signingKey) };
 }
 
 /**

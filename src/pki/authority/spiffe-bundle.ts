@@ -1,8 +1,8 @@
 import { toBase64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
 import { parseCertificate } from "../x509/certificate.ts";
+import { signatureAlgorithmOf } from "../x509/signature-algorithm.ts";
 import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
-import { signatureAlgorithmOf } from "./signing-authority.ts";
 
 /** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
 export interface SpiffeBundleKey extends Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e"> {

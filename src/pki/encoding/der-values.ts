@@ -70,3 +70,24 @@ function isUtf8(octets: Bytes): boolean {
     return false;
   }
 }
+
+/** The next OBJECT IDENTIFIER in dotted form. @throws DerError */
+export function readObjectIdentifier(reader: DerReader): string {
+  const content = reader.enter(Tag.objectIdentifier);
+  const arcs: bigint[] = [];
+  do arcs.push(readArc(content));
+  while (!content.isDone);
+  const [first = 0n, ...others] = arcs;
+  const top = first < 80n ? first / 40n : 2n;
+  return [top, first - 40n * top, ...others].join(".");
+}
+
+function readArc(content: DerReader): bigint {
+  let arc = 0n;
+  for (let octet = 0x80; octet >= 0x80; ) {
+    octet = content.octet();
+    if (arc === 0n && octet === 0x80) throw new DerError("an arc that is not minimal");
+    arc = (arc << 7n) | BigInt(octet & 0x7f);
+  }
+  return arc;
+}

@@ -1,7 +1,13 @@
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
-import { type GeneralName, readGeneralName, readNames } from "./general-names.ts";
-import { type NameConstraints, readNameConstraints } from "./name-constraints.ts";
+import { readObjectIdentifier } from "../encoding/der-values.ts";
+import {
+  type GeneralName,
+  type NameConstraints,
+  readGeneralName,
+  readNameConstraints,
+  readNames,
+} from "./name-constraints.ts";
 
 /** The claims of a CA's certificate in its extensions; `undefined` for an absent one. */
 export interface CaClaims {
@@ -104,27 +110,6 @@ function extensionsOf(signedBytes: Bytes): ReadonlyMap<string, Found> {
     found.set(oid, { isCritical, value: extension.enter(Tag.octetString) });
   }
   return found;
-}
-
-/** The next OBJECT IDENTIFIER in dotted form. @throws DerError */
-export function readObjectIdentifier(reader: DerReader): string {
-  const content = reader.enter(Tag.objectIdentifier);
-  const arcs: bigint[] = [];
-  do arcs.push(readArc(content));
-  while (!content.isDone);
-  const [first = 0n, ...others] = arcs;
-  const top = first < 80n ? first / 40n : 2n;
-  return [top, first - 40n * top, ...others].join(".");
-}
-
-function readArc(content: DerReader): bigint {
-  let arc = 0n;
-  for (let octet = 0x80; octet >= 0x80; ) {
-    octet = content.octet();
-    if (arc === 0n && octet === 0x80) throw new DerError("an arc that is not minimal");
-    arc = (arc << 7n) | BigInt(octet & 0x7f);
-  }
-  return arc;
 }
 
 const booleanTrue = fromHexLiteral("0101ff");

@@ -1,11 +1,19 @@
-import type { TrustDomain } from "../spiffe-id.ts";
-import { type CaCertificate, isSelfIssued } from "./ca-certificate.ts";
+import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { CaExtension } from "./ca-claims.ts";
-import type { CertificationPath } from "./certification-path.ts";
+import { type CaCertificate, type CertificationPath, isSelfIssued } from "./certification-path.ts";
 import { admitsHost, admitsSubject, type NameConstraints } from "./name-constraints.ts";
-import { isOf, linesOf, type PathRule, spiffeIdsOf } from "./path-rule.ts";
 
-type Rule = PathRule<{ readonly trustDomain: TrustDomain; readonly now: Date }>;
+/** The position of a certificate in a path that is judged for a trust domain. */
+export interface PathPosition {
+  /** The number of authorities below it. */
+  readonly depth: number;
+  readonly isAnchor: boolean;
+  readonly trustDomain: TrustDomain;
+  readonly now: Date;
+}
+
+/** A property of a certificate in a path, in words, or `false` if it lacks it. */
+export type PathRule = (certificate: CaCertificate, position: PathPosition) => string | false;
 
 const serverAuth = "1.3.6.1.5.5.7.3.1";
 const clientAuth = "1.3.6.1.5.5.7.3.2";
@@ -20,7 +28,7 @@ const understood: readonly string[] = [
   CaExtension.extKeyUsage,
 ];
 
-const rules: readonly Rule[] = [
+const faults: readonly PathRule[] = [
   ({ toBeSigned: { validity } }, { now }) =>
     now < validity.notBefore && `is not valid before ${validity.notBefore.toISOString()}`,
   ({ toBeSigned: { validity } }, { now }) =>
@@ -116,16 +124,44 @@ const maximumIntermediates = 6;
 
 /** One line for each rule that a certificate of the path breaks. */
 export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now: Date): string[] {
-  const faults = linesOf(path, rules, { trustDomain, now });
-  faults.push(
-    ...path.flatMap((certificate, depth) => subjectFaults(certificate, path.slice(0, depth))),
-  );
   const [authority] = path;
   const intermediates = path.length - 1;
-  if (intermediates > maximumIntermediates) {
-    faults.push(
-      `${authority.title}: has ${intermediates} intermediates; ztunnel verifies ${maximumIntermediates}`,
-    );
-  }
-  return faults;
+  return [
+    ...linesOf(faults, path, trustDomain, now),
+    ...path.flatMap((certificate, depth) => subjectFaults(certificate, path.slice(0, depth))),
+    ...(intermediates > maximumIntermediates
+      ? [
+          `${authority.title}: has ${intermediates} intermediates; ztunnel verifies ${maximumIntermediates}`,
+        ]
+      : []),
+  ];
+}
+
+/** One line for each rule that holds for a certificate of the path. */
+export function linesOf(
+  rules: readonly PathRule[],
+  path: CertificationPath,
+  trustDomain: TrustDomain,
+  now: Date,
+): string[] {
+  return path.flatMap((certificate, depth) => {
+    const position = { depth, isAnchor: depth === path.length - 1, trustDomain, now };
+    return rules
+      .map((rule) => rule(certificate, position))
+      .filter((line) => line !== false)
+      .map((line) => `${certificate.title}: ${line}`);
+  });
+}
+
+/** The SPIFFE IDs of a CA certificate. */
+export function spiffeIdsOf({ claims: { names } }: CaCertificate): string[] {
+  return names
+    .filter(({ kind, text }) => kind === "uri" && text.startsWith("spiffe://"))
+    .map(({ text }) => text);
+}
+
+/** Whether a SPIFFE ID is the trust domain's own, or one within it. */
+export function isOf(trustDomain: TrustDomain, spiffeId: string): boolean {
+  const own = trustDomainSpiffeId(trustDomain);
+  return spiffeId === own || spiffeId.startsWith(`${own}/`);
 }

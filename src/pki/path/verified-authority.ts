@@ -1,13 +1,20 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { AuthorityCertificates } from "../authority/signing-authority.ts";
-import type { Bytes } from "../encoding/bytes.ts";
-import type { TrustDomain } from "../spiffe-id.ts";
-import { type CaCertificate, isAmong, isIssuedBy, isSelfIssued } from "./ca-certificate.ts";
-import { type CertificationPath, findPath } from "./certification-path.ts";
-import { chainWarnings, lifetimeWarnings, splitExpired } from "./chain-warnings.ts";
-import { faultsOf } from "./path-rules.ts";
-import { refusedAlgorithmOf } from "./path-signature.ts";
-import { warningsOf } from "./path-warnings.ts";
+import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
+import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { refusedAlgorithmOf } from "../x509/certificate-signature.ts";
+import { CaExtension } from "./ca-claims.ts";
+import {
+  type CaCertificate,
+  type CertificationPath,
+  findPath,
+  isAmong,
+  isIssuedBy,
+  isSelfIssued,
+  isValidAt,
+} from "./certification-path.ts";
+import type { NameKind } from "./name-constraints.ts";
+import { faultsOf, isOf, linesOf, type PathRule, spiffeIdsOf } from "./path-rules.ts";
 
 /** The most certificates of a chain, and the most roots: the limit of a sealed record. */
 export const maximumCertificates = 8;
@@ -62,7 +69,7 @@ export async function verifyAuthority(
     notAfter,
     additionalRoots: spare.current.map(({ der }) => der),
     warnings: [
-      ...warningsOf(path, trustDomain),
+      ...linesOf(pathWarnings, path, trustDomain, now),
       ...lifetimeWarnings(path, notAfter, now),
       ...chainWarnings(others, path, anchors),
       ...spare.warnings,
@@ -90,4 +97,146 @@ function certificatesOf(path: CertificationPath): AuthorityCertificates {
   if (!authority || !anchor) throw new Error("a path has an end");
   const intermediates = above.length === 0 ? [] : [authority, ...above.slice(0, -1)];
   return { certificate: authority, intermediates, roots: [anchor.der] };
+}
+
+/**
+ * Warnings about the certificates of a chain: unused ones are left out, and the others are sorted. istiod
+ * would serve the chain as it is.
+ */
+function chainWarnings(
+  found: readonly CaCertificate[],
+  path: CertificationPath,
+  anchors: readonly CaCertificate[],
+): string[] {
+  const warnings = found
+    .filter((certificate) => !isAmong(certificate, [...path, ...anchors]))
+    .map((stray) =>
+      isSelfIssued(stray)
+        ? `${stray.title}: is left out, because it is self-signed and not among the roots`
+        : `${stray.title}: is left out, because the authority does not need it`,
+    );
+  const misplaced = path
+    .filter((certificate) => isAmong(certificate, found))
+    .map((certificate) => found.findIndex((other) => isAmong(other, [certificate])))
+    .findIndex((place, i, places) => i > 0 && place < (places[i - 1] ?? 0));
+  const [first] = found;
+  if (misplaced !== -1 && first) {
+    warnings.push(`${first.title}: the chain is not in order from the authority up, and is sorted`);
+  }
+  return warnings;
+}
+
+/** Separates expired anchors, which verify nothing any more. */
+function splitExpired(
+  anchors: readonly CaCertificate[],
+  now: Date,
+): { readonly current: readonly CaCertificate[]; readonly warnings: readonly string[] } {
+  const hasExpired = (anchor: CaCertificate): boolean =>
+    !isValidAt(anchor, now) && now >= anchor.toBeSigned.validity.notAfter;
+  return {
+    current: anchors.filter((anchor) => !hasExpired(anchor)),
+    warnings: anchors
+      .filter(hasExpired)
+      .map(({ title }) => `${title}: is left out, because it has expired`),
+  };
+}
+
+/** Istio's longest life of a leaf (`MAX_WORKLOAD_CERT_TTL`): a successor needs that long to take over. */
+const warningDays = 90;
+const dayMilliseconds = 86_400_000;
+
+/** Warnings about an authority that lives for a short time, or whose issuer expires before it. */
+function lifetimeWarnings([authority]: CertificationPath, notAfter: Date, now: Date): string[] {
+  const days = Math.floor((notAfter.getTime() - now.getTime()) / dayMilliseconds);
+  const iso = notAfter.toISOString();
+  const warnings: string[] = [];
+  if (notAfter < authority.toBeSigned.validity.notAfter) {
+    warnings.push(`${authority.title}: outlives a certificate above it, which expires at ${iso}`);
+  }
+  if (days < warningDays) {
+    warnings.push(`${authority.title}: can be used for ${days} more days only, until ${iso}`);
+  }
+  return warnings;
+}
+
+const rareKinds: readonly NameKind[] = ["ip", "email", "other"];
+
+/** ecdsa-with-SHA512 (RFC 5758 §3.2). */
+const ecdsaWithSha512 = fromHexLiteral("300a06082a8648ce3d040304");
+
+/** Of the ciphers that ztunnel may be built with, ring verifies the fewest signatures. */
+const refusedByRing = "which a ztunnel built with ring refuses";
+
+/** Properties of a path that are legal and surprising. */
+const pathWarnings: readonly PathRule[] = [
+  neverCompared("uri", "URIs"),
+  neverCompared("directory", "directory names"),
+  (certificate) =>
+    constrains(certificate, ["dns"]) &&
+    "has name constraints on DNS names, which bind the certificates of servers",
+  (certificate) =>
+    constrains(certificate, rareKinds) &&
+    "has name constraints on names that no certificate of Rampart carries",
+  // Trust domains may share a root, whose own SPIFFE ID does not bind the authorities below it.
+  (certificate, { depth, trustDomain }) =>
+    depth > 0 &&
+    spiffeIdsOf(certificate).some((id) => !isOf(trustDomain, id)) &&
+    "carries a SPIFFE ID of another trust domain",
+  (certificate, { trustDomain }) =>
+    spiffeIdsOf(certificate).some((id) => id.startsWith(`${trustDomainSpiffeId(trustDomain)}/`)) &&
+    "carries the SPIFFE ID of a workload (X509-SVID §2 asks for none with a path)",
+  (certificate, { isAnchor }) => {
+    const lacking = lackingIn(certificate, isAnchor).join(" and ");
+    return lacking !== "" && `has ${lacking}; \`openssl -x509_strict\` and Python 3.13 refuse it`;
+  },
+  (certificate, { isAnchor }) =>
+    isAnchor &&
+    !namesItselfAsIssuer(certificate) &&
+    "is an anchor that is not self-signed, or names another key as its issuer's; OpenSSL refuses it without -partial_chain",
+  ({ publicKey }) =>
+    publicKey.algorithm === "EC-P521" && `signs with a key on P-521, ${refusedByRing}`,
+  ({ toBeSigned }, { isAnchor }) =>
+    !isAnchor &&
+    bytesEqual(toBeSigned.signatureAlgorithm, ecdsaWithSha512) &&
+    `is signed with ECDSA and SHA-512, ${refusedByRing}`,
+];
+
+/** Constraints on names that ztunnel's verifier (rustls-webpki) never compares, and GnuTLS not with excluded ones. */
+function neverCompared(kind: NameKind, names: string): PathRule {
+  return (certificate) => {
+    const isExcluded = certificate.claims.nameConstraints?.excluded.some(
+      (each) => each.kind === kind,
+    );
+    const verifiers = isExcluded ? "ztunnel and GnuTLS refuse" : "ztunnel refuses";
+    return (
+      constrains(certificate, [kind]) &&
+      `has name constraints on ${names}; ${verifiers} every certificate below it`
+    );
+  };
+}
+
+/** Whether a certificate constrains names of one of these kinds. */
+function constrains({ claims }: CaCertificate, kinds: readonly NameKind[]): boolean {
+  const { permitted = [], excluded = [] } = claims.nameConstraints ?? {};
+  return [...permitted, ...excluded].some(({ kind }) => kinds.includes(kind));
+}
+
+/** OpenSSL compares key identifiers, too, where a certificate has both. */
+function namesItselfAsIssuer(certificate: CaCertificate): boolean {
+  const { subjectKeyIdentifier: own, issuersKeyIdentifier: issuers } = certificate.claims;
+  return isSelfIssued(certificate) && (!own || !issuers || bytesEqual(own, issuers));
+}
+
+/** Parts that RFC 5280 §4.2.1 asks of a CA, and that most verifiers of a mesh do without. */
+function lackingIn({ claims, toBeSigned }: CaCertificate, isAnchor: boolean): string[] {
+  if (toBeSigned.version !== 3) return [];
+  const { criticalExtensions, maySignCertificates, subjectKeyIdentifier, issuersKeyIdentifier } =
+    claims;
+  return [
+    maySignCertificates === undefined && "no key usage",
+    !criticalExtensions.includes(CaExtension.basicConstraints) &&
+      "basic constraints that are not critical",
+    subjectKeyIdentifier === undefined && "no subject key identifier",
+    !isAnchor && issuersKeyIdentifier === undefined && "no authority key identifier",
+  ].filter((each) => each !== false);
 }

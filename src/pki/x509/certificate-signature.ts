@@ -1,7 +1,15 @@
-import type { CryptoProvider } from "../crypto-provider.ts";
-import { bytesEqual } from "../encoding/bytes.ts";
+import type { CryptoProvider, SigningKey } from "../crypto-provider.ts";
+import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import { readObjectIdentifier } from "../encoding/der-values.ts";
+import { DerBuilder } from "../encoding/der-writer.ts";
+import { type Hash, rsaPss, type SignatureScheme } from "../signature-scheme.ts";
 import type { Certificate } from "./certificate.ts";
-import { fromX509Signature, signatureAlgorithms } from "./signature-algorithm.ts";
+import {
+  fromX509Signature,
+  prependX509Signature,
+  signatureAlgorithms,
+} from "./signature-algorithm.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 
 /**
@@ -22,4 +30,90 @@ export async function isSignedWith(
   const octets = fromX509Signature(signature, algorithm, cryptoProvider.dsaEncoding);
   if (octets.length !== (algorithm.signatureOctets ?? octets.length)) return false;
   return (await cryptoProvider.verify(spki, algorithm, octets, signedBytes)) === true;
+}
+
+type PathAlgorithm = SignatureScheme & { readonly identifier: Bytes };
+
+/** RSASSA-PSS as RFC 4055 §3.1 writes it: one hash for both, and a salt of its length. */
+const pss: readonly PathAlgorithm[] = [
+  pssWith("SHA-256", "01", "20"),
+  pssWith("SHA-384", "02", "30"),
+  pssWith("SHA-512", "03", "40"),
+];
+
+function pssWith(hash: Hash, arc: string, saltOctets: string): PathAlgorithm {
+  const digest = `300d06096086480165030402${arc}0500`;
+  const parameters = `3034a00f${digest}a11c301a06092a864886f70d010108${digest}a2030201${saltOctets}`;
+  const identifier = fromHexLiteral(`304106092a864886f70d01010a${parameters}`);
+  return { ...rsaPss(hash), identifier };
+}
+
+/** Names of algorithms that verifiers refuse, for the operator. */
+const refused: ReadonlyMap<string, string> = new Map([
+  ["1.2.840.113549.1.1.4", "MD5"],
+  ["1.2.840.113549.1.1.5", "SHA-1"],
+  ["1.2.840.10045.4.1", "SHA-1"],
+  ["1.2.840.10045.4.3.1", "SHA-224"],
+]);
+
+/** The algorithm of a signature that verifiers refuse: its name or object identifier; else `undefined`. */
+export function refusedAlgorithmOf({
+  toBeSigned: { signatureAlgorithm },
+}: Certificate): string | undefined {
+  const known = [...Object.values(signatureAlgorithms).flat(), ...pss];
+  if (known.some(({ identifier }) => bytesEqual(identifier, signatureAlgorithm))) return undefined;
+  const oid = readObjectIdentifier(new DerReader(signatureAlgorithm).enter(Tag.sequence));
+  return refused.get(oid) ?? oid;
+}
+
+/** A certificate, or another structure that is signed as one: a CRL. */
+interface SignedStructure extends Pick<Certificate, "signedBytes" | "signature"> {
+  readonly toBeSigned: Pick<Certificate["toBeSigned"], "signatureAlgorithm">;
+}
+
+/**
+ * Whether a certificate is signed with this key. It uses WebCrypto itself, because only paths to foreign
+ * roots have RSASSA-PSS, and they are rare.
+ */
+export async function isSignedByKey(
+  { toBeSigned, signedBytes, signature }: SignedStructure,
+  { algorithm: keyAlgorithm, spki }: SubjectPublicKey,
+): Promise<boolean> {
+  const own = signatureAlgorithms[keyAlgorithm];
+  const candidates: readonly PathAlgorithm[] = keyAlgorithm === "RSA" ? [...own, ...pss] : own;
+  const algorithm = candidates.find(({ identifier }) =>
+    bytesEqual(identifier, toBeSigned.signatureAlgorithm),
+  );
+  if (!algorithm) return false;
+  try {
+    const octets = fromX509Signature(signature, algorithm, "ieee-p1363");
+    if (keyAlgorithm === "Ed25519" && octets.length !== 64) return false;
+    const { importParameters, signParameters } = algorithm;
+    const key = await crypto.subtle.importKey("spki", spki, importParameters, false, ["verify"]);
+    return await crypto.subtle.verify(signParameters, key, octets, signedBytes);
+  } catch (error) {
+    // A point that is not on its curve has signed nothing.
+    if (error instanceof DerError || error instanceof DOMException) return false;
+    throw error;
+  }
+}
+
+/**
+ * Signs to-be-signed bytes and puts them together with the signature, as certificates and CRLs are
+ * (RFC 5280 §4.1 and §5.1). Callers lint the bytes first.
+ */
+export async function signStructure(toBeSigned: Bytes, signingKey: SigningKey): Promise<Bytes> {
+  const { algorithm, dsaEncoding } = signingKey;
+  const signed = await signingKey.sign(toBeSigned);
+  const signature = ArrayBuffer.isView(signed) ? signed : new Uint8Array(signed);
+  const headers = 32;
+  const room = toBeSigned.length + algorithm.identifier.length + signature.length + headers;
+  const der = new DerBuilder(room);
+  const end = der.position;
+  prependX509Signature(der, signature, algorithm, dsaEncoding);
+  der.closeBitString(end);
+  der.prepend(algorithm.identifier);
+  der.prepend(toBeSigned);
+  der.close(Tag.sequence, end);
+  return der.finish();
 }

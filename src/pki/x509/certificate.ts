@@ -88,6 +88,12 @@ export function parseToBeSigned(der: Bytes): ToBeSigned {
   return parts;
 }
 
+/** The subject key identifier of a certificate. Some imported certificates have none. */
+export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
+  const extension = certificate.toBeSigned.extensions.subjectKeyIdentifier;
+  return extension?.value.fork().content(Tag.octetString);
+}
+
 /** @throws DerError for times in another form than RFC 5280 §4.1.2.5 demands. */
 export function readValidity(fields: DerReader): Validity {
   const { notBefore, notAfter } = readInterval(fields);

@@ -6,7 +6,7 @@ import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { version3 } from "./certificate.ts";
 import { certificateAndCrlSigning, extension, subjectAltUri } from "./extension-writer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
-import { type Issuer, type Leaf, lintAndSign } from "./leaf/issuer.ts";
+import { type CertificateSigner, type Leaf, lintAndSign } from "./leaf/certificate-signer.ts";
 import type { Intent } from "./leaf/linted-certificate.ts";
 import {
   extensions,
@@ -39,7 +39,7 @@ export interface IntermediateSubject {
  * @throws Error when the bytes break a clause, which is a mistake of this code and never the caller's.
  */
 export async function issueIntermediate(
-  issuer: Issuer,
+  signer: CertificateSigner,
   { rights, publicKey, validity }: IntermediateSubject,
 ): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
@@ -52,10 +52,10 @@ export async function issueIntermediate(
     validity,
     basicConstraints: basicConstraints(rights.pathLength),
     ...(rights.isConstrained && { nameConstraints: onlyHost(rights.trustDomain) }),
-    issuer: issuer.fields,
+    issuer: signer.fields,
   };
-  const toBeSigned = intermediateToBeSigned(issuer.profile, rights, intent, serialNumber);
-  const der = await lintAndSign(toBeSigned, intent, issuer.signingKey);
+  const toBeSigned = intermediateToBeSigned(signer.profile, rights, intent, serialNumber);
+  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }
 

@@ -61,6 +61,21 @@ function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
 }
 
 /**
+ * The algorithm with which an authority of this key signs: the hash follows the curve, RSA takes
+ * SHA-256. Go's `x509.CreateCertificate`, and with it istiod, chooses the same.
+ */
+export function signatureAlgorithmOf({
+  algorithm,
+}: {
+  readonly algorithm: SubjectKeyAlgorithm;
+}): SignatureAlgorithm {
+  const [sha256, sha384, sha512] = signatureAlgorithms[algorithm];
+  const chosen = { "EC-P384": sha384, "EC-P521": sha512 }[algorithm as string] ?? sha256;
+  if (!chosen) throw new Error(`no signature algorithm for ${algorithm}`);
+  return chosen;
+}
+
+/**
  * How an ECDSA signature is encoded: `der` is the `SEQUENCE { r, s }` of X.509 (RFC 3279 §2.2.3),
  * `ieee-p1363` the `r || s` of WebCrypto and JWS.
  */

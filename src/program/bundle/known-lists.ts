@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { toHex } from "../../pki/encoding/bytes.ts";
-import { type CertificateList, isCurrentAt } from "../../pki/x509/crl/certificate-list.ts";
+import { type Crl, isCurrentAt } from "../../pki/x509/crl/crl.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import { type ListIssuer, listIssuerOf } from "./list-issuer.ts";
 
@@ -23,7 +23,7 @@ export interface MeshAuthorities {
 /** The lists that verifiers can use. */
 export interface UsableLists {
   /** Empty unless they leave no root out. */
-  readonly lists: readonly CertificateList[];
+  readonly lists: readonly Crl[];
   /** The roots without a list, which keep every list from use. */
   readonly missing: readonly X509Certificate[];
   /** When a list runs out, and the answer changes. */
@@ -41,7 +41,7 @@ const nearSeconds = 5;
  * intermediate below it. A list that is late or broken takes nothing away but itself.
  */
 export class KnownLists {
-  readonly #lists = new Map<string, CertificateList>();
+  readonly #lists = new Map<string, Crl>();
   readonly #issuers = new Map<string, ListIssuer>();
   readonly #marginSeconds: number;
 
@@ -53,7 +53,7 @@ export class KnownLists {
     this.#marginSeconds = marginSeconds;
   }
 
-  get all(): readonly CertificateList[] {
+  get all(): readonly Crl[] {
     return [...this.#lists.values()];
   }
 
@@ -62,11 +62,7 @@ export class KnownLists {
   }
 
   /** Takes each list that is good and no older than the known one. @returns The faults of the others. */
-  take(
-    lists: readonly CertificateList[],
-    authorities: MeshAuthorities,
-    now: Date,
-  ): readonly ListFault[] {
+  take(lists: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly ListFault[] {
     const faults = lists.flatMap((list) => {
       const fault = this.#faultOf(list, authorities, now);
       if (fault === undefined) this.#lists.set(keyOf(list), list);
@@ -92,7 +88,7 @@ export class KnownLists {
     };
   }
 
-  #faultOf(list: CertificateList, authorities: MeshAuthorities, now: Date): ListFault | undefined {
+  #faultOf(list: Crl, authorities: MeshAuthorities, now: Date): ListFault | undefined {
     if (list.hasUnknownCritical) return "critical-extension-unknown";
     // Authorities of one name are told apart by their keys alone.
     if (list.authorityKeyIdentifier === undefined) return "key-identifier-missing";
@@ -105,14 +101,14 @@ export class KnownLists {
   }
 
   /** No agent has the certificates of other workloads' intermediates. The verifiers get them with each leaf. */
-  #isOfMesh(list: CertificateList, authorities: MeshAuthorities): boolean {
+  #isOfMesh(list: Crl, authorities: MeshAuthorities): boolean {
     return authorities.intermediates.length > 0 || this.#namedBy(list, authorities).length > 0;
   }
 
   #isCovered(
     root: X509Certificate,
     intermediates: readonly X509Certificate[],
-    lists: readonly CertificateList[],
+    lists: readonly Crl[],
   ): boolean {
     const below = intermediates.filter((each) => each.checkIssued(root));
     return [root, ...below]
@@ -120,10 +116,7 @@ export class KnownLists {
       .some((issuer) => lists.some((list) => issuer.isNamedBy(list) && issuer.hasSigned(list)));
   }
 
-  #namedBy(
-    list: CertificateList,
-    { roots, intermediates }: MeshAuthorities,
-  ): readonly ListIssuer[] {
+  #namedBy(list: Crl, { roots, intermediates }: MeshAuthorities): readonly ListIssuer[] {
     return [...roots, ...intermediates]
       .map((each) => this.#issuerOf(each))
       .filter((issuer) => issuer.isNamedBy(list));
@@ -138,11 +131,11 @@ export class KnownLists {
 }
 
 /** The authorities of a mesh share one name. */
-function keyOf({ issuer, authorityKeyIdentifier }: CertificateList): string {
+function keyOf({ issuer, authorityKeyIdentifier }: Crl): string {
   return `${toHex(issuer)} ${toHex(authorityKeyIdentifier ?? new Uint8Array())}`;
 }
 
-function isOlder(list: CertificateList, known: CertificateList): boolean {
+function isOlder(list: Crl, known: Crl): boolean {
   if (list.number !== undefined && known.number !== undefined && list.number !== known.number) {
     return list.number < known.number;
   }

@@ -3,20 +3,16 @@ import { CaError } from "../../foundation/errors.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
-import {
-  type CertificateList,
-  isListOf,
-  listSignerOf,
-} from "../../pki/x509/crl/certificate-list.ts";
+import { type Crl, crlIssuerOf, isCrlOf } from "../../pki/x509/crl/crl.ts";
 import { signatureAlgorithms } from "../../pki/x509/signature-algorithm.ts";
 import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 
 /** A CA that may have signed a list. */
 export interface ListIssuer {
   /** Whether a list names this CA as its issuer. */
-  readonly isNamedBy: (list: CertificateList) => boolean;
+  readonly isNamedBy: (list: Crl) => boolean;
   /** Whether this CA has signed the list, and may sign lists. */
-  readonly hasSigned: (list: CertificateList) => boolean;
+  readonly hasSigned: (list: Crl) => boolean;
 }
 
 /** A CA whose certificate or key cannot be read here has issued no list. */
@@ -24,10 +20,10 @@ export function listIssuerOf(certificate: X509Certificate): ListIssuer {
   try {
     const parsed = parseCertificate(Uint8Array.from(certificate.raw));
     const { algorithm } = parseSubjectPublicKey(parsed.toBeSigned.spki);
-    const signer = listSignerOf(parsed);
+    const signer = crlIssuerOf(parsed);
     // A list may have megabytes, and is looked at again whenever the roots change.
-    const verdicts = new WeakMap<CertificateList, boolean>();
-    const isSigned = ({ signatureAlgorithm, signedBytes, signature }: CertificateList): boolean => {
+    const verdicts = new WeakMap<Crl, boolean>();
+    const isSigned = ({ signatureAlgorithm, signedBytes, signature }: Crl): boolean => {
       const scheme = signatureAlgorithms[algorithm].find(({ identifier }) =>
         bytesEqual(identifier, signatureAlgorithm),
       );
@@ -35,7 +31,7 @@ export function listIssuerOf(certificate: X509Certificate): ListIssuer {
       return verify(scheme.hash, signedBytes, certificate.publicKey, signature);
     };
     return {
-      isNamedBy: (list) => isListOf(list, signer),
+      isNamedBy: (list) => isCrlOf(list, signer),
       hasSigned: (list) => {
         const verdict = verdicts.get(list) ?? isSigned(list);
         verdicts.set(list, verdict);

@@ -2,18 +2,14 @@ import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
-import {
-  type CertificateList,
-  namedIn,
-  parseCertificateList,
-} from "../../pki/x509/crl/certificate-list.ts";
+import { type Crl, namedIn, parseCrl } from "../../pki/x509/crl/crl.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
 /** More authorities than a mesh has at once. */
 const maximumLists = 100;
 
 /** The document of `/crl.pem`: a list of each authority. Three hundred thousand entries fit into it. */
-export const revocationLists: DocumentKind<readonly CertificateList[]> = {
+export const revocationLists: DocumentKind<readonly Crl[]> = {
   name: "revocation list",
   mediaType: "application/x-pem-file",
   maximumOctets: 16 << 20,
@@ -27,7 +23,7 @@ export const revocationLists: DocumentKind<readonly CertificateList[]> = {
  *
  * @throws FetchError for a text without a list, with too many, with any other block, or with one that is no list.
  */
-export function parseRevocationLists(text: string): readonly CertificateList[] {
+export function parseRevocationLists(text: string): readonly Crl[] {
   const blocks = revocationListBlocks(text);
   const begun = text.match(/-----BEGIN /g)?.length ?? 0;
   if (blocks.length === 0 || blocks.length > maximumLists || blocks.length !== begun) {
@@ -36,10 +32,10 @@ export function parseRevocationLists(text: string): readonly CertificateList[] {
   return blocks.map(parseList);
 }
 
-function parseList(base64: string): CertificateList {
+function parseList(base64: string): Crl {
   try {
     const der = parseBase64(base64);
-    const list = der && parseCertificateList(der);
+    const list = der && parseCrl(der);
     // Later readers of the entries need not expect a broken one.
     if (list && namedIn(list, new Set()).length === 0) return list;
   } catch (error) {
@@ -50,6 +46,6 @@ function parseList(base64: string): CertificateList {
 }
 
 /** PEM of lists, each with its last newline; empty for none. */
-export function listsPem(lists: readonly CertificateList[]): string {
+export function listsPem(lists: readonly Crl[]): string {
   return lists.map(({ der }) => toPem("X509 CRL", der)).join("");
 }

@@ -62,7 +62,7 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
 
 test.each(Object.entries(mistakes))("says what is wrong: %s", async (_, [toml, secrets, lines]) => {
   const { config } = await folderOf(toml, secrets);
-  const told = await operatorErrorOf(() => openDeployment({ config }));
+  const told = await operatorErrorOf(() => openDeployment({ config }, {}));
   expect(told).toEqual(lines.map((line) => expect.stringMatching(line)));
   expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
 });
@@ -72,14 +72,16 @@ test("refuses an environment that the configuration lacks", async () => {
   const other = await folderOf(withConfiguration(/$/, "\n[env.staging]\n"));
   for (const { config } of [bare, other]) {
     for (const remote of [false, true]) {
-      const lines = await operatorErrorOf(() => openDeployment({ config, env: "prod", remote }));
+      const lines = await operatorErrorOf(() =>
+        openDeployment({ config, env: "prod", remote }, {}),
+      );
       expect(lines.join()).toMatch(/has no environment prod$|No environment found/);
     }
   }
 });
 
 test("asks for a configuration that does not exist", async () => {
-  expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
+  expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }, {}))).toEqual([
     "nowhere.toml does not exist: name the configuration with --config",
   ]);
 });
@@ -101,6 +103,6 @@ describe("the configuration of a verb that names none", () => {
 
 test("takes the KEK for the deployed namespace from the environment alone", async () => {
   const { config } = await folderOf(withConfiguration("", ""));
-  const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }));
+  const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }, {}));
   expect(lines.at(-1)).toMatch(/^KEK: set the environment variable KEK/);
 });

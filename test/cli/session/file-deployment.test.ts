@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -8,17 +8,17 @@ import { storeToml } from "../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;
+let environment: NodeJS.ProcessEnv;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  vi.stubEnv("KEK", randomKek("k1"));
-  return () => vi.unstubAllEnvs();
+  environment = { KEK: randomKek("k1") };
 });
 
 async function open(...lines: readonly string[]) {
   const config = join(folder, "rampart.toml");
   await writeFile(config, storeToml(join(folder, "store"), ...lines));
-  return openDeployment({ config });
+  return openDeployment({ config }, environment);
 }
 
 describe("a verb on the files of `rampart serve`", () => {
@@ -42,7 +42,7 @@ describe("a verb on the files of `rampart serve`", () => {
   });
 
   test("is stopped by the lack of a KEK", async () => {
-    Reflect.deleteProperty(process.env, "KEK");
+    Reflect.deleteProperty(environment, "KEK");
     await expect(open()).rejects.toThrow(/KEK: is required/);
   });
 });

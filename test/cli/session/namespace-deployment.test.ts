@@ -1,31 +1,31 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import {
   type SecretsApi,
   secretsToken,
   startSecretsApi,
 } from "../../testkit/stores/secrets-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
-import { authority, configure, movedAndBack } from "./store-moves.ts";
+import { authority, configure, movedAndBack, now } from "./store-moves.ts";
 
 let folder: string;
+let terminal: MemoryTerminal;
 let api: SecretsApi;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
   api = await startSecretsApi();
   await writeFile(join(folder, "token"), secretsToken);
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  terminal = new MemoryTerminal({ clock: () => now });
+  terminal.setVariable("KEK", randomKek("k1"));
   return async () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
     await api.close();
   };
 });
@@ -41,10 +41,10 @@ const inNamespace = () =>
 describe("a verb on Secrets of a namespace", () => {
   test("founds a CA there, and moves it to a directory and back by a backup", async () => {
     const config = await inNamespace();
-    await authority(config, "init");
+    await authority(terminal, config, "init");
     const [name = ""] = api.secrets.keys();
     expect(name).toMatch(/^rampart\.authorities\.[0-9a-f]{40}$/);
-    const listed = await movedAndBack(config, async () => {
+    const listed = await movedAndBack(terminal, config, async () => {
       for (const each of [...api.secrets.keys()]) {
         const path = `/api/v1/namespaces/rampart-store/secrets/${each}`;
         await api.client.send({ method: "DELETE", path });
@@ -56,7 +56,7 @@ describe("a verb on Secrets of a namespace", () => {
 
   test("writes nothing in a dry run", async () => {
     const config = await inNamespace();
-    await authority(config, "init", "--dry-run");
+    await authority(terminal, config, "init", "--dry-run");
     expect(api.secrets.size).toBe(0);
     expect(api.asked.every((request) => request.startsWith("GET "))).toBe(true);
   });
@@ -64,7 +64,7 @@ describe("a verb on Secrets of a namespace", () => {
   test("names the store and what it refuses, without the token", async () => {
     const config = await inNamespace();
     await writeFile(join(folder, "token"), "another-token");
-    const refused = authority(config, "list");
+    const refused = authority(terminal, config, "list");
     await expect(refused).rejects.toThrow(OperatorError);
     await expect(refused).rejects.toThrow(
       /^the Secrets of namespace rampart-store at http:\S+ cannot be read: the API server http:\S+ refuses the credential for GET \S+ \(status 401\)$/,
@@ -93,23 +93,25 @@ describe("a verb on Secrets of a namespace", () => {
       contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
     };
     await writeFile(join(folder, "kubeconfig"), stringify(kubeconfig));
-    vi.stubEnv("KUBECONFIG", join(folder, "kubeconfig"));
+    terminal.setVariable("KUBECONFIG", join(folder, "kubeconfig"));
     const config = await configure(join(folder, "rampart.toml"), {
       STORE: "kubernetes",
       STORE_NAMESPACE: "rampart-store",
     });
-    const { store, place } = await openDeployment({ config });
+    const { store, place } = await openDeployment({ config }, terminal.environment);
     expect(await store.load()).toEqual([]);
     expect(place).toBe(`Secrets of namespace rampart-store at ${server.origin}`);
     expect(asked).toEqual(["Bearer token-of-an-operator"]);
   });
 
   test("says so where there is no kubeconfig either", async () => {
-    vi.stubEnv("KUBECONFIG", join(folder, "nowhere"));
+    terminal.setVariable("KUBECONFIG", join(folder, "nowhere"));
     const config = await configure(join(folder, "rampart.toml"), {
       STORE: "kubernetes",
       STORE_NAMESPACE: "rampart-store",
     });
-    await expect(openDeployment({ config })).rejects.toThrow(/nowhere does not exist/);
+    await expect(openDeployment({ config }, terminal.environment)).rejects.toThrow(
+      /nowhere does not exist/,
+    );
   });
 });

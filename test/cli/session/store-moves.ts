@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { stringify } from "smol-toml";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
-import { printed } from "../../testkit/programs/printed.ts";
+import type { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
 /** Writes a configuration with one issuer. @returns Its path. */
 export async function configure(path: string, values: object): Promise<string> {
@@ -11,12 +11,14 @@ export async function configure(path: string, values: object): Promise<string> {
   return path;
 }
 
+export const now = new Date("2026-11-21T12:00:00Z");
+
 /** Types `rampart authority` for this configuration. @returns What it prints. */
-export const authority = (config: string, ...words: readonly string[]): Promise<string> =>
-  printed(
-    authorityCommand(() => new Date("2026-11-21T12:00:00Z")),
-    [...words, "-c", config],
-  );
+export const authority = (
+  terminal: MemoryTerminal,
+  config: string,
+  ...words: readonly string[]
+): Promise<string> => terminal.run(authorityCommand, [...words, "-c", config]);
 
 /**
  * Moves a CA by a backup to a directory and, after its store is empty, back.
@@ -24,6 +26,7 @@ export const authority = (config: string, ...words: readonly string[]): Promise<
  * @returns The authorities that the directory lists.
  */
 export async function movedAndBack(
+  terminal: MemoryTerminal,
   config: string,
   empty: () => void | Promise<void>,
 ): Promise<string> {
@@ -33,13 +36,21 @@ export async function movedAndBack(
   await writeFile(key, identity);
   const moved = async (from: string, to: string): Promise<void> => {
     const backup = `${from}.age`;
-    await authority(from, "export", "-o", backup, "-r", await identityToRecipient(identity));
-    await authority(to, "restore", backup, "-i", key, "--yes");
+    await authority(
+      terminal,
+      from,
+      "export",
+      "-o",
+      backup,
+      "-r",
+      await identityToRecipient(identity),
+    );
+    await authority(terminal, to, "restore", backup, "-i", key, "--yes");
   };
   const values = { STORE_DIRECTORY: join(folder, "store") };
   const directory = await configure(join(folder, "directory.toml"), values);
   await moved(config, directory);
-  const listed = await authority(directory, "list", "--json");
+  const listed = await authority(terminal, directory, "list", "--json");
   await empty();
   await moved(directory, config);
   return listed;

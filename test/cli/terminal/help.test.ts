@@ -3,9 +3,10 @@ import { expect, test } from "vitest";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { kekCommand } from "../../../src/cli/verbs/authority/kek.ts";
 import { rootCommand } from "../../../src/cli/verbs/root/root.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
-const clock = (): Date => new Date();
-const nouns = [authorityCommand(clock), rootCommand(clock), kekCommand(clock)];
+const terminal = new MemoryTerminal();
+const nouns = [authorityCommand(terminal), rootCommand(terminal), kekCommand(terminal)];
 const verbs = nouns.flatMap((noun) =>
   noun.commands.map((verb): [string, Command] => [`${noun.name()} ${verb.name()}`, verb]),
 );

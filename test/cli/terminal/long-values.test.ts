@@ -1,6 +1,6 @@
-import { expect, test, vi } from "vitest";
-import { usualWidth } from "../../../src/cli/terminal/table.ts";
-import { columnsOf } from "../../../src/cli/terminal/width.ts";
+import { expect, test } from "vitest";
+import { usualWidth } from "../../../src/cli/terminal/screen.ts";
+import { columnsOf } from "../../../src/cli/terminal/text.ts";
 import { formatAuthorities } from "../../../src/cli/verbs/authority/authority-report.ts";
 import {
   formatCandidates,
@@ -8,6 +8,7 @@ import {
 } from "../../../src/cli/verbs/certificate/revocation-report.ts";
 import { formatDenials } from "../../../src/cli/verbs/deny/denial-report.ts";
 import { formatDeliveries } from "../../../src/cli/verbs/root/delivery-report.ts";
+import { plainScreen } from "../../testkit/programs/memory-terminal.ts";
 
 const at = new Date("2026-11-22T12:00:00Z");
 const id = "0123456789abcdef".repeat(4);
@@ -19,15 +20,15 @@ const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: 
 
 const authority = { id, fingerprint: id, schedule, key: "EC-P256", kind: "authority" } as const;
 
-vi.stubEnv("COLUMNS", `${usualWidth}`);
+const screen = plainScreen(usualWidth);
 
 const tables = {
-  "authority list": formatAuthorities([
+  "authority list": formatAuthorities(screen, [
     { ...authority, phase: "signing", signs: true, isTainted: false, taintedAt: undefined },
     { ...authority, phase: "verifying", signs: false, isTainted: true, taintedAt: at },
     { ...authority, phase: "retired", signs: false, isTainted: true, taintedAt: undefined },
   ]),
-  "root list": formatAuthorities([
+  "root list": formatAuthorities(screen, [
     {
       ...authority,
       kind: "additional root",
@@ -38,7 +39,7 @@ const tables = {
       taintedAt: at,
     },
   ]),
-  "certificate revoke": formatCandidates([
+  "certificate revoke": formatCandidates(screen, [
     {
       authority: id,
       serialNumber: "ab".repeat(20),
@@ -49,7 +50,7 @@ const tables = {
       issuedAt: at,
     },
   ]),
-  "certificate revoked": formatRevokedTable([
+  "certificate revoked": formatRevokedTable(screen, [
     {
       serial: "ab".repeat(20),
       authority: id,
@@ -60,10 +61,10 @@ const tables = {
       why,
     },
   ]),
-  "deny list": formatDenials([
+  "deny list": formatDenials(screen, [
     { subject: name, stated: "configuration", until: at.toISOString(), hasEnded: true, why },
   ]),
-  "authority plan": formatDeliveries([
+  "authority plan": formatDeliveries(screen, [
     {
       cluster,
       issuer: undefined,

@@ -4,11 +4,14 @@ import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 
 const signals = import.meta.resolve("../../../src/cli/terminal/signals.ts");
+const terminal = import.meta.resolve("../../../src/cli/terminal/terminal.ts");
 
 /** Runs JavaScript that says when it is ready, and then waits for ever. */
 async function startScript(act: string) {
   const script = `
     import { explainingSignals, watchSignals } from ${JSON.stringify(signals)};
+    import { Terminal } from ${JSON.stringify(terminal)};
+    const terminal = new Terminal(process, () => new Date());
     process.on("exit", () => console.log("cleaned up"));
     ${act}
     console.log("ready");
@@ -24,7 +27,7 @@ test.each([
   ["SIGINT", 130],
   ["SIGTERM", 143],
 ] as const)("%s ends a verb with a sentence, and after its clean-up", async (signal, code) => {
-  const { child, exit, said } = await startScript('explainingSignals("look at it");');
+  const { child, exit, said } = await startScript('explainingSignals(terminal, "look at it");');
   child.kill(signal);
   expect(await exit).toEqual([code, null]);
   const [out, sentence] = await said;
@@ -33,7 +36,9 @@ test.each([
 });
 
 test.each(["SIGINT", "SIGTERM"] as const)("%s ends what has not asked as ever", async (signal) => {
-  const { child, exit, said } = await startScript('explainingSignals("x")[Symbol.dispose]();');
+  const { child, exit, said } = await startScript(
+    'explainingSignals(terminal, "x")[Symbol.dispose]();',
+  );
   child.kill(signal);
   expect(await exit).toEqual([null, signal]);
   expect((await said)[1]).toBe("");

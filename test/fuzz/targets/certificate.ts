@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { createPublicKey, type KeyObject, X509Certificate as NodeCertificate } from "node:crypto";
 import { X509Certificate as PeculiarCertificate } from "@peculiar/x509";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { requireReadable } from "../../../src/node/openssl-reading.ts";
+import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";

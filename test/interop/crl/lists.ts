@@ -2,14 +2,12 @@ import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../../../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../../../src/custody/revocation-statement.ts";
 import type { AuthorityKey } from "../../../src/pki/authority/self-signed-authority.ts";
+import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
-import {
-  type RevocationReason,
-  reasonCodes,
-} from "../../../src/pki/x509/crl/revoked-certificate.ts";
-import { prepareCrl, signCrl } from "../../../src/pki/x509/crl/sign-crl.ts";
-import { type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
+import { type RevocationReason, reasonCodes } from "../../../src/pki/x509/crl/crl-to-be-signed.ts";
+import { prepareCrl, signCrl } from "../../../src/pki/x509/crl/signed-crl.ts";
+import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTestIssuer, proved, workload } from "../../testkit/pki/certificates.ts";

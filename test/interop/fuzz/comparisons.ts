@@ -1,10 +1,9 @@
 import { createCertificateVerifier } from "../../../src/authn/certificate/certificate-verifier.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
-import { requireReadable } from "../../../src/node/openssl-reading.ts";
+import { nodeCryptoProvider, requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { parseCaCertificate } from "../../../src/pki/path/ca-certificate.ts";
+import { parseCaCertificate } from "../../../src/pki/path/certification-path.ts";
 import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { parseCertificateSigningRequest } from "../../../src/pki/x509/request/certificate-signing-request.ts";
 import {

@@ -19,7 +19,7 @@ export async function enrolledCa(
 ): Promise<RunningCa> {
   const path = join(folder, "kubeconfig");
   await writeKubeconfig(plane, path);
-  const { read, server, ca } = await readKubeconfig(path, undefined);
+  const { read, server, ca } = await readKubeconfig(path, undefined, process.env);
   const shown = parseIssuerDocuments(
     await read("/.well-known/openid-configuration"),
     await read("/openid/v1/jwks"),

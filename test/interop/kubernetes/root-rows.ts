@@ -203,12 +203,13 @@ async function isShown(scene: Scene): Promise<void> {
       spiffe_sequence: number;
     };
     const values = { ISSUERS: [tableOf(plane, { ca: plane.ca })], KEK: randomKek("k1") };
-    const byLogin = await inspectClusters(parseConfiguration(values), { kubeconfig });
+    const byLogin = await inspectClusters(parseConfiguration(values), { kubeconfig }, process.env);
     const byAccess = await inspectClusters(
       parseConfiguration({ ...values, [credential]: token }),
       {},
+      {},
     );
-    const blind = await inspectClusters(parseConfiguration(values), {});
+    const blind = await inspectClusters(parseConfiguration(values), {}, {});
     for (const [sight] of [byLogin, byAccess]) {
       assert(sight);
       const report = reportDelivery(sight, { pem, sequence });

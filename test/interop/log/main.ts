@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
-import { startWitness } from "../../../src/node/witness/witness-server.ts";
+import { startWitness } from "../../../src/node/log/witness-server.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { proveConsistency } from "../../../src/tlog/proof.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";

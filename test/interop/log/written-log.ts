@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { importKek } from "../../../src/custody/kek.ts";
-import { readObject } from "../../../src/node/log/file-objects.ts";
+import { readObject } from "../../../src/node/log/log-storage.ts";
 import { logDirectory, openNodeLog } from "../../../src/node/log/node-log.ts";
 import { readTile } from "../../../src/tlog/extend.ts";
 import { proveInclusion } from "../../../src/tlog/proof.ts";

@@ -57,7 +57,7 @@ async function play(folder: string): Promise<Outcome[]> {
     await withServers(join(folder, "short"), mesh, rotationLifetimes, processes, (servers) =>
       playRotations(servers, stage),
     );
-    say("doing what docs/how-to/serve.md says");
+    say("doing what docs/reference/serve.md says");
     const story = await playStory(join(folder, "story"), stage);
     const ends = outcomeOf("their logs, and how they end", "both", processes);
     return [...outcomesOf(cells), ...judgesOf(tools), story, ends];
@@ -152,7 +152,7 @@ async function playRotations(
 }
 
 async function playStory(folder: string, { mesh, tools }: Stage): Promise<Outcome> {
-  const whose = ["the commands of docs/how-to/serve.md", "rampart serve"] as const;
+  const whose = ["the commands of docs/reference/serve.md", "rampart serve"] as const;
   const tally = createTally(say);
   const { grpcurl, curl, jq } = tools;
   const missing = [grpcurl, curl, jq].find((tool) => "missing" in tool);

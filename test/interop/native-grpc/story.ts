@@ -7,7 +7,7 @@ import type { Mesh } from "./mesh.ts";
 const root = join(import.meta.dirname, "../../..");
 
 /**
- * Runs the commands of docs/how-to/serve.md, from an empty folder to a certificate. Only the folder, the ports
+ * Runs the commands of docs/reference/serve.md, from an empty folder to a certificate. Only the folder, the ports
  * and the waits differ.
  */
 export async function storyFault(
@@ -36,11 +36,11 @@ export async function storyFault(
 }
 
 async function commands(): Promise<string> {
-  const page = await readFile(join(root, "docs/how-to/serve.md"), "utf8");
+  const page = await readFile(join(root, "docs/reference/serve.md"), "utf8");
   const [, block] =
     /## From nothing to a certificate\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(page) ?? [];
   if (block === undefined || block.trim().split("\n").length >= 10) {
-    throw new Error("docs/how-to/serve.md has no story of less than ten lines");
+    throw new Error("docs/reference/serve.md has no story of less than ten lines");
   }
   return block;
 }

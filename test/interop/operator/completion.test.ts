@@ -7,6 +7,7 @@ import { bashScript } from "../../../src/cli/verbs/completion/bash.ts";
 import { completedCommands } from "../../../src/cli/verbs/completion/completed-command.ts";
 import { fishScript } from "../../../src/cli/verbs/completion/fish.ts";
 import { zshScript } from "../../../src/cli/verbs/completion/zsh.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const { PATH } = process.env;
@@ -14,7 +15,7 @@ let folder: string;
 
 const hasShell = (shell: string): boolean => spawnSync(shell, ["-c", "true"]).status === 0;
 
-const commands = completedCommands(await rampart("", () => new Date(0)));
+const commands = completedCommands(await rampart("", new MemoryTerminal()));
 const scripts = {
   bash: bashScript(commands),
   zsh: zshScript(commands),

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { mintAuthority } from "../../../src/ca/mint.ts";
 import { joiningSchedule } from "../../../src/pki/authority/schedule.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
+import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { proved, workload } from "../../testkit/pki/certificates.ts";

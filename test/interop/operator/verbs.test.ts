@@ -7,6 +7,7 @@ import { mintAuthority } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
+import type { Terminal } from "../../../src/cli/terminal/terminal.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../src/cli/verbs/root/root.ts";
 import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
@@ -25,6 +26,7 @@ import {
   type OperatorFolder,
   rampart,
 } from "../../testkit/programs/command-line.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
 const folders: OperatorFolder[] = [];
 
@@ -53,7 +55,7 @@ function refused({ code, stdout, stderr }: Answer): string {
 
 /** Reads a store without the command line. */
 const within = (where: OperatorFolder, use: (session: Session) => Promise<void>): Promise<void> =>
-  withSession({ config: where.config }, () => new Date(), use);
+  withSession(new MemoryTerminal(), { config: where.config }, use);
 
 async function contentOf(where: OperatorFolder): Promise<unknown> {
   let content: unknown;
@@ -78,13 +80,13 @@ function operatorErrorOfVerb(
   words: string,
 ): Promise<readonly string[]> {
   const [noun = "", ...verb] = words.split(" ");
-  const command = nouns[noun]?.(() => new Date());
+  const command = nouns[noun]?.(new MemoryTerminal());
   return operatorErrorOf(() =>
     command?.parseAsync([...verb, "--config", config], { from: "user" }),
   );
 }
 
-const nouns: Readonly<Record<string, (clock: () => Date) => Command>> = {
+const nouns: Readonly<Record<string, (terminal: Terminal) => Command>> = {
   authority: authorityCommand,
   root: rootCommand,
 };
@@ -192,7 +194,7 @@ describe.concurrent("an operator", () => {
           firstSchedule(mint.phaseLengths, now),
         ),
       );
-      const { store, close } = await openDeployment({ config: spoilt.config });
+      const { store, close } = await openDeployment({ config: spoilt.config }, {});
       await store.put({ kind: "authority", id: "ab".repeat(20), value: "broken" });
       await close();
       const list = await rampart(spoilt, "authority list --json");

@@ -1,15 +1,16 @@
 import { chown, glob, readdir, readFile, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { initCommand } from "../../../src/cli/verbs/init/init.ts";
 import { openFollower } from "../../../src/cli/verbs/log/follower.ts";
-import { startWitness } from "../../../src/node/witness/witness-server.ts";
+import { startWitness } from "../../../src/node/log/witness-server.ts";
 import { now, storeChanges } from "../../cli/verbs/stores/store-changes.ts";
 import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../testkit/ca/memory-session.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { memoryKeys, memoryOrigin } from "../../testkit/tlog/memory-log.ts";
 
@@ -56,7 +57,9 @@ const writers: readonly (readonly [string, (folder: string) => Promise<string>])
     "log follow",
     async (dir) => {
       // There is no log: what remains is the empty copy.
-      await expect(openFollower({ dir, url: "http://127.0.0.1:1/log/0" })).rejects.toThrow();
+      await expect(
+        openFollower(new MemoryTerminal(), { dir, url: "http://127.0.0.1:1/log/0" }),
+      ).rejects.toThrow();
       return "log.sqlite";
     },
   ],
@@ -73,17 +76,11 @@ const writers: readonly (readonly [string, (folder: string) => Promise<string>])
   [
     "init",
     async (folder) => {
-      await initCommand(() => now).parseAsync([folder], { from: "user" });
+      await new MemoryTerminal({ clock: () => now }).run(initCommand, [folder]);
       return "wrangler.toml";
     },
   ],
 ];
-
-beforeEach(() => {
-  vi.spyOn(console, "log").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
-  return () => void vi.restoreAllMocks();
-});
 
 describe.skipIf(process.geteuid?.() !== 0)(
   "root leaves to a folder's owner (needs root, to give files away)",

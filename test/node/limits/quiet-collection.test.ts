@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { QuietCollection } from "../../../src/node/limits/quiet-collection.ts";
+import { QuietCollection } from "../../../src/node/limits/guard.ts";
 
 const mebibyte = 1024 * 1024;
 

@@ -3,11 +3,13 @@ import { createHash, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import {
+  createIssuer,
   createSigningAuthority,
-  signatureAlgorithmOf,
+  type Issuer,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
-import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
+import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { signatureAlgorithmOf } from "../../../src/pki/x509/signature-algorithm.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";

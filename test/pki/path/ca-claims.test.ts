@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { parseCaCertificate } from "../../../src/pki/path/ca-certificate.ts";
+import { parseCaCertificate } from "../../../src/pki/path/certification-path.ts";
 import { richRoot } from "../../fuzz/corpus/certificates.ts";
 import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
+import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { elementAt, inHex } from "../../testkit/der/mutation.ts";
 import {

@@ -39,7 +39,7 @@ function tableOf(name: string, rows: readonly StormRow[]): string {
     ].join(" | "),
   );
   return [
-    `### ${name.charAt(0).toUpperCase()}${name.slice(1)}`,
+    `## ${name.charAt(0).toUpperCase()}${name.slice(1)}`,
     "",
     "| mesh | server | calls/s, peak | certificates/s, peak | last one served after | expired | refused | in vain | echo/s | dollars |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -6,7 +6,7 @@ import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { requireReadable } from "../../../src/node/openssl-reading.ts";
+import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";

@@ -4,8 +4,9 @@ import {
   createAuthority,
 } from "../../../src/pki/authority/self-signed-authority.ts";
 import {
+  createIssuer,
+  type Issuer,
   type SigningAuthority,
-  signatureAlgorithmOf,
 } from "../../../src/pki/authority/signing-authority.ts";
 import {
   parseTrustDomain,
@@ -16,7 +17,7 @@ import {
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { createIssuer, type Issuer } from "../../../src/pki/x509/leaf/issuer.ts";
+import { signatureAlgorithmOf } from "../../../src/pki/x509/signature-algorithm.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 import { der, hex } from "../der/mutation.ts";
 

@@ -1,6 +1,9 @@
 import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
 import { issueIntermediate } from "../../../src/pki/x509/intermediate.ts";
-import { issueLeaf, issueServingCertificate } from "../../../src/pki/x509/leaf/issuer.ts";
+import {
+  issueLeaf,
+  issueServingCertificate,
+} from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import type { Intent } from "../../../src/pki/x509/leaf/linted-certificate.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, elementAt, hex, type Octets } from "../der/mutation.ts";

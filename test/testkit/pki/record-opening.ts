@@ -1,8 +1,8 @@
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { openAuthority } from "../../../src/custody/seal.ts";
+import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import type { Issuer } from "../../../src/pki/x509/leaf/issuer.ts";
 import { alike } from "../crypto-providers.ts";
 
 /** Opens the record of an authority, as every provider must. */

@@ -1,10 +1,7 @@
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
-import {
-  type CertificateList,
-  parseCertificateList,
-} from "../../../src/pki/x509/crl/certificate-list.ts";
+import { type Crl, parseCrl } from "../../../src/pki/x509/crl/crl.ts";
 import { createCa, generateKeys, isCa, maySign, type TestCa } from "./plugged-in.ts";
 
 /** A CA that signs lists with a library of others. */
@@ -83,6 +80,6 @@ async function signList(ca: TestCa, departures: ListDepartures = {}): Promise<st
 const integer = (number: number): Uint8Array<ArrayBuffer> => Uint8Array.of(0x02, 0x01, number);
 
 /** The list in a PEM text. */
-export function parsedList(pem: string): CertificateList {
-  return parseCertificateList(new Uint8Array(x509.PemConverter.decodeFirst(pem)));
+export function parsedList(pem: string): Crl {
+  return parseCrl(new Uint8Array(x509.PemConverter.decodeFirst(pem)));
 }

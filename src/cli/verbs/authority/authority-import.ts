@@ -8,10 +8,10 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import type { ConfirmationOptions } from "../../terminal/confirmation.ts";
-import { type NextStep, noticeNext } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
+import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
+import type { NextStep, Terminal } from "../../terminal/terminal.ts";
 import { knownAuthority, requireNothingNew } from "../import/known-authority.ts";
 import { loadPluggedIn } from "../import/load.ts";
 import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
@@ -24,7 +24,7 @@ interface ImportOptions extends SessionOptions, ConfirmationOptions {
 }
 
 /** `rampart authority import`. */
-export function addImport(command: Command, clock: () => Date): void {
+export function addImport(command: Command, terminal: Terminal): void {
   command
     .argument("<source>", "a directory (Istio's cacerts, kubernetes.io/tls) or a Secret's manifest")
     .description(
@@ -33,7 +33,7 @@ export function addImport(command: Command, clock: () => Date): void {
     .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
     .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
     .action((source: string, options: ImportOptions) =>
-      withSession(options, clock, (s) => importAuthority(s, source, options)),
+      withSession(terminal, options, (s) => importAuthority(s, source, options)),
     );
 }
 
@@ -42,14 +42,14 @@ export async function importAuthority(
   source: string,
   options: ImportOptions,
 ): Promise<void> {
-  const { mint, now, log } = session;
+  const { terminal, mint, now, log } = session;
   const store = await openStore(session);
   requireAllOpen(store);
   const material = await loadPluggedIn(source, options.roots);
   const known = knownAuthority(material, store);
   if (known) {
     await requireNothingNew(material, { known, store, trustDomain: mint.trustDomain }, now);
-    console.log("The store has this authority already.");
+    terminal.print("The store has this authority already.");
     return;
   }
   const imported = await verifyPluggedIn(material, mint.trustDomain, now);
@@ -71,5 +71,5 @@ export async function importAuthority(
     session.typed("cluster check"),
     "shows whether the CA knows the keys of each cluster, and which roots are there",
   ];
-  noticeNext([check, backupStep(session), planStep(session)]);
+  terminal.noticeNext([check, backupStep(session), planStep(session)]);
 }

@@ -15,9 +15,9 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
-import { noticeNext } from "../../terminal/notices.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { type ImportedCertificate, readCertificates } from "../import/imported-certificate.ts";
 import { bundleRoots, newRootOf, otherRootsOf, sortChain } from "../import/offered-intermediate.ts";
 import { loadSource } from "../import/source-file.ts";
@@ -32,7 +32,7 @@ interface InstallOptions extends SessionOptions, ConfirmationOptions {
 }
 
 /** `rampart authority install`. */
-export function addInstall(command: Command, clock: () => Date): void {
+export function addInstall(command: Command, terminal: Terminal): void {
   command
     .argument(
       "<chain>",
@@ -47,7 +47,7 @@ export function addInstall(command: Command, clock: () => Date): void {
     )
     .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
     .action((chain: string, options: InstallOptions) =>
-      withSession(options, clock, (s) => install(s, chain, options)),
+      withSession(terminal, options, (s) => install(s, chain, options)),
     );
 }
 
@@ -56,7 +56,7 @@ export async function install(
   path: string,
   options: InstallOptions,
 ): Promise<void> {
-  const { mint, now, log } = session;
+  const { terminal, mint, now, log } = session;
   const store = await openStore(session);
   requireAllOpen(store);
   const chain = readCertificates(await loadSource(path, maximumOctets));
@@ -76,7 +76,7 @@ export async function install(
   // The authority's record is durable, so the request has done its work.
   await mint.store.delete({ kind: "request", id: request.id });
   await printStoreSummary(session);
-  if (!session.isDry) noticeNext([planStep(session), backupStep(session)]);
+  if (!session.isDry) terminal.noticeNext([planStep(session), backupStep(session)]);
 }
 
 function answeredRequest(
@@ -98,7 +98,7 @@ function answeredRequest(
 
 /** Installs an intermediate, after a question where its root is new to the mesh. */
 export async function installChecked(
-  { mint, now, isDry }: Session,
+  { terminal, mint, now, isDry }: Session,
   intermediate: NewIntermediate,
   bundle: readonly Bytes[],
   { yes }: ConfirmationOptions,
@@ -109,7 +109,7 @@ export async function installChecked(
   if (bundle.length > 0 && added.length > 0) {
     const digests = added.map(fingerprintOf);
     const question = `Trust ${digests.length > 1 ? "these roots" : "this root"}, new to the mesh? SHA-256 ${digests.join(", ")}`;
-    await confirm(question, { yes: yes || isDry });
+    await confirm(terminal, question, { yes: yes || isDry });
   }
   await installIntermediate(mint, intermediate, now);
 }

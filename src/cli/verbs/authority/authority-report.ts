@@ -1,15 +1,17 @@
 import type { AuthorityStatus } from "../../../status/authorities.ts";
-import { styled } from "../../terminal/style.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 
 /** Authorities and additional roots as a table. */
-export function formatAuthorities(authorities: readonly AuthorityStatus[]): string {
+export function formatAuthorities(screen: Screen, authorities: readonly AuthorityStatus[]): string {
   if (authorities.length === 0) return "The store holds no authority.";
   return formatTable(
+    screen,
     ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
     authorities.map((each) => [
       shortId(each.id),
-      phaseOf(each),
+      phaseOf(screen, each),
       each.key ?? "(root)",
       formatInstant(each.schedule.publishedFrom),
       each.key ? formatInstant(each.schedule.signsFrom) : "never",
@@ -17,12 +19,12 @@ export function formatAuthorities(authorities: readonly AuthorityStatus[]): stri
       formatInstant(each.schedule.retiresAt),
       each.fingerprint.slice(0, 16),
     ]),
-    { below: ["SHA-256", "PUBLISHED"] },
+    ["SHA-256", "PUBLISHED"],
   );
 }
 
 /** Several authorities may be in their signing phase. The mark is on the only one that signs. */
-function phaseOf({ phase, signs, isTainted }: AuthorityStatus): string {
+function phaseOf({ styled }: Screen, { phase, signs, isTainted }: AuthorityStatus): string {
   if (isTainted) return styled("bad", `${phase}, tainted`);
   return signs ? styled("good", `${phase}, now`) : phase;
 }

@@ -10,9 +10,11 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
-import { noticeNext } from "../../terminal/notices.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { shortId } from "./authority-report.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 import { backupStep } from "./next-verbs.ts";
@@ -20,35 +22,35 @@ import { backupStep } from "./next-verbs.ts";
 interface WithdrawOptions extends SessionOptions, ConfirmationOptions {}
 
 /** `rampart authority request`. */
-export function addRequest(command: Command, clock: () => Date): void {
+export function addRequest(command: Command, terminal: Terminal): void {
   command
     .description(
       "make a key, seal it, and print a CSR for an intermediate, which your own CA signs; `install` takes its answer",
     )
-    .action((options: SessionOptions) => withSession(options, clock, request));
+    .action((options: SessionOptions) => withSession(terminal, options, request));
 }
 
 /** `rampart authority requests`. */
-export function addRequests(command: Command, clock: () => Date): void {
+export function addRequests(command: Command, terminal: Terminal): void {
   command
     .description("list the requests that have no answer yet, with their age")
     .option("--json", "print JSON, with each CSR")
-    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
 }
 
 /** `rampart authority withdraw`. */
-export function addWithdraw(command: Command, clock: () => Date): void {
+export function addWithdraw(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the request's id as `requests` shows it, or its first 4 characters or more")
     .description("delete a request with its key; a certificate for it can never be installed")
     .option("-y, --yes", "do not ask for confirmation")
     .action((id: string, options: WithdrawOptions) =>
-      withSession(options, clock, (s) => withdraw(s, id, options)),
+      withSession(terminal, options, (s) => withdraw(s, id, options)),
     );
 }
 
 export async function request(session: Session): Promise<void> {
-  const { mint, now, isDry, place } = session;
+  const { terminal, mint, now, isDry, place } = session;
   if (mint.authorityRoot === "self") {
     throw new OperatorError(
       'AUTHORITY_ROOT is self, so that the next authority would be its own root: set AUTHORITY_ROOT = "offline" first',
@@ -57,11 +59,11 @@ export async function request(session: Session): Promise<void> {
   requireAllOpen(await openStore(session));
   const { id, csr } = await makeRequest(mint, now);
   if (isDry) {
-    console.log(`Nothing was written. The ${place} would hold a request with a key of its own.`);
+    terminal.print(`Nothing was written. The ${place} would hold a request with a key of its own.`);
     return;
   }
-  console.log(toPem("CERTIFICATE REQUEST", csr).trimEnd());
-  noticeNext([
+  terminal.print(toPem("CERTIFICATE REQUEST", csr).trimEnd());
+  terminal.noticeNext([
     [
       session.typed("authority install chain.pem"),
       `takes what your CA makes of request ${shortId(id)}: an intermediate, and what is between it and its root`,
@@ -72,11 +74,13 @@ export async function request(session: Session): Promise<void> {
 
 async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
-  const { now } = session;
+  const { terminal, now } = session;
   const open = store.requests.toSorted((a, b) => a.requestedAt.getTime() - b.requestedAt.getTime());
-  if (json) console.log(JSON.stringify(open.map(toJson), undefined, 2));
+  if (json) terminal.printJson(open.map(toJson));
   else
-    console.log(open.length > 0 ? formatRequests(open, now) : "The store holds no open request.");
+    terminal.print(
+      open.length > 0 ? formatRequests(terminal, open, now) : "The store holds no open request.",
+    );
   requireAllOpen(store);
 }
 
@@ -86,8 +90,9 @@ const toJson = ({ id, requestedAt, csr }: AuthorityRequest) => ({
   csr: toPem("CERTIFICATE REQUEST", csr),
 });
 
-function formatRequests(requests: readonly AuthorityRequest[], now: Date): string {
+function formatRequests(screen: Screen, requests: readonly AuthorityRequest[], now: Date): string {
   return formatTable(
+    screen,
     ["ID", "KEY", "REQUESTED", "AGE"],
     requests.map(({ id, publicKey, requestedAt }) => [
       shortId(id),
@@ -106,11 +111,11 @@ export async function withdraw(
   prefix: string,
   options: WithdrawOptions,
 ): Promise<void> {
-  const { mint, isDry, place } = session;
+  const { terminal, mint, isDry, place } = session;
   const { requests } = await openStore(session);
   const { id } = findByIdPrefix(requests, prefix, "request");
   const question = `Withdraw ${id} from the ${place}? Its key is gone then, and so is what a certificate for it is worth.`;
-  await confirm(question, { yes: options.yes || isDry });
+  await confirm(terminal, question, { yes: options.yes || isDry });
   await withdrawRequest(mint, id);
-  console.log(isDry ? `Nothing was written. ${id} would be withdrawn.` : `${id} is withdrawn.`);
+  terminal.print(isDry ? `Nothing was written. ${id} would be withdrawn.` : `${id} is withdrawn.`);
 }

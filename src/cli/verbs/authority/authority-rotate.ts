@@ -15,12 +15,11 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
-import { noticeNext } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
-import { withProgress } from "../../terminal/progress.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
-import { formatInstant } from "../../terminal/table.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { shortId } from "./authority-report.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
 import { requireAuthority, requireRootHere } from "./requirements.ts";
@@ -28,17 +27,19 @@ import { requireAuthority, requireRootHere } from "./requirements.ts";
 interface RotateOptions extends SessionOptions, ConfirmationOptions {}
 
 /** `rampart authority rotate`. */
-export function addRotate(command: Command, clock: () => Date): void {
+export function addRotate(command: Command, terminal: Terminal): void {
   command
     .description(
       "mint the successor now instead of when it is due; it signs once every verifier has its root",
     )
     .option("-y, --yes", "do not ask for confirmation, as a script or a cron job needs it")
-    .action((options: RotateOptions) => withSession(options, clock, (s) => rotateNow(s, options)));
+    .action((options: RotateOptions) =>
+      withSession(terminal, options, (s) => rotateNow(s, options)),
+    );
 }
 
 export async function rotateNow(session: Session, { yes }: RotateOptions): Promise<void> {
-  const { mint, now, isDry } = session;
+  const { terminal, mint, now, isDry } = session;
   const store = await openStore(session);
   requireAuthority(store);
   const authorities = store.issuers.map(({ authority }) => authority);
@@ -48,16 +49,16 @@ export async function rotateNow(session: Session, { yes }: RotateOptions): Promi
   const isUpstream = mint.authorityRoot === "upstream";
   const start = isUpstream ? askedSentence : mintedSentence(schedule);
   const question = `${signerSentence(authorities, now)}\n${start}\nRotate the ${session.place}?`;
-  await confirm(question, { yes: yes || isDry });
+  await confirm(terminal, question, { yes: yes || isDry });
   if (isUpstream) {
-    await withProgress("asking the CA upstream", () =>
+    await terminal.progress("asking the CA upstream", () =>
       orOperatorError(() => askUpstream(mint, undefined, now)),
     );
   } else {
     await mintAuthority(mint, schedule);
   }
   await printStoreSummary(session);
-  if (!isDry) noticeNext([planStep(session), backupStep(session)]);
+  if (!isDry) terminal.noticeNext([planStep(session), backupStep(session)]);
 }
 
 function requireNoSuccessor(authorities: readonly SigningAuthority[], now: Date): void {

@@ -12,17 +12,18 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { formatInstant } from "../../terminal/table.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 
 /** `rampart authority show`. */
-export function addShow(command: Command, clock: () => Date): void {
+export function addShow(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the id as `list` shows it, or its first 4 characters or more")
     .description("show one authority or additional root, with its certificates as PEM")
     .option("--json", "print JSON")
     .action((id: string, options: SessionOptions) =>
-      withSession(options, clock, (s) => show(s, id, options)),
+      withSession(terminal, options, (s) => show(s, id, options)),
     );
 }
 
@@ -49,7 +50,7 @@ async function show(session: Session, prefix: string, { json }: SessionOptions):
   ];
   if (certificates.length === 0) throw new OperatorError(`the record ${report.id} does not open`);
   const shownReport = { ...report, certificates };
-  console.log(json ? JSON.stringify(shownReport, undefined, 2) : format(shownReport));
+  session.terminal.print(json ? JSON.stringify(shownReport, undefined, 2) : format(shownReport));
 }
 
 interface Rooted {

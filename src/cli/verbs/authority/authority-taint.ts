@@ -17,10 +17,10 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
-import { noticeNext } from "../../terminal/notices.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
-import { formatInstant } from "../../terminal/table.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 import { backupStep, doctorStep, planStep } from "./next-verbs.ts";
 import { printTaintedAuthorities } from "./tainted-authorities-line.ts";
@@ -30,7 +30,7 @@ interface TaintOptions extends SessionOptions, ConfirmationOptions {
 }
 
 /** `rampart authority taint`. */
-export function addTaint(command: Command, clock: () => Date): void {
+export function addTaint(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the authority's id as `list` shows it, or its first 4 characters or more")
     .description(
@@ -51,12 +51,12 @@ export function addTaint(command: Command, clock: () => Date): void {
                   expires`,
     )
     .action((id: string, options: TaintOptions) =>
-      withSession(options, clock, (s) => taint(s, id, options)),
+      withSession(terminal, options, (s) => taint(s, id, options)),
     );
 }
 
 export async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
-  const { mint, now } = session;
+  const { terminal, mint, now } = session;
   const store = await openStore(session);
   const authority = findByIdPrefix(store.authorities, id, "authority");
   const recorded = { ...store, taints: store.storedTaints };
@@ -67,12 +67,15 @@ export async function taint(session: Session, id: string, options: TaintOptions)
     if (!session.isDry) await rotate(mint, now);
     throw new OperatorError(refusal);
   }
-  await confirm(taintQuestion(session, store, decided), { yes: options.yes || session.isDry });
+  await confirm(terminal, taintQuestion(session, store, decided), {
+    yes: options.yes || session.isDry,
+  });
   await recordTaint(mint, decided);
   const faults = await rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
   printTaintedAuthorities(session, decided);
-  if (!session.isDry) noticeNext([planStep(session), backupStep(session), doctorStep(session)]);
+  if (!session.isDry)
+    terminal.noticeNext([planStep(session), backupStep(session), doctorStep(session)]);
   if (faults > 0) {
     throw new OperatorError(
       `the authority is tainted, but the rotation after it failed in part (faults: ${faults}): the next cron run continues`,

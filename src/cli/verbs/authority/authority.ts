@@ -10,11 +10,10 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
-import { noticeNext } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
-import { withProgress } from "../../terminal/progress.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "../cluster/cluster-logins.ts";
 import { reportDeliveries, rootReach } from "../root/delivery-report.ts";
@@ -30,18 +29,16 @@ import { backupStep, planStep } from "./next-verbs.ts";
 import { formatPlan, planJson, planOf } from "./plan-report.ts";
 import { requireAuthority, requireRootHere } from "./requirements.ts";
 
-type Clock = () => Date;
-
 interface PlanOptions extends SessionOptions, LoginChoice {}
 
 /** `rampart authority …`: the verbs for the CA's own keys. */
-export function authorityCommand(clock: Clock): Command {
+export function authorityCommand(terminal: Terminal): Command {
   const authority = new Command("authority").description("the CA's signing authorities");
   addDeploymentOptions(authority.command("list"))
     .description("list every authority with its phase, dates and fingerprint")
     .option("--json", "print JSON")
-    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
-  addShow(addDeploymentOptions(authority.command("show")), clock);
+    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
+  addShow(addDeploymentOptions(authority.command("show")), terminal);
   const planning = addExitCodes(authority.command("plan"), {
     attention: "A step is due that a person has to take.",
   });
@@ -50,48 +47,50 @@ export function authorityCommand(clock: Clock): Command {
       "show what happens next and when, what a taint would do, and which clusters have the next root",
     )
     .option("--json", "print JSON")
-    .action((options: PlanOptions) => withSession(options, clock, (s) => showPlan(s, options)));
+    .action((options: PlanOptions) => withSession(terminal, options, (s) => showPlan(s, options)));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
-    .action((options: SessionOptions) => withSession(options, clock, init));
-  addRotate(addChangeOptions(authority.command("rotate")), clock);
-  addTaint(addChangeOptions(authority.command("taint")), clock);
-  addImport(addChangeOptions(authority.command("import")), clock);
-  addRequest(addChangeOptions(authority.command("request")), clock);
-  addRequests(addDeploymentOptions(authority.command("requests")), clock);
-  addWithdraw(addChangeOptions(authority.command("withdraw")), clock);
-  addInstall(addChangeOptions(authority.command("install")), clock);
-  addExport(addDeploymentOptions(authority.command("export")), clock);
-  addRestore(addChangeOptions(authority.command("restore")), clock);
+    .action((options: SessionOptions) => withSession(terminal, options, init));
+  addRotate(addChangeOptions(authority.command("rotate")), terminal);
+  addTaint(addChangeOptions(authority.command("taint")), terminal);
+  addImport(addChangeOptions(authority.command("import")), terminal);
+  addRequest(addChangeOptions(authority.command("request")), terminal);
+  addRequests(addDeploymentOptions(authority.command("requests")), terminal);
+  addWithdraw(addChangeOptions(authority.command("withdraw")), terminal);
+  addInstall(addChangeOptions(authority.command("install")), terminal);
+  addExport(addDeploymentOptions(authority.command("export")), terminal);
+  addRestore(addChangeOptions(authority.command("restore")), terminal);
   return authority;
 }
 
 async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const reports = authoritiesIn(store, session.now);
-  console.log(json ? JSON.stringify(reports, undefined, 2) : formatAuthorities(reports));
+  session.terminal.print(
+    json ? JSON.stringify(reports, undefined, 2) : formatAuthorities(session.terminal, reports),
+  );
   requireAllOpen(store);
 }
 
 async function showPlan(session: Session, { json, ...logins }: PlanOptions): Promise<void> {
-  const { configuration, now } = session;
+  const { terminal, configuration, now } = session;
   const store = await openStore(session);
   requireAuthority(store);
-  const inspections = await withProgress(
+  const inspections = await terminal.progress(
     "asking the clusters",
-    () => inspectClusters(configuration, logins),
+    () => inspectClusters(configuration, logins, terminal.environment),
     { json },
   );
   const deliveries = await reportDeliveries(inspections, session.currentBundle);
   const plan = planOf(store, { deliveries, rootReach: rootReach(store, inspections, now) }, now);
-  console.log(json ? planJson(plan) : formatPlan(plan));
+  terminal.print(json ? planJson(plan) : formatPlan(terminal, plan));
   requireAllOpen(store);
   // For whoever watches the exit code: somebody has to act.
-  if (plan.nextStep && isStepDue(plan.nextStep, now)) process.exitCode = exitCodes.attention;
+  if (plan.nextStep && isStepDue(plan.nextStep, now)) terminal.exitWith(exitCodes.attention);
 }
 
 export async function init(session: Session): Promise<void> {
-  const { mint, now } = session;
+  const { terminal, mint, now } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {
     throw new OperatorError(
@@ -99,9 +98,9 @@ export async function init(session: Session): Promise<void> {
     );
   }
   requireRootHere(session);
-  await withProgress("making the first authority", () =>
+  await terminal.progress("making the first authority", () =>
     orOperatorError(() => foundAuthority(mint, now)),
   );
   await printStoreSummary(session);
-  if (!session.isDry) noticeNext([backupStep(session), planStep(session)]);
+  if (!session.isDry) terminal.noticeNext([backupStep(session), planStep(session)]);
 }

@@ -11,9 +11,9 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
-import { noticeNext } from "../../terminal/notices.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";
 import { formatTable } from "../../terminal/table.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 
 interface ListOptions extends SessionOptions {
   readonly retire?: string;
@@ -27,21 +27,21 @@ interface KekReport {
 }
 
 /** `rampart kek …`: the keys that seal the keys. */
-export function kekCommand(clock: () => Date): Command {
+export function kekCommand(terminal: Terminal): Command {
   const kek = new Command("kek").description("the keys that seal the authorities' keys");
   kek
     .command("new")
     .argument("<id>", "a name for it, such as the month")
     .description("print a fresh KEK for the secret KEK")
     .addHelpText("after", changeHelp)
-    .action(printNew);
+    .action((id: string) => printNew(terminal, id));
   addExitCodes(addDeploymentOptions(kek.command("list")), {
     attention: "With --retire: a record is still sealed with this KEK.",
   })
     .description("count the records that each KEK seals; every record is opened as a check")
     .option("--json", "print JSON")
     .option("--retire <id>", "fail while any record is still sealed with this KEK")
-    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: ListOptions) => withSession(terminal, options, (s) => list(s, options)));
   return kek;
 }
 
@@ -52,19 +52,20 @@ To change the KEK while every reader can open every record:
   3. rampart kek list --retire <old id>  fails until no record needs the old KEK; then wait one more
                            PROPAGATION_INTERVAL, until every reader has the new records, and drop it`;
 
-function printNew(id: string): void {
+function printNew(terminal: Terminal, id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
   if (!kekRing.safeParse(entry).success) {
     throw usageError("a KEK's id is 1 to 64 letters, digits, dots, - and _");
   }
-  console.log(entry);
-  noticeNext([
+  terminal.print(entry);
+  terminal.noticeNext([
     ["wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK or KEK_FILE"],
     ["rampart kek new --help", "says how to put it in the place of another KEK"],
   ]);
 }
 
 async function list(session: Session, { json, retire }: ListOptions): Promise<void> {
+  const { terminal } = session;
   const store = await openStore(session);
   const reports = await reportKeks(session);
   const rows = reports.map(({ id, isConfigured, records }) => [
@@ -72,10 +73,10 @@ async function list(session: Session, { json, retire }: ListOptions): Promise<vo
     isConfigured ? "yes" : "NO",
     `${records}`,
   ]);
-  console.log(
+  terminal.print(
     json
       ? JSON.stringify(reports, undefined, 2)
-      : formatTable(["KEK", "CONFIGURED", "RECORDS"], rows),
+      : formatTable(terminal, ["KEK", "CONFIGURED", "RECORDS"], rows),
   );
   requireAllOpen(store);
   if (retire !== undefined) requireRetirable(retire, reports);

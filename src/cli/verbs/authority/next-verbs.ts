@@ -1,5 +1,5 @@
 import type { Session } from "../../session/session.ts";
-import type { NextStep } from "../../terminal/notices.ts";
+import type { NextStep } from "../../terminal/terminal.ts";
 
 type Typed = Pick<Session, "typed">;
 

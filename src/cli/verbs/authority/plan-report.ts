@@ -8,7 +8,9 @@ import {
   type SignerStatus,
   signerStatus,
 } from "../../../status/authorities.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import {
   type DeliveryReport,
   formatDeliveries,
@@ -41,7 +43,7 @@ export function planOf(
 }
 
 /** The plan as text. */
-export function formatPlan(plan: Plan): string {
+export function formatPlan(screen: Screen, plan: Plan): string {
   const { authorities, needsAttention, nextStep, deliveries, rootReach, now } = plan;
   const events = plan.events.map(({ at, id, event }) => [formatInstant(at), shortId(id), event]);
   const taints = plan.onTaint.map((taint) => [
@@ -52,12 +54,12 @@ export function formatPlan(plan: Plan): string {
   ]);
   const taintHeadings = ["IF TAINTED NOW", "SIGNS INSTEAD", "TRUSTED UNTIL", "OR, WITH LAST LEAF"];
   return [
-    formatAuthorities(authorities),
+    formatAuthorities(screen, authorities),
     ...(needsAttention.length > 0 ? [["Needs attention:", ...needsAttention].join("\n  ")] : []),
     ...(nextStep ? [formatNextStep(nextStep, now)] : []),
-    formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
-    formatTable(taintHeadings, taints),
-    ...(deliveries.length > 0 ? [formatDeliveries(deliveries)] : []),
+    formatTable(screen, ["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
+    formatTable(screen, taintHeadings, taints),
+    ...(deliveries.length > 0 ? [formatDeliveries(screen, deliveries)] : []),
     ...(rootReach ? [formatReach(rootReach)] : []),
   ].join("\n\n");
 }

@@ -1,7 +1,8 @@
 import { Command, Option } from "commander";
-import { reasonCodes } from "../../../pki/x509/crl/revoked-certificate.ts";
+import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { openStore, type Session, withSession } from "../../session/session.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { addLogExitCodes, judgingLog } from "../log/judging-log.ts";
 import { addLogOptions, addSearchOptions } from "../log/log.ts";
 import { formatRevokedTable, reportRevoked } from "./revocation-report.ts";
@@ -13,17 +14,17 @@ interface ListOptions {
 }
 
 /** `rampart certificate …`: certificates that are out, and taking them back. */
-export function certificateCommand(clock: () => Date): Command {
+export function certificateCommand(terminal: Terminal): Command {
   const certificate = new Command("certificate").description(
     "certificates that are out, and how to take them back",
   );
   addDeploymentOptions(certificate.command("revoked"))
     .description("list the revoked certificates that have not long expired")
     .option("--json", "print JSON")
-    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: ListOptions) => withSession(terminal, options, (s) => list(s, options)));
   const revocation = addSearchOptions(
     addLogOptions(addChangeOptions(certificate.command("revoke"))),
-    clock,
+    terminal,
   );
   addLogExitCodes(revocation, { attention: "A chosen certificate is not in the log." })
     .argument("[serial|certificate...]", "serial numbers, and files with certificates")
@@ -42,7 +43,7 @@ export function certificateCommand(clock: () => Date): Command {
     .option("--why <sentence>", "a note for other operators")
     .option("-y, --yes", "do not ask for confirmation")
     .action((choices: readonly string[], options: RevokeOptions) =>
-      judgingLog(() => withSession(options, clock, (s) => revoke(s, choices, options))),
+      judgingLog(() => withSession(terminal, options, (s) => revoke(s, choices, options))),
     );
   return certificate;
 }
@@ -51,6 +52,11 @@ async function list(session: Session, options: ListOptions): Promise<void> {
   requireMainStore(options);
   const { revocations } = await openStore(session);
   const reports = reportRevoked(revocations, session.configuration.configuredRevocations);
-  if (options.json) console.log(JSON.stringify(reports, undefined, 2));
-  else console.log(reports.length > 0 ? formatRevokedTable(reports) : "No certificate is revoked.");
+  if (options.json) session.terminal.printJson(reports);
+  else
+    session.terminal.print(
+      reports.length > 0
+        ? formatRevokedTable(session.terminal, reports)
+        : "No certificate is revoked.",
+    );
 }

@@ -2,6 +2,7 @@ import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
 import type { IndexedEntry, SearchFields } from "../log/follower-index.ts";
 import { refuseAbsent } from "../log/judging-log.ts";
@@ -33,11 +34,12 @@ const maximumEntries = 1_000_000;
  * @throws OperatorError for a serial number that no shard has. LogError, FetchError.
  */
 export async function loggedCandidates(
+  terminal: Terminal,
   options: FollowerOptions,
   choice: LogChoice,
   authorities: readonly SigningAuthority[],
 ): Promise<LoggedCandidates> {
-  using shards = await openShards(options);
+  using shards = await openShards(terminal, options);
   const chosen = new Map<string, IndexedEntry>();
   const add = (entry: IndexedEntry): void => void chosen.set(entry.serial, entry);
   for (const { index } of shards.followers) {
@@ -114,18 +116,22 @@ interface Shards extends Disposable {
 }
 
 /** The chosen log, and in memory every other shard of the same CA. */
-async function openShards(options: FollowerOptions): Promise<Shards> {
+async function openShards(terminal: Terminal, options: FollowerOptions): Promise<Shards> {
   const followers: Follower[] = [];
   const close = (): void => {
     for (const follower of followers) follower[Symbol.dispose]();
   };
   try {
-    const first = await openFollower(options);
+    const first = await openFollower(terminal, options);
     followers.push(first);
     await synchronize(first);
     const { ca, policy } = options;
     for (const url of (await first.source?.otherShards()) ?? []) {
-      const other = await openFollower({ url, ...(ca && { ca }), ...(policy && { policy }) });
+      const other = await openFollower(terminal, {
+        url,
+        ...(ca && { ca }),
+        ...(policy && { policy }),
+      });
       followers.push(other);
       await synchronize(other);
     }

@@ -1,7 +1,7 @@
 import { formatRevoked } from "../../../config/revoked.ts";
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import type { Session } from "../../session/session.ts";
-import { printable } from "../../terminal/printable.ts";
+import { printable } from "../../terminal/text.ts";
 import type { SearchFields } from "../log/follower-index.ts";
 import type { Candidate } from "./candidate.ts";
 
@@ -20,23 +20,23 @@ const maximumConfigured = 50;
 
 /** Tells an operator what the revocation does not do, and which commands do that. */
 export function printNextSteps(session: Session, { revoked, statements, fields }: Revoked): void {
-  const { configuration } = session;
+  const { terminal, configuration } = session;
   const knownFrom = statements[0]?.knownFrom.toISOString();
-  console.log(`
+  terminal.print(`
 Every process of the CA knows of it by ${knownFrom}. From then on they are no credentials for a renewal.`);
-  console.log(
+  terminal.print(
     configuration.crl
       ? "They are on the CRLs by then. A verifier refuses them once it has the new CRL of their authority."
       : 'CRL is off, so verifiers go on accepting them until they expire: set CRL = "on".',
   );
-  console.log(`
+  terminal.print(`
 Their holders may get new certificates. To prevent that as well:
 ${denials(revoked, fields)
   .map((subject) => `  rampart deny add ${printable(subject)}`)
   .join("\n")}`);
   if (revoked.length > maximumConfigured) return;
   const entries = [...configuration.configuredRevocations, ...statements];
-  console.log(`
+  terminal.print(`
 Anybody who can write to the store can withhold this revocation. To have it count whatever the store says,
 put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
 REVOKED = [

@@ -1,8 +1,9 @@
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
-import { printable } from "../../terminal/printable.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { formatInstant, printable } from "../../terminal/text.ts";
 import type { Candidate } from "./candidate.ts";
 
 /** A revoked certificate as `certificate revoked` shows it. */
@@ -36,7 +37,7 @@ export function reportRevoked(
   return all.toSorted((a, b) => (a.revokedAt < b.revokedAt ? -1 : 1));
 }
 
-export function formatRevokedTable(reports: readonly RevokedReport[]): string {
+export function formatRevokedTable(screen: Screen, reports: readonly RevokedReport[]): string {
   const rows = reports.map(({ serial, authority, revokedAt, expiresAt, reason, stated, why }) => [
     serial,
     authority.slice(0, 8),
@@ -47,9 +48,10 @@ export function formatRevokedTable(reports: readonly RevokedReport[]): string {
     printable(why ?? ""),
   ]);
   return formatTable(
+    screen,
     ["SERIAL", "AUTHORITY", "REVOKED", "EXPIRES", "REASON", "STATED IN", "WHY"],
     rows,
-    { below: ["WHY", "STATED IN"] },
+    ["WHY", "STATED IN"],
   );
 }
 
@@ -57,7 +59,7 @@ export function formatRevokedTable(reports: readonly RevokedReport[]): string {
 const maximumRows = 100;
 
 /** Certificates as a table, the newest of many. */
-export function formatCandidates(candidates: readonly Candidate[]): string {
+export function formatCandidates(screen: Screen, candidates: readonly Candidate[]): string {
   const shown = candidates.slice(-maximumRows);
   const rows = shown.map(({ serialNumber, name, cluster, node, issuedAt, notAfter, authority }) =>
     [
@@ -72,5 +74,5 @@ export function formatCandidates(candidates: readonly Candidate[]): string {
   );
   const headings = ["SERIAL", "NAME", "CLUSTER", "NODE", "ISSUED", "EXPIRES", "AUTHORITY"];
   const more = candidates.length - shown.length;
-  return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(headings, rows, { below: ["NAME", "NODE", "CLUSTER"] })}`;
+  return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(screen, headings, rows, ["NAME", "NODE", "CLUSTER"])}`;
 }

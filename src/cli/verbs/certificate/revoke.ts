@@ -10,11 +10,12 @@ import type { RevocationContent } from "../../../custody/revocation-statement.ts
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
+import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import { openStore, type Session, type SessionOptions } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
 import { usageError } from "../../terminal/exit-codes.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import type { SearchFields } from "../log/follower-index.ts";
 import { type Candidate, candidateInFile, candidateOfSerial } from "./candidate.ts";
@@ -46,25 +47,25 @@ export async function revoke(
 ): Promise<void> {
   requireMainStore(options);
   requireWhy(options.why);
-  const { mint, now, isDry, place } = session;
+  const { terminal, mint, now, isDry, place } = session;
   const { chosen, foreign } = await choose(session, choices, options);
   const { revocations } = await openStore(session);
   const known = [...revocations, ...session.configuration.configuredRevocations];
   const valid = chosen.filter(({ notAfter }) => notAfter >= now);
   const open = valid.filter((each) => !revocationOf(known, each));
-  printLeftOut([
+  printLeftOut(terminal, [
     [foreign, "signed by no authority in the trust bundle"],
     [chosen.length - valid.length, "expired"],
     [valid.length - open.length, "revoked already"],
   ]);
-  if (open.length === 0) return console.log("There is nothing to revoke.");
+  if (open.length === 0) return terminal.print("There is nothing to revoke.");
   const statements = statementsFor(session, open, options);
   requireRoom(revocations, statements);
-  console.log(formatCandidates(open));
+  terminal.print(formatCandidates(terminal, open));
   const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
-  await confirm(`Revoke ${those}? Nothing takes it back.`, { yes: options.yes || isDry });
+  await confirm(terminal, `Revoke ${those}? Nothing takes it back.`, { yes: options.yes || isDry });
   await recordRevocations(mint, statements);
-  if (isDry) return console.log(`\nNothing was written to the ${place}.`);
+  if (isDry) return terminal.print(`\nNothing was written to the ${place}.`);
   printNextSteps(session, { revoked: open, statements, fields: options });
 }
 
@@ -116,7 +117,12 @@ async function choose(
     fields,
     withRenewals: options.withRenewals ?? false,
   };
-  const { candidates, foreign } = await loggedCandidates(options, choice, authorities);
+  const { candidates, foreign } = await loggedCandidates(
+    session.terminal,
+    options,
+    choice,
+    authorities,
+  );
   return { chosen: distinct([...inFiles, ...candidates]), foreign };
 }
 
@@ -148,9 +154,12 @@ function distinct(candidates: readonly Candidate[]): readonly Candidate[] {
   return [...new Map(named).values()];
 }
 
-function printLeftOut(counts: readonly (readonly [count: number, why: string])[]): void {
+function printLeftOut(
+  terminal: Terminal,
+  counts: readonly (readonly [count: number, why: string])[],
+): void {
   for (const [count, why] of counts) {
-    if (count > 0) console.error(`rampart: left out ${count} of the chosen certificates: ${why}`);
+    if (count > 0) terminal.notice(`rampart: left out ${count} of the chosen certificates: ${why}`);
   }
 }
 

@@ -11,8 +11,9 @@ import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { createDocumentFetch, FetchError } from "../../../foundation/http/json-fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
-import { printable } from "../../terminal/printable.ts";
+import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
+import { printable } from "../../terminal/text.ts";
 
 /** The state of one issuer. */
 export interface IssuerReport {
@@ -127,7 +128,7 @@ export const isSkewed = (aheadSeconds: number): boolean =>
   Math.abs(aheadSeconds) > maximumSkewSeconds;
 
 /** The reports as a table, and below it the identities of each cluster's tokens. */
-export function formatIssuers(reports: readonly IssuerReport[]): string {
+export function formatIssuers(screen: Screen, reports: readonly IssuerReport[]): string {
   const rows = reports.map(
     ({ cluster, issuer, source, fault, keys, clockAheadSeconds, review }) => [
       cluster,
@@ -144,7 +145,7 @@ export function formatIssuers(reports: readonly IssuerReport[]): string {
     ...report.unusableKeys.map((key) => `  no token of the key ${key}`),
   ]);
   const headings = ["CLUSTER", "ISSUER", "KEYS FROM", "KEYS", "CLOCK", "REVIEW"];
-  return [formatTable(headings, rows, { below: ["ISSUER", "KEYS"] }), "", ...identities].join("\n");
+  return [formatTable(screen, headings, rows, ["ISSUER", "KEYS"]), "", ...identities].join("\n");
 }
 
 function clockOf(aheadSeconds: number | undefined): string {

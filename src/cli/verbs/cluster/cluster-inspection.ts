@@ -11,7 +11,7 @@ import {
   usualConfigMap,
 } from "../../../kubernetes/root-config-map.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
-import { printable } from "../../terminal/printable.ts";
+import { printable } from "../../terminal/text.ts";
 import { type IdentifiedLogin, identifyLogins, type LoginChoice } from "./cluster-logins.ts";
 
 /** The roots in a cluster, as this terminal can see them. */
@@ -43,8 +43,9 @@ const maximumDistinctCharacters = 16 * 1024 * 1024;
 export async function inspectClusters(
   configuration: Configuration,
   { withCrls = false, ...choice }: InspectionChoice,
+  environment: NodeJS.ProcessEnv,
 ): Promise<ClusterInspection[]> {
-  const logins = await identifyLogins(choice);
+  const logins = await identifyLogins(choice, environment);
   const inspect = (table: IssuerTable) => inspectCluster(table, logins, configuration, withCrls);
   const { issuers } = configuration;
   const inspections: ClusterInspection[] = [];

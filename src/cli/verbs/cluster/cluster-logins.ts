@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { issuerIn } from "./cluster-enrol.ts";
-import { type ClusterLogin, defaultKubeconfig, readKubeconfig } from "./kubeconfig.ts";
+import { type ClusterLogin, readKubeconfig } from "./kubeconfig.ts";
 
 /** The clusters that the operator can reach as kubectl would. */
 export interface LoginChoice {
@@ -29,13 +29,14 @@ export function addLoginOptions(command: Command): Command {
 }
 
 /** The chosen logins; a kubeconfig is read only if one is chosen. @throws OperatorError */
-export async function identifyLogins({
-  kubeconfig,
-  context,
-}: LoginChoice): Promise<IdentifiedLogin[]> {
+export async function identifyLogins(
+  { kubeconfig, context }: LoginChoice,
+  environment: NodeJS.ProcessEnv,
+): Promise<IdentifiedLogin[]> {
   if (kubeconfig === undefined && context === undefined) return [];
-  const path = kubeconfig ?? defaultKubeconfig();
-  const logins = (context ?? [undefined]).map((name) => readKubeconfig(path, name));
+  const logins = (context ?? [undefined]).map((name) =>
+    readKubeconfig(kubeconfig, name, environment),
+  );
   return Promise.all((await Promise.all(logins)).map(identify));
 }
 

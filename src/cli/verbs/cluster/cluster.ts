@@ -6,9 +6,8 @@ import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
 import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
-import { noticePlace } from "../../terminal/notices.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";
-import { withProgress } from "../../terminal/progress.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import {
   type DeliveryReport,
@@ -25,12 +24,12 @@ import {
 } from "./cluster-enrol.ts";
 import { inspectClusters } from "./cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
-import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
+import { type ClusterLogin, readKubeconfig, readText } from "./kubeconfig.ts";
 
 /** `rampart cluster …`: the clusters whose tokens the CA accepts. */
-export function clusterCommand(clock: () => Date): Command {
+export function clusterCommand(terminal: Terminal): Command {
   const cluster = new Command("cluster").description("the clusters whose tokens the CA accepts");
-  addEnrol(cluster.command("enrol"));
+  addEnrol(cluster.command("enrol"), terminal);
   const checking = addExitCodes(cluster.command("check"), {
     broken: "The keys of an issuer cannot be loaded.",
   });
@@ -39,7 +38,7 @@ export function clusterCommand(clock: () => Date): Command {
       "check every configured issuer: its keys, its clock, the identities of its tokens, and the roots in its cluster",
     )
     .option("--json", "print JSON")
-    .action((options: CheckOptions) => check(options, clock));
+    .action((options: CheckOptions) => check(options, terminal));
   return cluster;
 }
 
@@ -55,7 +54,7 @@ interface EnrolOptions {
   readonly for: "worker" | "serve";
 }
 
-function addEnrol(command: Command): void {
+function addEnrol(command: Command, terminal: Terminal): void {
   const files = ["issuer", "kubeconfig", "context"];
   command
     .description(
@@ -92,27 +91,29 @@ function addEnrol(command: Command): void {
         .choices(["worker", "serve"])
         .default("worker"),
     )
-    .action(enrolCluster);
+    .action((options: EnrolOptions) => enrolCluster(terminal, options));
 }
 
-async function enrolCluster(options: EnrolOptions): Promise<void> {
-  const login = isOffline(options) ? undefined : await logIn(options);
+async function enrolCluster(terminal: Terminal, options: EnrolOptions): Promise<void> {
+  const login = isOffline(options) ? undefined : await logIn(options, terminal);
   const settings = settingsOf(options, login);
-  const enrolment = await withProgress("asking for the keys of the issuer", async () =>
+  const enrolment = await terminal.progress("asking for the keys of the issuer", async () =>
     enrol(
       await loadIssuerDocuments(options, login),
       settings,
       createDocumentFetch({ fetchTrusting }),
     ),
   );
-  console.log(formatEnrolment(enrolment, options.for));
+  terminal.print(formatEnrolment(enrolment, options.for));
 }
 
 const isOffline = ({ issuer, discovery, jwks }: EnrolOptions): boolean =>
   issuer !== undefined || discovery !== undefined || jwks !== undefined;
 
-const logIn = ({ kubeconfig, context }: EnrolOptions): Promise<ClusterLogin> =>
-  readKubeconfig(kubeconfig ?? defaultKubeconfig(), context);
+const logIn = (
+  { kubeconfig, context }: EnrolOptions,
+  { environment }: Terminal,
+): Promise<ClusterLogin> => readKubeconfig(kubeconfig, context, environment);
 
 async function loadIssuerDocuments(
   { issuer, discovery, jwks }: EnrolOptions,
@@ -144,19 +145,21 @@ interface CheckOptions extends DeploymentChoice, LoginChoice {
   readonly json?: boolean;
 }
 
-async function check({ json, ...choice }: CheckOptions, clock: () => Date): Promise<void> {
-  const deployment = await openDeployment(choice);
+async function check({ json, ...choice }: CheckOptions, terminal: Terminal): Promise<void> {
+  const deployment = await openDeployment(choice, terminal.environment);
   try {
-    noticePlace(deployment.place, { json });
+    terminal.noticePlace(deployment.place, { json });
     const inspect = () =>
       Promise.all([
-        inspectIssuers(deployment.configuration, clock),
-        inspectDeliveries(deployment, choice, clock()),
+        inspectIssuers(deployment.configuration, terminal.clock),
+        inspectDeliveries(deployment, choice, terminal),
       ]);
-    const [reports, deliveries] = await withProgress("asking issuers and clusters", inspect, {
+    const [reports, deliveries] = await terminal.progress("asking issuers and clusters", inspect, {
       json,
     });
-    console.log(json ? checkJson(reports, deliveries) : formatCheck(reports, deliveries));
+    terminal.print(
+      json ? checkJson(reports, deliveries) : formatCheck(terminal, reports, deliveries),
+    );
     const faults = reports.filter(({ fault }) => fault !== undefined).length;
     if (faults > 0)
       throw new OperatorError(
@@ -171,16 +174,17 @@ async function check({ json, ...choice }: CheckOptions, clock: () => Date): Prom
 async function inspectDeliveries(
   deployment: Deployment,
   choice: LoginChoice,
-  now: Date,
+  terminal: Terminal,
 ): Promise<DeliveryReport[]> {
-  const inspections = await inspectClusters(deployment.configuration, choice);
-  return reportDeliveries(inspections, () => currentBundle(deployment, now));
+  const inspections = await inspectClusters(deployment.configuration, choice, terminal.environment);
+  return reportDeliveries(inspections, () => currentBundle(deployment, terminal.clock()));
 }
 
 const formatCheck = (
+  terminal: Terminal,
   reports: readonly IssuerReport[],
   deliveries: readonly DeliveryReport[],
-): string => `${formatIssuers(reports)}\n\n${formatDeliveries(deliveries)}`;
+): string => `${formatIssuers(terminal, reports)}\n\n${formatDeliveries(terminal, deliveries)}`;
 
 /** Each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */
 function checkJson(

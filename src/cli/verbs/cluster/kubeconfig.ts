@@ -65,17 +65,24 @@ const form = z.object({
 });
 
 /** The path that kubectl uses. */
-export function defaultKubeconfig(): string {
-  const { KUBECONFIG = "" } = process.env;
+function defaultKubeconfig({ KUBECONFIG = "" }: NodeJS.ProcessEnv): string {
   const [first] = KUBECONFIG.split(":");
   return first || join(homedir(), ".kube", "config");
 }
 
-/** @throws OperatorError for a missing or malformed file, and for settings that would not verify TLS. */
+/**
+ * The cluster of a context.
+ *
+ * @param chosenPath By default the file that kubectl uses.
+ * @param contextName By default the current one of that file.
+ * @throws OperatorError for a missing or malformed file, and for settings that would not verify TLS.
+ */
 export async function readKubeconfig(
-  path: string,
+  chosenPath: string | undefined,
   contextName: string | undefined,
+  environment: NodeJS.ProcessEnv,
 ): Promise<ClusterLogin> {
+  const path = chosenPath ?? defaultKubeconfig(environment);
   const file = parseAs(form, parseYaml(await readText(path), path), path);
   const name = contextName ?? file["current-context"];
   const context = file.contexts.find((each) => each.name === name);
@@ -88,7 +95,7 @@ export async function readKubeconfig(
   const octets: TextOf = (data, at) => textOf(data, at, dirname(resolve(path)));
   const ca = await octets(cluster["certificate-authority-data"], cluster["certificate-authority"]);
   const server = cluster.server.replace(/\/+$/, "");
-  const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets);
+  const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets, environment);
   return {
     ...{ name, server, ca },
     read: (at) => readFrom(`${server}${at}`, ca, credential),
@@ -122,8 +129,12 @@ interface Credential {
   readonly key: string | undefined;
 }
 
-async function credentialOf(login: z.infer<typeof userForm>, octets: TextOf): Promise<Credential> {
-  if (login.exec) return runPlugin(login.exec);
+async function credentialOf(
+  login: z.infer<typeof userForm>,
+  octets: TextOf,
+  environment: NodeJS.ProcessEnv,
+): Promise<Credential> {
+  if (login.exec) return runPlugin(login.exec, environment);
   const token = login.token ?? (await octets(undefined, login.tokenFile))?.trim();
   return {
     token,
@@ -138,17 +149,15 @@ const pluginAnswer = z.object({
 });
 
 /** Runs a credential plugin of the kubeconfig, as client-go does. */
-async function runPlugin({
-  command,
-  args,
-  env,
-  apiVersion,
-}: z.infer<typeof pluginForm>): Promise<Credential> {
+async function runPlugin(
+  { command, args, env, apiVersion }: z.infer<typeof pluginForm>,
+  environment: NodeJS.ProcessEnv,
+): Promise<Credential> {
   const info = { apiVersion, kind: "ExecCredential", spec: { interactive: false } };
   const variables = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
   try {
     const { stdout } = await promisify(execFile)(command, args ?? [], {
-      env: childEnvironment(process.env, {
+      env: childEnvironment(environment, {
         ...variables,
         KUBERNETES_EXEC_INFO: JSON.stringify(info),
       }),

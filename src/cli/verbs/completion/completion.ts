@@ -1,4 +1,5 @@
 import { Argument, Command } from "commander";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { bashScript } from "./bash.ts";
 import { completedCommands } from "./completed-command.ts";
 import { fishScript } from "./fish.ts";
@@ -10,7 +11,7 @@ const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 type Shell = keyof typeof scripts;
 
 /** @param program The whole command, whose words are completed. */
-export function completionCommand(program: () => Promise<Command>): Command {
+export function completionCommand(terminal: Terminal, program: () => Promise<Command>): Command {
   return new Command("completion")
     .addArgument(new Argument("<shell>", "the shell that reads it").choices(Object.keys(scripts)))
     .description("print the script by which a shell completes commands, options and files")
@@ -23,6 +24,6 @@ To have it in every new shell:
   fish  rampart completion fish > ~/.config/fish/completions/rampart.fish`,
     )
     .action(async (shell: Shell) => {
-      process.stdout.write(scripts[shell](completedCommands(await program())));
+      terminal.print(scripts[shell](completedCommands(await program())).trimEnd());
     });
 }

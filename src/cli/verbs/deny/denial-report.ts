@@ -1,8 +1,10 @@
 import type { Denial } from "../../../ca/denial.ts";
 import { formatDenied } from "../../../config/denied.ts";
 import type { DenialContent } from "../../../custody/denial-statement.ts";
-import { printable } from "../../terminal/printable.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant, printable } from "../../terminal/text.ts";
 
 /** A denial as `deny list` shows it. */
 export interface DenialReport {
@@ -31,7 +33,7 @@ export function reportDenials(
   return reports.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
 }
 
-export function formatDenials(reports: readonly DenialReport[]): string {
+export function formatDenials(screen: Screen, reports: readonly DenialReport[]): string {
   const rows = reports.map(({ subject, stated, until, hasEnded, why }) => [
     printable(subject),
     stated,
@@ -40,13 +42,17 @@ export function formatDenials(reports: readonly DenialReport[]): string {
       : `${formatInstant(new Date(until))}${hasEnded ? ", over" : ""}`,
     printable(why ?? ""),
   ]);
-  return formatTable(["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows, { below: ["WHY"] });
+  return formatTable(screen, ["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows, ["WHY"]);
 }
 
 /** Prints the line of the configuration by which a denial counts even if the store withholds it. */
-export function printDenied(configured: readonly Denial[], added: DenialContent): void {
+export function printDenied(
+  terminal: Terminal,
+  configured: readonly Denial[],
+  added: DenialContent,
+): void {
   const entries = [...configured, added].map((each) => `  ${formatDenied(each)},`);
-  console.log(`
+  terminal.print(`
 Anybody who can write to the store can withhold this denial. To have it count whatever the store says,
 put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
 DENIED = [

@@ -13,10 +13,11 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
 import { usageError } from "../../terminal/exit-codes.ts";
 import { addPlaceChangeOptions, addPlaceOptions } from "../../terminal/options.ts";
-import { formatInstant } from "../../terminal/table.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { formatDenials, printDenied, reportDenials } from "./denial-report.ts";
 
 interface AddOptions extends SessionOptions, ConfirmationOptions {
@@ -31,12 +32,12 @@ const maximumDenials = 200;
 const maximumWhy = 200;
 
 /** `rampart deny …`: who gets no certificates. */
-export function denyCommand(clock: () => Date): Command {
+export function denyCommand(terminal: Terminal): Command {
   const deny = new Command("deny").description("whom the CA gives no certificate");
   addPlaceOptions(deny.command("list"))
     .description("list every denial, of the store and of the configuration")
     .option("--json", "print JSON")
-    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
   addPlaceChangeOptions(deny.command("add"))
     .argument("<subject>", deniedForms)
     .description("give no certificate, by token, certificate, node proxy or gateway")
@@ -47,14 +48,14 @@ export function denyCommand(clock: () => Date): Command {
     .option("--why <sentence>", "a note for other operators")
     .option("-y, --yes", "do not ask for confirmation")
     .action((subject: string, options: AddOptions) =>
-      withSession(options, clock, (s) => add(s, subject, options)),
+      withSession(terminal, options, (s) => add(s, subject, options)),
     );
   addPlaceChangeOptions(deny.command("remove"))
     .argument("<subject>", "as `deny list` shows it")
     .description("remove every denial of a subject from the store")
     .option("-y, --yes", "do not ask for confirmation")
     .action((subject: string, options: AddOptions) =>
-      withSession(options, clock, (s) => remove(s, subject, options)),
+      withSession(terminal, options, (s) => remove(s, subject, options)),
     );
   return deny;
 }
@@ -62,12 +63,17 @@ export function denyCommand(clock: () => Date): Command {
 async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const { denials } = await openStore(session);
   const reports = reportDenials(denials, session.configuration.configuredDenials, session.now);
-  if (json) console.log(JSON.stringify(reports, undefined, 2));
-  else console.log(reports.length > 0 ? formatDenials(reports) : "Nobody is denied certificates.");
+  if (json) session.terminal.printJson(reports);
+  else
+    session.terminal.print(
+      reports.length > 0
+        ? formatDenials(session.terminal, reports)
+        : "Nobody is denied certificates.",
+    );
 }
 
 export async function add(session: Session, subject: string, options: AddOptions): Promise<void> {
-  const { mint, isDry } = session;
+  const { terminal, mint, isDry } = session;
   const denial = denialOf(session, subject, options);
   const { denials } = await openStore(session);
   if (denials.length >= maximumDenials) {
@@ -76,7 +82,7 @@ export async function add(session: Session, subject: string, options: AddOptions
     );
   }
   const end = denial.until ? `until ${formatInstant(denial.until)}` : "until you remove the denial";
-  await confirm(`Give ${subject} no certificate ${end}?`, { yes: options.yes || isDry });
+  await confirm(terminal, `Give ${subject} no certificate ${end}?`, { yes: options.yes || isDry });
   await storeRecord(mint, await sealDenial(denial, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "denial-added",
@@ -87,10 +93,10 @@ export async function add(session: Session, subject: string, options: AddOptions
   });
   await printStored(session);
   if (isDry) return;
-  console.log(
+  terminal.print(
     `\nEvery process of the CA knows of it by ${denial.knownFrom.toISOString()}. Certificates that are out already remain valid.`,
   );
-  printDenied(session.configuration.configuredDenials, denial);
+  printDenied(terminal, session.configuration.configuredDenials, denial);
 }
 
 function denialOf(
@@ -130,27 +136,27 @@ export async function remove(
   subject: string,
   options: AddOptions,
 ): Promise<void> {
-  const { mint, configuration, isDry } = session;
+  const { terminal, mint, configuration, isDry } = session;
   const found = (await openStore(session)).denials.filter((each) => each.subject === subject);
   const isConfigured = configuration.configuredDenials.some((each) => each.subject === subject);
   if (found.length === 0) {
     const where = isConfigured ? "only DENIED of the configuration denies" : "nothing denies";
     throw new OperatorError(`${where} ${JSON.stringify(subject)}: see rampart deny list`);
   }
-  await confirm(`Give ${subject} certificates again?`, { yes: options.yes || isDry });
+  await confirm(terminal, `Give ${subject} certificates again?`, { yes: options.yes || isDry });
   for (const denial of found) await mint.store.delete({ kind: "denial", id: denialId(denial) });
   const detail = "an operator removed a denial";
   mint.log.operation({ event: "denial-removed", level: "warning", detail, subject });
   await printStored(session);
-  if (isConfigured) console.log(`DENIED of the configuration still denies ${subject}.`);
+  if (isConfigured) terminal.print(`DENIED of the configuration still denies ${subject}.`);
 }
 
 async function printStored(session: Session): Promise<void> {
-  const { configuration, now, isDry, place } = session;
+  const { terminal, configuration, now, isDry, place } = session;
   const { denials } = await openStore(session);
   const reports = reportDenials(denials, configuration.configuredDenials, now);
-  console.log(
+  terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would deny:` : `Denied in the ${place}:`,
   );
-  console.log(reports.length > 0 ? formatDenials(reports) : "nobody");
+  terminal.print(reports.length > 0 ? formatDenials(terminal, reports) : "nobody");
 }

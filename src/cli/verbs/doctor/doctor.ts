@@ -2,10 +2,9 @@ import { Command } from "commander";
 import { type Finding, type Severity, worstOf } from "../../../status/finding.ts";
 import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
 import { addPlaceOptions } from "../../terminal/options.ts";
-import { withProgress } from "../../terminal/progress.ts";
-import { styled } from "../../terminal/style.ts";
-import { outputWidth } from "../../terminal/table.ts";
-import { wrap } from "../../terminal/width.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { wrap } from "../../terminal/text.ts";
 import { addLoginOptions } from "../cluster/cluster-logins.ts";
 import { type Examination, type ExaminationChoice, examine } from "./examination.ts";
 
@@ -21,7 +20,7 @@ interface DoctorOptions extends ExaminationChoice {
 }
 
 /** `rampart doctor`: the checkup of a CA, before a deployment and in a cron job. */
-export function doctorCommand(clock: () => Date): Command {
+export function doctorCommand(terminal: Terminal): Command {
   const doctor = addExitCodes(new Command("doctor"), {
     attention: "The worst finding is a warning.",
     broken: "There is an error among the findings.",
@@ -33,12 +32,18 @@ export function doctorCommand(clock: () => Date): Command {
     .option("--offline", "ask neither issuers nor API servers")
     .option("--json", "print JSON")
     .action(async ({ json, ...choice }: DoctorOptions) => {
-      const examination = await withProgress("examining the CA", () => examine(choice, clock()), {
-        json,
-      });
-      console.log(json ? examinationJson(examination) : formatExamination(examination));
+      const examination = await terminal.progress(
+        "examining the CA",
+        () => examine(choice, terminal),
+        {
+          json,
+        },
+      );
+      terminal.print(
+        json ? examinationJson(examination) : formatExamination(terminal, examination),
+      );
       const worst = worstOf(examination.findings);
-      if (worst) process.exitCode = codes[worst];
+      if (worst) terminal.exitWith(codes[worst]);
     });
 }
 
@@ -54,16 +59,18 @@ function examinationJson({ place, at, findings }: Examination): string {
   return JSON.stringify(report, undefined, 2);
 }
 
-function formatExamination({ place, findings }: Examination): string {
+function formatExamination(screen: Screen, { place, findings }: Examination): string {
   const where = place === undefined ? "The store was not looked at." : `Looked at the ${place}.`;
   if (findings.length === 0) return `${where}\nNothing was found: the CA is healthy.`;
-  return [where, ...findings.map(formatFinding), summary(findings)].join("\n\n");
+  return [where, ...findings.map((each) => formatFinding(screen, each)), summary(findings)].join(
+    "\n\n",
+  );
 }
 
-function formatFinding({ name, severity, what, why, remedy }: Finding): string {
-  const heading = `${styled(meanings[severity], severity.toUpperCase())}  ${styled("heading", name)}`;
+function formatFinding(screen: Screen, { name, severity, what, why, remedy }: Finding): string {
+  const heading = `${screen.styled(meanings[severity], severity.toUpperCase())}  ${screen.styled("heading", name)}`;
   const lines = [what, why, `→ ${remedy}`].flatMap((line) =>
-    wrap(`  ${line}`, outputWidth(), "    "),
+    wrap(`  ${line}`, screen.width, "    "),
   );
   return [heading, ...lines].join("\n");
 }

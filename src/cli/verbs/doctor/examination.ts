@@ -14,6 +14,7 @@ import { storeFindings } from "../../../status/store-findings.ts";
 import { configOf, type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
 import { installedTools } from "../../session/wrangler.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";
@@ -47,15 +48,16 @@ export interface Examination {
  *
  * @throws OperatorError where there is no configuration to look at, or a login cannot be read.
  */
-export async function examine(choice: ExaminationChoice, now: Date): Promise<Examination> {
+export async function examine(choice: ExaminationChoice, terminal: Terminal): Promise<Examination> {
+  const now = terminal.clock();
   const config = configOf(choice);
-  const opened = await open(choice);
+  const opened = await open(choice, terminal);
   const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
   if (!("store" in opened)) {
     return { place: undefined, at: now, findings: worstFirst([...before, opened]) };
   }
   try {
-    const findings = [...before, ...(await deploymentFindings(opened, choice, now))];
+    const findings = [...before, ...(await deploymentFindings(opened, choice, terminal, now))];
     return { place: opened.place, at: now, findings: worstFirst(findings) };
   } finally {
     await opened.close();
@@ -80,9 +82,12 @@ async function textFindings(config: string): Promise<readonly Finding[]> {
   }
 }
 
-async function open(choice: DeploymentChoice): Promise<Deployment | Finding> {
+async function open(
+  choice: DeploymentChoice,
+  { environment }: Terminal,
+): Promise<Deployment | Finding> {
   try {
-    return await openDeployment({ ...choice, dryRun: true });
+    return await openDeployment({ ...choice, dryRun: true }, environment);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return configurationFault(error.message);
@@ -108,6 +113,7 @@ function configurationFault(message: string): Finding {
 async function deploymentFindings(
   deployment: Deployment,
   choice: ExaminationChoice,
+  terminal: Terminal,
   now: Date,
 ): Promise<readonly Finding[]> {
   const { configuration, directory } = deployment;
@@ -115,7 +121,7 @@ async function deploymentFindings(
     ...configurationFindings(configuration),
     ...(directory === undefined ? [] : await fileFindings(directory)),
     ...(await recordFindings(deployment, now)),
-    ...(choice.offline ? [] : await worldFindings(deployment, choice, now)),
+    ...(choice.offline ? [] : await worldFindings(deployment, choice, terminal, now)),
   ];
 }
 
@@ -171,13 +177,14 @@ async function load(
 async function worldFindings(
   deployment: Deployment,
   choice: LoginChoice,
+  { environment }: Terminal,
   now: Date,
 ): Promise<readonly Finding[]> {
   const { configuration } = deployment;
   const { crl } = configuration;
   const [issuers, inspections] = await Promise.all([
     inspectIssuers(configuration, () => new Date()),
-    inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }),
+    inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }, environment),
   ]);
   const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
   const view = hasInspected ? await currentView(deployment, now) : undefined;

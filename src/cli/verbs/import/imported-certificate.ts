@@ -1,14 +1,14 @@
+import { printable } from "../../terminal/text.ts";
 import "reflect-metadata/lite";
 import type { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { CaError } from "../../../foundation/errors.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { readWithOpenSsl } from "../../../node/openssl-reading.ts";
+import { readWithOpenSsl } from "../../../node/node-crypto-provider.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
-import { type CaCertificate, parseCaCertificate } from "../../../pki/path/ca-certificate.ts";
+import { type CaCertificate, parseCaCertificate } from "../../../pki/path/certification-path.ts";
 import { maximumCertificates } from "../../../pki/path/verified-authority.ts";
-import { printable } from "../../terminal/printable.ts";
 import { pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 

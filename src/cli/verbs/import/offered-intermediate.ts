@@ -1,7 +1,7 @@
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { applyTaints } from "../../../pki/authority/taint.ts";
 import { type Bytes, bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
-import { isSelfIssued } from "../../../pki/path/ca-certificate.ts";
+import { isSelfIssued } from "../../../pki/path/certification-path.ts";
 import type { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
 import { type ImportedCertificate, readCertificate } from "./imported-certificate.ts";
 import type { ImportedCertificates } from "./verify.ts";

@@ -1,13 +1,14 @@
 import { X509Certificate } from "node:crypto";
 import {
   type AuthorityCertificates,
+  createIssuer,
   createSigningAuthority,
-  signatureAlgorithmOf,
 } from "../../../pki/authority/signing-authority.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../../pki/spiffe-id.ts";
 import { webSigningKey } from "../../../pki/web-crypto-provider.ts";
+import { issueLeaf, type Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
 import { issuerDigest } from "../../../pki/x509/leaf/identity-proof.ts";
-import { createIssuer, issueLeaf, type Leaf } from "../../../pki/x509/leaf/issuer.ts";
+import { signatureAlgorithmOf } from "../../../pki/x509/signature-algorithm.ts";
 import { leafValidity, wholeSeconds } from "../../../pki/x509/validity.ts";
 
 /**

@@ -1,14 +1,14 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
 import type { OperationLog } from "../../../foundation/event-log.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { withoutDuplicates } from "../../../pki/path/ca-certificate.ts";
-import type { RevocationList } from "../../../pki/path/revocation-list.ts";
+import { withoutDuplicates } from "../../../pki/path/certification-path.ts";
 import {
   maximumCertificates,
   type VerifiedAuthority,
   verifyAuthority,
 } from "../../../pki/path/verified-authority.ts";
 import type { TrustDomain } from "../../../pki/spiffe-id.ts";
+import type { CrlEntries } from "../../../pki/x509/crl/crl.ts";
 import { collectAllFaults, collectFaults, requireNoFaults } from "./faults.ts";
 import {
   type ImportedCertificate,
@@ -110,7 +110,7 @@ function misfitsIn(
 /** The parsed parts of a material, not compared with each other yet. */
 interface ParsedMaterial extends ImportedCertificates {
   readonly key: KeyObject;
-  readonly lists: readonly RevocationList[];
+  readonly lists: readonly CrlEntries[];
 }
 
 function readAll(material: PluggedInMaterial): ParsedMaterial {

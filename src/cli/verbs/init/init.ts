@@ -5,6 +5,7 @@ import { OperatorError } from "../../../foundation/operator-error.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { version } from "../../version.ts";
 import { projectFiles } from "./project.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
@@ -17,30 +18,39 @@ interface InitOptions {
 }
 
 /** `rampart init`: the project of a Worker. */
-export function initCommand(clock: () => Date): Command {
+export function initCommand(terminal: Terminal): Command {
   return new Command("init")
     .argument("[folder]", "an empty folder, or one that does not exist yet", ".")
     .description("write the project of a Worker, which `wrangler deploy` takes")
     .option("--package <archive>", "what `npm pack` has made, where no registry has this version")
     .action((folder: string, options: InitOptions) =>
-      orOperatorError(() => writeProject(resolve(folder), options, clock())),
+      orOperatorError(() => writeProject(terminal, resolve(folder), options)),
     );
 }
 
-async function writeProject(folder: string, options: InitOptions, today: Date): Promise<void> {
+async function writeProject(
+  terminal: Terminal,
+  folder: string,
+  options: InitOptions,
+): Promise<void> {
   const rampart = await dependency(options);
   await requireEmpty(folder);
-  const files = projectFiles({ name: workerName(folder), today, rampart, wranglerToml });
+  const files = projectFiles({
+    name: workerName(folder),
+    today: terminal.clock(),
+    rampart,
+    wranglerToml,
+  });
   for (const [path, text] of files) {
     const file = join(folder, path);
     const inFolder = dirname(file);
     await makeFolder(inFolder, await ownerOf(folder), folderMode);
     await createFile(file, text, { mode: 0o666, give: (made) => leaveToOwner(made, inFolder) });
-    console.log(`  wrote ${path}`);
+    terminal.print(`  wrote ${path}`);
   }
   const place = relative(process.cwd(), folder);
   const enter = place === "" ? "" : `cd ${place} && `;
-  console.log(
+  terminal.print(
     `\nNext, a CA on this machine with a first certificate: ${enter}npm install && npm start`,
   );
 }

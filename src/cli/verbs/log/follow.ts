@@ -8,6 +8,7 @@ import { readRootFile } from "../../../program/files/root-file.ts";
 import { exitCodes, usageError } from "../../terminal/exit-codes.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { type Finding, findingsIn, type Watch } from "./findings.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { judgingLog } from "./judging-log.ts";
@@ -27,12 +28,12 @@ export interface FollowOptions extends FollowerOptions {
  *
  * @throws OperatorError with an exit code of its own when there are findings.
  */
-export async function follow(options: FollowOptions, clock: () => Date): Promise<void> {
+export async function follow(terminal: Terminal, options: FollowOptions): Promise<void> {
   if (options.dir === undefined) throw usageError("name the copy: --dir");
   const watch = await watchOf(options);
-  using follower = await openFollower({ ...options, json: true });
+  using follower = await openFollower(terminal, { ...options, json: true });
   if (options.every === undefined) {
-    const findings = await followOnce(follower, watch, clock());
+    const findings = await followOnce(follower, watch, terminal.clock());
     if (findings === 0) return;
     throw new OperatorError(`findings: ${findings}`, { exitCode: exitCodes.attention });
   }
@@ -40,7 +41,9 @@ export async function follow(options: FollowOptions, clock: () => Date): Promise
   const ending = new AbortController();
   void signals.signal.then(() => ending.abort());
   while (!ending.signal.aborted) {
-    await followOnce(follower, watch, clock()).catch(orComplain);
+    await followOnce(follower, watch, terminal.clock()).catch((error) =>
+      orComplain(terminal, error),
+    );
     await pause(1000 * options.every, ending.signal);
   }
 }
@@ -52,7 +55,9 @@ async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<
     findings.push({ finding: "quorum-lost", detail: "too few witnesses cosigned the checkpoint" });
   }
   for (const finding of findings) {
-    console.log(JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...finding }));
+    follower.terminal.print(
+      JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...finding }),
+    );
   }
   // Other verbs bring the copy up to date as well, and a program may be killed before it prints.
   follower.index.saveWatched(checkpoint.size);
@@ -60,9 +65,9 @@ async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<
 }
 
 /** A log that does not answer may answer the next time; one that contradicts itself will not mend. */
-function orComplain(error: unknown): number {
+function orComplain(terminal: Terminal, error: unknown): number {
   if (!(error instanceof OperatorError) || error.exitCode === exitCodes.broken) throw error;
-  console.error(`rampart: ${error.message}`);
+  terminal.complain(error.message);
   return 0;
 }
 

@@ -10,10 +10,9 @@ import { type AcceptedCheckpoint, openByPolicy, type Policy } from "../../../tlo
 import { formatVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { checkpointPath } from "../../../tlog/tile.ts";
 import { usageError } from "../../terminal/exit-codes.ts";
-import { type Audience, noticePlace } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
-import { printable } from "../../terminal/printable.ts";
-import { withProgress } from "../../terminal/progress.ts";
+import type { Audience, Terminal } from "../../terminal/terminal.ts";
+import { printable } from "../../terminal/text.ts";
 import { FollowerIndex } from "./follower-index.ts";
 import {
   chosenPolicy,
@@ -35,21 +34,32 @@ export interface Follower extends Disposable {
   readonly index: FollowerIndex;
   readonly source: LogSource | undefined;
   readonly policy: Policy;
+  readonly terminal: Terminal;
   readonly audience: Audience;
 }
 
 /** Opens a copy, or a new one. @throws OperatorError without a log to read. */
-export async function openFollower(options: FollowerOptions): Promise<Follower> {
+export async function openFollower(
+  terminal: Terminal,
+  options: FollowerOptions,
+): Promise<Follower> {
   if (options.dir === undefined && options.url === undefined) {
     throw usageError("name a log: --url of its prefix, --dir of a copy, or both");
   }
-  noticePlace(placeOf(options), options);
-  const source = await openSource(options);
+  terminal.noticePlace(placeOf(options), options);
+  const source = await openSource(options, terminal.environment);
   const index = await orOperatorError(() => openIndex(options));
   try {
-    const policy = (await chosenPolicy(options)) ?? (await pinnedPolicy(index, source));
+    const policy = (await chosenPolicy(options)) ?? (await pinnedPolicy(terminal, index, source));
     const audience = { json: options.json };
-    return { index, source, policy, audience, [Symbol.dispose]: () => index[Symbol.dispose]() };
+    return {
+      index,
+      source,
+      policy,
+      terminal,
+      audience,
+      [Symbol.dispose]: () => index[Symbol.dispose](),
+    };
   } catch (error) {
     index[Symbol.dispose]();
     throw error;
@@ -67,10 +77,14 @@ const placeOf = ({ url, dir }: FollowerOptions): string =>
     .join(", ");
 
 /** The key of the first visit: a log that shows another one later is refused. */
-async function pinnedPolicy(index: FollowerIndex, source: LogSource | undefined): Promise<Policy> {
+async function pinnedPolicy(
+  terminal: Terminal,
+  index: FollowerIndex,
+  source: LogSource | undefined,
+): Promise<Policy> {
   const key = index.state()?.verifierKey ?? (await source?.announcedKey());
   if (key === undefined) throw new OperatorError("the log names no key: give --key or --policy");
-  if (!index.state()) console.error(`rampart: trusting ${printable(key)}, as the server says`);
+  if (!index.state()) terminal.notice(`rampart: trusting ${printable(key)}, as the server says`);
   return policyOfKey(key);
 }
 
@@ -80,7 +94,7 @@ async function pinnedPolicy(index: FollowerIndex, source: LogSource | undefined)
  * @throws LogError when the log contradicts itself or what the copy knows of it.
  */
 export const synchronize = (follower: Follower): Promise<AcceptedCheckpoint> =>
-  withProgress("reading the log", () => takeNews(follower), follower.audience);
+  follower.terminal.progress("reading the log", () => takeNews(follower), follower.audience);
 
 async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCheckpoint> {
   const known = index.state();

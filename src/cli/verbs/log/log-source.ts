@@ -9,6 +9,7 @@ import { LogError } from "../../../tlog/log-error.ts";
 import { type Policy, parsePolicy } from "../../../tlog/note/policy.ts";
 import { parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { usageError } from "../../terminal/exit-codes.ts";
+import type { Environment } from "../../terminal/screen.ts";
 
 /** The options that choose a log and say what makes its checkpoints good. */
 export interface SourceOptions {
@@ -35,12 +36,15 @@ const timeoutMilliseconds = 30_000;
 const maximumPolicyOctets = 64 * 1024;
 
 /** A log over HTTP, below its prefix such as `https://ca.example.com/log/0`. */
-export async function openSource({ url, ca }: SourceOptions): Promise<LogSource | undefined> {
+export async function openSource(
+  { url, ca }: SourceOptions,
+  environment: Environment,
+): Promise<LogSource | undefined> {
   if (url === undefined) return undefined;
   const prefix = url.replace(/\/+$/, "");
   if (!URL.canParse(prefix)) throw usageError(`--url: ${url} is not a URL`);
   const fetch = fetchTrusting(await readRootFile(ca));
-  const token = process.env[tokenVariable];
+  const token = environment[tokenVariable];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const read = async (target: string): Promise<Uint8Array | undefined> => {
     const response = await fetch(target, {

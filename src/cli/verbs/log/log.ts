@@ -4,6 +4,7 @@ import { durationSeconds } from "../../../foundation/text/duration.ts";
 import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import { LogError } from "../../../tlog/log-error.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import type { SearchFields } from "./follower-index.ts";
@@ -22,20 +23,24 @@ interface SearchOptions extends ListOptions, SearchFields {}
 const absent = "The certificate is not in the log.";
 
 /** `rampart log …`: who got which certificate, provably. */
-export function logCommand(clock: () => Date): Command {
+export function logCommand(terminal: Terminal): Command {
   const log = new Command("log").description(
     "the issuance log: who got which certificate, provably",
   );
   addListOptions(addLogExitCodes(log.command("tail")))
     .description("show the newest entries")
-    .action((options: ListOptions) => judgingLog(() => list(options, {})));
-  addSearchOptions(addListOptions(addLogExitCodes(log.command("search"))), clock)
+    .action((options: ListOptions) => judgingLog(() => list(terminal, options, {})));
+  addSearchOptions(addListOptions(addLogExitCodes(log.command("search"))), terminal)
     .description("find entries; every option narrows the search")
-    .action((options: SearchOptions) => judgingLog(() => list(options, fieldsOf(options))));
+    .action((options: SearchOptions) =>
+      judgingLog(() => list(terminal, options, fieldsOf(options))),
+    );
   addLogOptions(addLogExitCodes(log.command("prove"), { attention: absent }))
     .argument("<serial|certificate>", "a serial number, or a file with the certificate")
     .description("print the proof that the log has a certificate, a .tlog-proof")
-    .action((choice: string, options: FollowerOptions) => judgingLog(() => prove(choice, options)));
+    .action((choice: string, options: FollowerOptions) =>
+      judgingLog(() => prove(terminal, choice, options)),
+    );
   addLogOptions(addLogExitCodes(log.command("verify"), { attention: absent }))
     .argument("<certificate>", "a file with the certificate that was seen")
     .argument("[proof]", "its .tlog-proof; then no connection is needed, but --policy or --key")
@@ -43,17 +48,19 @@ export function logCommand(clock: () => Date): Command {
     .option("--authorities <file>", "PEM of the authorities; without it, those that the log has")
     .option("--json", "print JSON")
     .action((certificate: string, proof: string | undefined, options: VerifyOptions) =>
-      judgingLog(() => verify(certificate, proof, options)),
+      judgingLog(() => verify(terminal, certificate, proof, options)),
     );
-  addFollow(log.command("follow"), clock);
+  addFollow(log.command("follow"), terminal);
   addLogOptions(addLogExitCodes(log.command("check")))
     .description("read the whole log anew, and verify every entry, tile and signature")
-    .action(({ dir: _, ...options }: FollowerOptions) => judgingLog(() => check(options)));
-  log.addCommand(witnessCommand(clock));
+    .action(({ dir: _, ...options }: FollowerOptions) =>
+      judgingLog(() => check(terminal, options)),
+    );
+  log.addCommand(witnessCommand(terminal));
   return log;
 }
 
-function addFollow(command: Command, clock: () => Date): void {
+function addFollow(command: Command, terminal: Terminal): void {
   const following = addLogExitCodes(command, {
     attention: "Without --every: there are findings.",
   });
@@ -70,19 +77,19 @@ function addFollow(command: Command, clock: () => Date): void {
     )
     .option("--stale-after <duration>", "how long nothing may be new", parseSeconds, 86_400)
     .option("--every <duration>", "go on, and look this often", parseSeconds)
-    .action((options: FollowOptions) => judgingLog(() => follow(options, clock)));
+    .action((options: FollowOptions) => judgingLog(() => follow(terminal, options)));
 }
 
 /** The options that narrow a search in a log. */
-export function addSearchOptions(command: Command, clock: () => Date): Command {
+export function addSearchOptions(command: Command, terminal: Terminal): Command {
   return command
     .option("--spiffe-id <id>", "the name of the certificate")
     .option("--serial <number>", "the serial number, in any spelling", parseSerialNumber)
     .option("--cluster <name>", "the cluster of the caller")
     .option("--node <name>", "the node that the caller's token names")
     .option("--token-id <jti>", "the id of the caller's token")
-    .option("--since <time>", "from this instant on, or this long ago", instantOf(clock))
-    .option("--until <time>", "before this instant, or this long ago", instantOf(clock));
+    .option("--since <time>", "from this instant on, or this long ago", instantOf(terminal))
+    .option("--until <time>", "before this instant, or this long ago", instantOf(terminal));
 }
 
 /** The options that choose a log. */
@@ -119,7 +126,7 @@ function parseSeconds(text: string): number {
 
 /** An instant in RFC 3339, or a duration before now. */
 const instantOf =
-  (clock: () => Date) =>
+  ({ clock }: Terminal) =>
   (text: string): string => {
     const ago = durationSeconds.safeParse(text);
     const time = ago.success ? addSeconds(clock(), -ago.data) : instant.safeParse(text).data;
@@ -132,27 +139,29 @@ function fieldsOf(options: SearchOptions): SearchFields {
   return { spiffeId, serial, cluster, node, tokenId, since, until };
 }
 
-async function list(options: ListOptions, fields: SearchFields): Promise<void> {
-  using follower = await openFollower(options);
+async function list(terminal: Terminal, options: ListOptions, fields: SearchFields): Promise<void> {
+  using follower = await openFollower(terminal, options);
   await synchronize(follower);
   const found = follower.index.search(fields, options.limit);
-  if (options.json) for (const entry of found.toReversed()) console.log(entryAsJson(entry));
-  else console.log(formatEntries(found));
-  if (found.length === options.limit) console.error(`rampart: the newest ${options.limit}; see -n`);
+  if (options.json) for (const entry of found.toReversed()) terminal.print(entryAsJson(entry));
+  else terminal.print(formatEntries(terminal, found));
+  if (found.length === options.limit)
+    terminal.notice(`rampart: the newest ${options.limit}; see -n`);
 }
 
-async function prove(choice: string, options: FollowerOptions): Promise<void> {
-  using follower = await openFollower(options);
+async function prove(terminal: Terminal, choice: string, options: FollowerOptions): Promise<void> {
+  using follower = await openFollower(terminal, options);
   await synchronize(follower);
-  process.stdout.write(await proveEntry(follower, await chosenEntry(follower, choice)));
+  const proof = await proveEntry(follower, await chosenEntry(follower, choice));
+  terminal.print(proof.trimEnd());
 }
 
-async function check(options: FollowerOptions): Promise<void> {
-  using follower = await openFollower(options);
+async function check(terminal: Terminal, options: FollowerOptions): Promise<void> {
+  using follower = await openFollower(terminal, options);
   const { checkpoint, cosigned } = await synchronize(follower);
   const { isQuorum } = follower.policy;
   const witnesses = [...cosigned.keys()];
   if (!isQuorum(new Set(witnesses))) throw new LogError("quorum", "too few witnesses cosigned");
   const by = witnesses.length > 0 ? `, cosigned by ${witnesses.join(", ")}` : "";
-  console.log(`${checkpoint.origin}: ${checkpoint.size} entries, all of them verified${by}`);
+  terminal.print(`${checkpoint.origin}: ${checkpoint.size} entries, all of them verified${by}`);
 }

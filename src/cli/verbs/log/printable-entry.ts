@@ -1,11 +1,12 @@
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
-import { printable } from "../../terminal/printable.ts";
+import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
+import { printable } from "../../terminal/text.ts";
 import type { IndexedEntry } from "./follower-index.ts";
 
 /** Entries as a table, the oldest first. */
-export function formatEntries(entries: readonly IndexedEntry[]): string {
+export function formatEntries(screen: Screen, entries: readonly IndexedEntry[]): string {
   const rows = entries.toReversed().map((entry) => {
     const { proof, pod } = parseEntry(entry.octets);
     const { idx, at, serial, spiffeId, cluster, node } = entry;
@@ -14,7 +15,7 @@ export function formatEntries(entries: readonly IndexedEntry[]): string {
     );
   });
   const headings = ["INDEX", "TIME", "SERIAL", "NAME", "CLUSTER", "NODE", "POD", "PROOF"];
-  return formatTable(headings, rows, { below: ["NAME", "POD", "NODE", "CLUSTER"] });
+  return formatTable(screen, headings, rows, ["NAME", "POD", "NODE", "CLUSTER"]);
 }
 
 /** One entry as JSON, with its certificate as PEM. */

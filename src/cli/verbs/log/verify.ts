@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { usageError } from "../../terminal/exit-codes.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { isSignedByAny } from "./findings.ts";
 import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
@@ -19,12 +20,13 @@ const maximumProofOctets = 512 * 1024;
 
 /** Tells whether a log has a certificate: by a proof, or by looking it up. */
 export async function verify(
+  terminal: Terminal,
   file: string,
   proofFile: string | undefined,
   options: VerifyOptions,
 ): Promise<void> {
   const certificate = await readLeaf(file);
-  if (proofFile === undefined) return lookUp(file, certificate, options);
+  if (proofFile === undefined) return lookUp(terminal, file, certificate, options);
   const policy = await chosenPolicy(options);
   if (!policy)
     throw usageError(
@@ -33,16 +35,21 @@ export async function verify(
   const proof = await readSmallFile(proofFile, maximumProofOctets);
   const { index, origin, entry } = await verifyProof(proof, certificate, policy);
   const told = `${origin} has it at index ${index}, issued at ${entry.at}`;
-  console.log(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : told);
+  terminal.print(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : told);
 }
 
-async function lookUp(file: string, certificate: Bytes, options: VerifyOptions): Promise<void> {
+async function lookUp(
+  terminal: Terminal,
+  file: string,
+  certificate: Bytes,
+  options: VerifyOptions,
+): Promise<void> {
   const authorities = await readAuthorities(options.authorities);
-  using follower = await openFollower(options);
+  using follower = await openFollower(terminal, options);
   const { checkpoint } = await synchronize(follower);
   const entry = entryOf(follower, certificate);
   if (entry) {
-    console.log(options.json ? entryAsJson(entry) : formatEntries([entry]));
+    terminal.print(options.json ? entryAsJson(entry) : formatEntries(terminal, [entry]));
     return;
   }
   const absent = `${file} is not among the ${checkpoint.size} entries of ${checkpoint.origin}`;

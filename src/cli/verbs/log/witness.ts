@@ -6,11 +6,12 @@ import {
   type ListenAddress,
   listenAddress,
 } from "../../../node/http/listen-address.ts";
-import { startWitness } from "../../../node/witness/witness-server.ts";
+import { startWitness } from "../../../node/log/witness-server.ts";
 import { isOrigin } from "../../../tlog/note/checkpoint.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { judgingLog } from "./judging-log.ts";
 import { orUsageError } from "./log-source.ts";
 
@@ -22,14 +23,14 @@ interface WitnessOptions {
 }
 
 /** `rampart log witness`: a second party that cosigns a log, so that nobody is shown another history. */
-export function witnessCommand(clock: () => Date): Command {
+export function witnessCommand(terminal: Terminal): Command {
   return new Command("witness")
     .description("cosign the checkpoints of logs: a second party sees that nothing is rewritten")
     .requiredOption("--dir <folder>", "where its key and its memory rest")
     .requiredOption("--name <name>", "the name of its key, such as witness.example.com", parseName)
     .requiredOption("--key <vkey...>", "the verifier keys of the logs")
     .option("--listen <address>", "where it listens, over HTTP", parseListen, parseListen(":8099"))
-    .action((options: WitnessOptions) => judgingLog(() => runWitness(options, clock)));
+    .action((options: WitnessOptions) => judgingLog(() => runWitness(options, terminal)));
 }
 
 function parseName(text: string): string {
@@ -43,7 +44,7 @@ function parseListen(text: string): ListenAddress {
   throw new InvalidArgumentError("must be an address such as :8099 or 127.0.0.1:8099");
 }
 
-async function runWitness(options: WitnessOptions, clock: () => Date): Promise<void> {
+async function runWitness(options: WitnessOptions, { clock }: Terminal): Promise<void> {
   using signals = watchSignals();
   const log = createOperationLog(clock, writeToConsole);
   const logs = orUsageError("--key", () => options.key.map(parseVerifierKey));

@@ -8,7 +8,9 @@ import {
 import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
-import { formatInstant, formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { shortId } from "../authority/authority-report.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 
@@ -89,7 +91,7 @@ function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined
 }
 
 /** A table with a row for each content of a cluster: a cluster with one row is consistent. */
-export function formatDeliveries(reports: readonly DeliveryReport[]): string {
+export function formatDeliveries(screen: Screen, reports: readonly DeliveryReport[]): string {
   const rows = reports.flatMap((report) => {
     const { cluster, fault, namespaces, withoutBundle, without } = report;
     if (fault !== undefined) return [[cluster, "-", "-", "-", `cannot be inspected: ${fault}`]];
@@ -104,7 +106,7 @@ export function formatDeliveries(reports: readonly DeliveryReport[]): string {
     const lacking = [cluster, "none", `${withoutBundle} of ${namespaces}`, "-"];
     return [...some, [...lacking, `${without.join(", ")}${more}`]];
   });
-  return formatTable(["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE", ""], rows, { below: [""] });
+  return formatTable(screen, ["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE", ""], rows, [""]);
 }
 
 function nameOf({ sequence, isCurrent }: DeliveredBundle): string {

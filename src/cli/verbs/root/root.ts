@@ -13,7 +13,7 @@ import {
 import { taintsOf } from "../../../pki/authority/configured-taint.ts";
 import { applyTaints } from "../../../pki/authority/taint.ts";
 import { bytesEqual } from "../../../pki/encoding/bytes.ts";
-import { isSelfIssued } from "../../../pki/path/ca-certificate.ts";
+import { isSelfIssued } from "../../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import { authoritiesIn } from "../../../status/authorities.ts";
 import {
@@ -23,10 +23,11 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
-import { formatInstant } from "../../terminal/table.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant } from "../../terminal/text.ts";
 import { formatAuthorities } from "../authority/authority-report.ts";
 import { findByIdPrefix } from "../authority/id-prefix.ts";
 import { printTaintedAuthorities } from "../authority/tainted-authorities-line.ts";
@@ -44,17 +45,17 @@ interface RemoveOptions extends SessionOptions, ConfirmationOptions {
 }
 
 /** `rampart root …`: the roots that verifiers accept beside the CA's own. */
-export function rootCommand(clock: () => Date): Command {
+export function rootCommand(terminal: Terminal): Command {
   const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
   addDeploymentOptions(root.command("list"))
     .description("list every additional root")
     .option("--json", "print JSON")
-    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
     .description("add roots to the trust bundle, once every reader has their records")
     .action((file: string, options: SessionOptions) =>
-      withSession(options, clock, (s) => add(s, file)),
+      withSession(terminal, options, (s) => add(s, file)),
     );
   addChangeOptions(root.command("remove"))
     .argument(
@@ -69,7 +70,7 @@ export function rootCommand(clock: () => Date): Command {
     )
     .option("-y, --yes", "do not ask for confirmation")
     .action((id: string, options: RemoveOptions) =>
-      withSession(options, clock, (s) => remove(s, id, options)),
+      withSession(terminal, options, (s) => remove(s, id, options)),
     );
   return root;
 }
@@ -85,10 +86,12 @@ async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const reports = authoritiesIn(store, session.now).filter(
     ({ kind }) => kind === "additional root",
   );
-  if (json) console.log(JSON.stringify(reports, undefined, 2));
+  if (json) session.terminal.printJson(reports);
   else
-    console.log(
-      reports.length > 0 ? formatAuthorities(reports) : "The store holds no additional root.",
+    session.terminal.print(
+      reports.length > 0
+        ? formatAuthorities(session.terminal, reports)
+        : "The store holds no additional root.",
     );
   requireAllOpen(store);
 }
@@ -150,13 +153,13 @@ function requireAddable(
 }
 
 export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
-  const { mint, now, isDry } = session;
+  const { terminal, mint, now, isDry } = session;
   const { additionalRoots, taints } = await openStore(session);
   // With the schedules that taints leave them: a removal can only be moved to an earlier time.
   const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
-  await confirm(question, { yes: options.yes || isDry });
+  await confirm(terminal, question, { yes: options.yes || isDry });
   const taint = retireRoot(root, at, now);
   await recordTaint(mint, taint);
   await printStoreSummary(session);

@@ -5,6 +5,7 @@ import { createBootstrap } from "../../../agent/envoy/envoy-bootstrap.ts";
 import { type NodeSources, nodeId } from "../../../agent/envoy/envoy-node.ts";
 import { createMachineBootstrap } from "../../../agent/envoy/machine-bootstrap.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { type ListenerFlags, parseAddress, parseListeners } from "./bootstrap-listeners.ts";
 
 interface BootstrapFlags extends ListenerFlags {
@@ -17,7 +18,7 @@ interface BootstrapFlags extends ListenerFlags {
 const collect = (value: string, before: string[]): string[] => [...before, value];
 
 /** `rampart agent bootstrap`: an Envoy configuration that uses the agent's socket. */
-export function bootstrapCommand(): Command {
+export function bootstrapCommand(terminal: Terminal): Command {
   return new Command("bootstrap")
     .description("Print an Envoy bootstrap whose certificates come from the agent.")
     .option(
@@ -65,10 +66,10 @@ export function bootstrapCommand(): Command {
     .action(async (flags: BootstrapFlags) => {
       const bootstrap = await orOperatorError(async () =>
         flags.xds
-          ? createMachineBootstrap(process.env, flags.type)
-          : bootstrapOf(flags, parseVariables(process.env)),
+          ? createMachineBootstrap(terminal.environment, flags.type)
+          : bootstrapOf(flags, parseVariables(terminal.environment)),
       );
-      console.log(JSON.stringify(bootstrap, undefined, 2));
+      terminal.printJson(bootstrap);
     });
 }
 

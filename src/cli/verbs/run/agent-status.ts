@@ -4,7 +4,8 @@ import { readJson } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
-import { printable } from "../../terminal/printable.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { printable } from "../../terminal/text.ts";
 
 const ask = fetchTrusting(undefined);
 
@@ -12,12 +13,12 @@ const ask = fetchTrusting(undefined);
 const maximumOctets = 16 * 1024 * 1024;
 
 /** Prints the status of a running agent. @throws OperatorError when no agent answers. */
-export async function showStatus(url: string, asJson: boolean): Promise<void> {
+export async function showStatus(terminal: Terminal, url: string, asJson: boolean): Promise<void> {
   const answer = await fetchStatus(url).catch(() => undefined);
   if (answer === undefined) throw new OperatorError(`no agent answers at ${url}`);
   const status = answer as AgentStatus;
-  console.log(asJson ? JSON.stringify(status, undefined, 2) : describe(status).join("\n"));
-  if (!status.isReady) process.exitCode = exitCodes.attention;
+  terminal.print(asJson ? JSON.stringify(status, undefined, 2) : describe(status).join("\n"));
+  if (!status.isReady) terminal.exitWith(exitCodes.attention);
 }
 
 async function fetchStatus(url: string): Promise<unknown> {

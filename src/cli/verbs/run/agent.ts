@@ -10,11 +10,12 @@ import { agentLog, startAgentProcess } from "../../../agent/main.ts";
 import { addExitCodes } from "../../terminal/exit-codes.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { handleSignals, watchSignals } from "../../terminal/signals.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";
 
 /** `rampart agent <verb>`: the certificates of a workload. */
-export function agentCommand(): Command {
+export function agentCommand(terminal: Terminal): Command {
   const agent = new Command("agent").description(
     "Obtain, renew and serve a workload's certificates.",
   );
@@ -26,31 +27,39 @@ export function agentCommand(): Command {
       "--admin <url>",
       "the proxy's admin interface, for readiness and drains; off for a proxy without one (default: port 15000, or proxyAdminPort of PROXY_CONFIG)",
     )
-    .action((command: string[], options: { admin?: string }) => runAgent(command, options.admin));
-  agent.addCommand(bootstrapCommand());
+    .action((command: string[], options: { admin?: string }) =>
+      runAgent(terminal, command, options.admin),
+    );
+  agent.addCommand(bootstrapCommand(terminal));
   addExitCodes(agent.command("status"), { attention: "The agent is not ready." })
     .description("Show every identity of a running agent.")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
       const { RAMPART_STATUS_ADDR } = await orOperatorError(async () =>
-        parseVariables(process.env),
+        parseVariables(terminal.environment),
       );
       const { host, port } = RAMPART_STATUS_ADDR;
-      await showStatus(`http://${host}:${port}/status`, options.json === true);
+      await showStatus(terminal, `http://${host}:${port}/status`, options.json === true);
     });
   return agent;
 }
 
-async function runAgent(given: readonly string[], admin?: string): Promise<void> {
+async function runAgent(
+  terminal: Terminal,
+  given: readonly string[],
+  admin: string | undefined,
+): Promise<void> {
   const [command, ...values] = given;
-  await (command === undefined ? runAlone() : runWithProxy({ command, arguments: values }, admin));
+  await (command === undefined
+    ? runAlone(terminal)
+    : runWithProxy(terminal, { command, arguments: values }, admin));
 }
 
 /** Without a proxy there is nothing to drain, and `/quitquitquit` ends the agent. */
-async function runAlone(): Promise<void> {
+async function runAlone({ environment }: Terminal): Promise<void> {
   const quit = Promise.withResolvers<void>();
   const agent = await orOperatorError(async () =>
-    startAgentProcess(parseConfiguration(process.env), {
+    startAgentProcess(parseConfiguration(environment), {
       faults: async () => [],
       metrics: async () => "",
       drain: async () => undefined,
@@ -63,15 +72,22 @@ async function runAlone(): Promise<void> {
 }
 
 /** The proxy ends first, because it needs its certificate while it drains. */
-async function runWithProxy(command: ProxyCommand, admin: string | undefined): Promise<void> {
+async function runWithProxy(
+  terminal: Terminal,
+  command: ProxyCommand,
+  admin: string | undefined,
+): Promise<void> {
   const { proxy, agent } = await orOperatorError(async () => {
-    const proxy = await createProxy(command, admin);
-    return { proxy, agent: await startAgentProcess(parseConfiguration(process.env), proxy) };
+    const proxy = await createProxy(command, admin, terminal.environment);
+    return {
+      proxy,
+      agent: await startAgentProcess(parseConfiguration(terminal.environment), proxy),
+    };
   });
   using _ = handleSignals(() => void proxy.end());
   for (const signal of ["SIGUSR1", "SIGHUP"] as const)
     process.on(signal, () => proxy.signal(signal));
-  process.exitCode = await proxy.run();
+  terminal.exitWith(await proxy.run());
   await agent.close();
 }
 
@@ -79,8 +95,9 @@ async function runWithProxy(command: ProxyCommand, admin: string | undefined): P
 async function createProxy(
   given: ProxyCommand,
   adminOption: string | undefined,
+  environment: NodeJS.ProcessEnv,
 ): Promise<EnvoyProcess> {
-  const variables = parseVariables(process.env);
+  const variables = parseVariables(environment);
   const { proxyAdminPort } = variables.PROXY_CONFIG;
   const url = adminOption ?? `http://127.0.0.1:${proxyAdminPort}`;
   const admin = url === "off" ? undefined : url;
@@ -89,7 +106,7 @@ async function createProxy(
     agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
   }
   return new EnvoyProcess({
-    ...withOptions(given, await envoyOptions(process.env, given.arguments)),
+    ...withOptions(given, await envoyOptions(environment, given.arguments)),
     admin: admin === undefined ? undefined : new EnvoyAdmin(admin),
     drain: drainPolicyOf(variables),
     restarts: usualRestarts,

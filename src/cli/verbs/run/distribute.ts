@@ -4,11 +4,12 @@ import {
   distributeRestartKeys,
   parseDistributeConfiguration,
 } from "../../../node/distribute/distribute-configuration.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { followingCommand, withoutCallers } from "./following.ts";
 
 /** `rampart distribute`: the trust bundle in every namespace of a cluster. */
-export const distributeCommand = (clock: () => Date): Command =>
-  followingCommand("distribute", clock, {
+export const distributeCommand = (terminal: Terminal): Command =>
+  followingCommand("distribute", terminal, {
     description: "Keep the trust bundle of a CA in every namespace of a cluster.",
     parse: parseDistributeConfiguration,
     restartKeys: distributeRestartKeys,

@@ -4,6 +4,7 @@ import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { writeToConsole } from "../../../foundation/event-log.ts";
 import type { Values } from "../../../node/reload/restart-keys.ts";
 import type { ServerContext } from "../../../node/server.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { type Reconfigurable, startReloading } from "./reloading.ts";
 import { type Running, runUntilSignal } from "./serve.ts";
 
@@ -21,18 +22,19 @@ export interface FollowingProgram<C, S> {
 /** The verb that runs a program until a signal ends it. Its file has the verb's name by default. */
 export function followingCommand<C, S extends Running & Reconfigurable<C>>(
   verb: string,
-  clock: () => Date,
+  terminal: Terminal,
   { description, parse, restartKeys, start }: FollowingProgram<C, S>,
 ): Command {
   return new Command(verb)
     .description(description)
     .option("-c, --config <file>", "the configuration", `${verb}.toml`)
     .action(async ({ config }: { readonly config: string }) => {
+      const { clock, environment } = terminal;
       const log = createEventLog(clock, writeToConsole);
       const program = {
         path: config,
         environment: {},
-        parse: (values: Values) => parse(values, process.env),
+        parse: (values: Values) => parse(values, environment),
         restartKeys,
         start,
       };

@@ -3,11 +3,12 @@ import {
   gatewayRestartKeys,
   parseGatewayConfiguration,
 } from "../../../node/gateway/gateway-configuration.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { followingCommand } from "./following.ts";
 
 /** `rampart gateway`: native gRPC for a CA that is reached over HTTPS. */
-export const gatewayCommand = (clock: () => Date): Command =>
-  followingCommand("gateway", clock, {
+export const gatewayCommand = (terminal: Terminal): Command =>
+  followingCommand("gateway", terminal, {
     description: "Serve native gRPC in front of a CA that is reached over HTTPS.",
     parse: parseGatewayConfiguration,
     restartKeys: gatewayRestartKeys,

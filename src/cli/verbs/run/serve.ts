@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { type OperationLog, writeToConsole } from "../../../foundation/event-log.ts";
 import { addressText } from "../../../node/http/listen-address.ts";
+import type { Values } from "../../../node/reload/restart-keys.ts";
 import type { PluggedInImport } from "../../../node/serve/plugged-in.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import {
@@ -13,6 +14,7 @@ import {
 import type { RunningServer, ServerContext } from "../../../node/server.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 import { startReloading } from "./reloading.ts";
 
@@ -26,7 +28,7 @@ interface ServeOptions {
 }
 
 /** `rampart serve`: the whole CA, in one process or in several. */
-export function serveCommand(clock: () => Date): Command {
+export function serveCommand(terminal: Terminal): Command {
   return new Command("serve")
     .description(
       "Serve the whole CA from here: native gRPC over TLS, its store in files, in Kubernetes or in a bucket.",
@@ -35,16 +37,13 @@ export function serveCommand(clock: () => Date): Command {
     .option("-p, --processes <number>", "how many processes share the ports", parseNumber, 1)
     .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
     .action(async (options: ServeOptions) => {
-      const log = createEventLog(clock, writeToConsole);
+      const log = createEventLog(terminal.clock, writeToConsole);
       const { config, processes } = options;
-      if (processes === 1) return serveHere(options, { log, clock });
+      if (processes === 1) return runUntilSignal(() => startServing(options, terminal, log), log);
       const argumentsOf = (i: number) => ["serve", "-c", config, "--process", String(i + 1)];
       return runProcesses(processes, argumentsOf, log);
     });
 }
-
-const serveHere = (options: ServeOptions, context: ServerContext): Promise<void> =>
-  runUntilSignal(() => startServing(options, context), context.log);
 
 /** Loaded when it is needed: a server without an import directory has no use for its parsers. */
 const importPluggedIn: PluggedInImport = async (...imported) =>
@@ -52,17 +51,18 @@ const importPluggedIn: PluggedInImport = async (...imported) =>
 
 async function startServing(
   { config, process: number }: ServeOptions,
-  { log, clock }: ServerContext,
+  { clock, environment }: Terminal,
+  log: ServerContext["log"],
 ): Promise<RunningServer> {
   const child = number === undefined ? undefined : joinProcesses(number);
   const warn = createWarner(log);
   const server = await startReloading(
     {
       path: config,
-      environment: process.env,
+      environment,
       restartKeys: serveRestartKeys,
-      parse: (values) => {
-        const whole = parseServeConfiguration(values, process.env);
+      parse: (values: Values) => {
+        const whole = parseServeConfiguration(values, environment);
         return number === undefined ? whole : childConfiguration(whole, number);
       },
       start: async (configuration, context) => {

@@ -4,11 +4,12 @@ import {
   parseSignerConfiguration,
   signerRestartKeys,
 } from "../../../node/signer/signer-configuration.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
 import { followingCommand, withoutCallers } from "./following.ts";
 
 /** `rampart signer`: the certificates that a cluster requests for pods and services. */
-export const signerCommand = (clock: () => Date): Command =>
-  followingCommand("signer", clock, {
+export const signerCommand = (terminal: Terminal): Command =>
+  followingCommand("signer", terminal, {
     description: "Answer a cluster's requests for certificates of pods and services.",
     parse: parseSignerConfiguration,
     restartKeys: signerRestartKeys,

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { filePath } from "../../../config/text-forms.ts";
 import { ConfigurationError } from "../../../foundation/configuration-error.ts";
 import { baseUrl } from "../../../foundation/text/base-url.ts";
-import type { Environment } from "../../files/api-server-place.ts";
+import type { Environment } from "../../files/cluster-place.ts";
 import { credentialsInEnvironment, credentialsInFile, type S3Credentials } from "./credentials.ts";
 
 /** The objects of a bucket, or those whose names begin alike. */

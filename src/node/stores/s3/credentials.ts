@@ -1,6 +1,6 @@
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
-import type { Environment } from "../../files/api-server-place.ts";
+import type { Environment } from "../../files/cluster-place.ts";
 
 /** The credential for an S3-compatible service. No log or error quotes any of it. */
 export interface S3Credential {

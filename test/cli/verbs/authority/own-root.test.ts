@@ -1,16 +1,16 @@
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { type SigningDepartures, signIntermediate } from "../../../testkit/pki/company-ca.ts";
 import { createCa, type TestCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
-import { printed } from "../../../testkit/programs/printed.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { operatorRefusalOf } from "../../../testkit/refusal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -25,16 +25,14 @@ const root = await createCa("O=company,CN=root");
 const nextRoot = await createCa("O=company,CN=next root");
 
 let folder: string;
+let terminal: MemoryTerminal;
 let now: Date;
 
 const at = (seconds: number) => addSeconds(start, seconds);
 const file = (name: string) => join(folder, name);
 
 const authority = (...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => now),
-    [...words, "-c", file("rampart.toml")],
-  );
+  terminal.run(authorityCommand, [...words, "-c", file("rampart.toml")]);
 
 const refusal = async (...words: readonly string[]): Promise<string> =>
   (await operatorRefusalOf(() => authority(...words))).message;
@@ -86,14 +84,9 @@ const scheduleOf = async (id: string) => (await list()).find((each) => each.id =
 beforeEach(async () => {
   folder = await temporaryFolder();
   now = start;
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  terminal = new MemoryTerminal({ clock: () => now });
+  terminal.setVariable("KEK", randomKek("k1"));
   await configure("offline");
-  return () => {
-    process.exitCode = undefined;
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 describe("a request", () => {
@@ -277,12 +270,12 @@ describe("the plan", () => {
       isDue: false,
     });
     expect(events.map(({ event }: { event: string }) => event)).not.toContain("minted");
-    expect(process.exitCode).toBeUndefined();
+    expect(terminal.exitCode).toBeUndefined();
     now = at(due);
     expect((await plan()).needsAttention).toEqual([
       expect.stringMatching(/^the next intermediate is due: .* no request for one is open$/),
     ]);
-    expect(process.exitCode).toBe(3);
+    expect(terminal.exitCode).toBe(3);
     await authority("request");
     expect((await plan()).nextStep.act).toBe("install");
     expect(await authority("plan")).toMatch(

@@ -1,23 +1,20 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import type { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { printed } from "../../../testkit/programs/printed.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { operatorRefusalOf } from "../../../testkit/refusal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 let config: string;
-let said: string[];
+let terminal: MemoryTerminal;
 
 const authority = (...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => now),
-    [...words, "-c", config],
-  );
+  terminal.run(authorityCommand, [...words, "-c", config]);
 
 const list = async (): Promise<{ id: string; phase: string; signs: boolean }[]> =>
   JSON.parse(await authority("list", "--json"));
@@ -35,14 +32,9 @@ beforeEach(async () => {
       'MAX_WORKLOAD_CERT_TTL = "24h"\nPROPAGATION_INTERVAL = "0s"\nAUTHORITY_LIFETIME = "720h"',
     ),
   );
-  vi.stubEnv("KEK", randomKek("k1"));
-  said = [];
-  vi.spyOn(console, "error").mockImplementation((line) => said.push(line));
+  terminal = new MemoryTerminal({ clock: () => now });
+  terminal.setVariable("KEK", randomKek("k1"));
   await authority("init");
-  return () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 test("shows who signs, and from when the new one does, and changes nothing without an answer", async () => {
@@ -68,10 +60,11 @@ test("a dry run asks nobody, and writes nothing", async () => {
 });
 
 test("mints with --yes, and says what to type next, on the same CA", async () => {
-  said.length = 0;
+  const before = terminal.said.length;
   await authority("rotate", "--yes");
-  expect(said[0]).toMatch(/^On the files in .*store:$/);
-  expect(said.at(-1)).toContain(`\nNext:\n  rampart authority plan --config ${config}\n`);
+  const said = terminal.said.slice(before);
+  expect(said).toMatch(/^On the files in .*store:\n/);
+  expect(said).toContain(`\nNext:\n  rampart authority plan --config ${config}\n`);
   const phases = (await list()).map(({ phase, signs }) => `${phase} ${signs}`);
   expect(phases.toSorted()).toEqual(["published false", "signing true"]);
 });

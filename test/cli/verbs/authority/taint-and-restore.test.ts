@@ -2,17 +2,18 @@ import { X509Certificate } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { printed } from "../../../testkit/programs/printed.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 let folder: string;
 let now: Date;
 let identity: string;
+let terminal: MemoryTerminal;
 let recipient: string;
 
 const config = () => join(folder, "rampart.toml");
@@ -20,10 +21,7 @@ const configure = (...lines: readonly string[]) =>
   writeFile(config(), storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"', ...lines));
 
 const authority = (...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => now),
-    [...words, "-c", config()],
-  );
+  terminal.run(authorityCommand, [...words, "-c", config()]);
 
 interface Listed {
   readonly id: string;
@@ -42,14 +40,10 @@ beforeEach(async () => {
   identity = await generateX25519Identity();
   recipient = await identityToRecipient(identity);
   await writeFile(join(folder, "key.txt"), identity);
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  terminal = new MemoryTerminal({ clock: () => now });
+  terminal.setVariable("KEK", randomKek("k1"));
   await configure();
   await authority("init");
-  return () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 const out = () => join(folder, "backup.age");

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { rotateNow } from "../../../../src/cli/verbs/authority/authority-rotate.ts";
 import { upstreamOf } from "../../../../src/config/upstream.ts";
@@ -17,7 +17,7 @@ import {
   vault,
 } from "../../../testkit/network/upstream-server.ts";
 import { createCa } from "../../../testkit/pki/plugged-in.ts";
-import { printed } from "../../../testkit/programs/printed.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { operatorRefusalOf } from "../../../testkit/refusal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -28,14 +28,11 @@ const secret = "hvs.secret-of-the-upstream";
 
 let now: Date;
 let config: string;
-let said: string[];
+let terminal: MemoryTerminal;
 let upstream: UpstreamServer;
 
 const authority = (...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => now),
-    [...words, "-c", config],
-  );
+  terminal.run(authorityCommand, [...words, "-c", config]);
 
 const list = async (): Promise<{ id: string; phase: string; signs: boolean }[]> =>
   JSON.parse(await authority("list", "--json"));
@@ -53,19 +50,13 @@ const writeConfiguration = async (url: string): Promise<void> => {
 beforeEach(async () => {
   config = join(await temporaryFolder(), "rampart.toml");
   now = start;
-  said = [];
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.stubEnv("UPSTREAM_CREDENTIAL", secret);
-  vi.spyOn(console, "error").mockImplementation((line) => said.push(line));
+  terminal = new MemoryTerminal({ clock: () => now });
+  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("UPSTREAM_CREDENTIAL", secret);
   upstream = await startUpstream(vault(root, () => now));
   await writeConfiguration(upstream.url);
   await authority("init");
   now = addSeconds(start, 15 * day);
-  return () => {
-    process.exitCode = undefined;
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 test.for<[string, UpstreamServer["behaviour"], string]>([
@@ -91,7 +82,7 @@ test.for<[string, UpstreamServer["behaviour"], string]>([
     expect(message).not.toMatch(/\n/);
     expect(await list()).toEqual(before);
     expect(before).toEqual([expect.objectContaining({ phase: "signing", signs: true })]);
-    expect(message + said.join()).not.toContain(secret);
+    expect(message + terminal.said).not.toContain(secret);
   },
 );
 
@@ -137,16 +128,15 @@ test("plan asks nobody, and ends with 3 once the upstream has given none for an 
     act: "ask",
     isDue: true,
   });
-  expect(process.exitCode).toBe(3);
+  expect(terminal.exitCode).toBe(3);
   expect(await authority("plan")).toMatch(
     /Needs attention:\n {2}the next intermediate is due: it must be installed by [^\n]+; the CA upstream has given none \(the log says why\)\n/,
   );
   expect(upstream.asked).toHaveLength(asked);
   upstream.behaviour = vault(root, () => now);
   await authority("rotate", "--yes");
-  process.exitCode = undefined;
   expect(JSON.parse(await authority("plan", "--json")).needsAttention).toEqual([]);
-  expect(process.exitCode).toBeUndefined();
+  expect(terminal.exitCode).toBeUndefined();
 });
 
 test("plan of an empty store says that the cron asks, and ends with 1", async () => {

@@ -1,19 +1,21 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { openDeployment } from "../../../../src/cli/session/deployment.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { currentView } from "../../../../src/cli/verbs/root/current-bundle.ts";
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import type { Issuer } from "../../../../src/pki/authority/signing-authority.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
-import { type Issuer, issueLeaf } from "../../../../src/pki/x509/leaf/issuer.ts";
+import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { createTestIssuer, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../../testkit/pki/csr.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
@@ -21,6 +23,7 @@ const now = new Date("2026-11-21T12:00:00Z");
 const day = 24 * 3600;
 
 let folder: string;
+let environment: Record<string, string>;
 let store: string;
 let issuer: Issuer;
 
@@ -29,12 +32,8 @@ const configure = (...lines: readonly string[]) =>
   writeFile(config(), storeToml(join(folder, store), 'PROPAGATION_INTERVAL = "30s"', ...lines));
 
 async function run(noun: typeof certificateCommand, words: readonly string[], at = now) {
-  const lines: unknown[] = [];
-  vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
-  const command = noun(() => at).exitOverride();
-  for (const verb of command.commands) verb.exitOverride().configureOutput({ writeErr: () => {} });
-  await command.parseAsync([...words, "-c", config()], { from: "user" });
-  return lines.join("\n");
+  const terminal = new MemoryTerminal({ environment, clock: () => at });
+  return terminal.run(noun, [...words, "-c", config()]);
 }
 
 const certificate = (...words: readonly string[]) => run(certificateCommand, words);
@@ -56,18 +55,13 @@ async function leafIn(file: string, signer: Issuer, endsAfter = day): Promise<st
 beforeEach(async () => {
   folder = await temporaryFolder();
   store = "store";
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  environment = { KEK: randomKek("k1") };
   await configure('CRL = "on"');
   await run(authorityCommand, ["init"]);
-  const deployment = await openDeployment({ config: config() });
+  const deployment = await openDeployment({ config: config() }, environment);
   const [first] = (await currentView(deployment, now))?.crlIssuers ?? [];
   if (!first) throw new Error("no authority");
   issuer = first;
-  return () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 describe("certificate revoke", () => {

@@ -1,10 +1,11 @@
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { openFileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
@@ -14,6 +15,7 @@ const kek = randomKek("k1");
 
 let ca: LoggedCa;
 let folder: string;
+let terminal: MemoryTerminal;
 let leaves: string[];
 const serialOf = (pem = ""): string => new X509Certificate(pem).serialNumber.toLowerCase();
 const serialsOf = (...pems: readonly (string | undefined)[]) => pems.map(serialOf).toSorted();
@@ -30,28 +32,19 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  vi.stubEnv("KEK", kek);
-  vi.stubEnv("RAMPART_LOG_TOKEN", ca.token);
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  terminal = new MemoryTerminal({ clock: () => ca.ca.now() });
+  terminal.setVariable("KEK", kek);
+  terminal.setVariable("RAMPART_LOG_TOKEN", ca.token);
   const store = await openFileStore(join(folder, "store"));
   for (const record of await ca.ca.store.load()) await store.put(record);
   await writeFile(
     join(folder, "rampart.toml"),
     storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"'),
   );
-  return () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
-async function certificate(...words: readonly string[]): Promise<string> {
-  const lines: unknown[] = [];
-  vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
-  const command = certificateCommand(() => ca.ca.now()).exitOverride();
-  const options = ["-c", join(folder, "rampart.toml")];
-  await command.parseAsync([...words, ...options], { from: "user" });
-  return lines.join("\n");
+function certificate(...words: readonly string[]): Promise<string> {
+  return terminal.run(certificateCommand, [...words, "-c", join(folder, "rampart.toml")]);
 }
 
 const revoke = (...words: readonly string[]) =>

@@ -3,6 +3,7 @@ import { formatIssuers, inspectIssuers } from "../../../../src/cli/verbs/cluster
 import { createTokenKey, jwksOf, type TokenKey } from "../../../testkit/callers/tokens.ts";
 import { configurationOf } from "../../../testkit/configuration.ts";
 import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
+import { plainScreen } from "../../../testkit/programs/memory-terminal.ts";
 
 let key: TokenKey;
 
@@ -56,7 +57,7 @@ describe("an issuer is reported", () => {
       clock,
     );
     expect(reports).toMatchObject([{ source: "discovery", fault: "answered with status 500" }]);
-    expect(formatIssuers(reports)).toContain("answered with status 500");
+    expect(formatIssuers(plainScreen(), reports)).toContain("answered with status 500");
   });
 
   test("without a request when its keys are in the table", async () => {

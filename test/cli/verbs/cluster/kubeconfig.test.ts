@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { childEnvironment } from "../../../../src/cli/terminal/child-environment.ts";
 import { readKubeconfig } from "../../../../src/cli/verbs/cluster/kubeconfig.ts";
@@ -74,12 +74,7 @@ describe("a credential plugin", () => {
       },
     };
     await write({ server: origin, "certificate-authority-data": base64(ca) }, user);
-    vi.stubEnv("KEK", "k1:secret");
-    try {
-      await (await readKubeconfig(path, undefined)).read("/version");
-    } finally {
-      vi.unstubAllEnvs();
-    }
+    await (await readKubeconfig(path, undefined, { KEK: "k1:secret" })).read("/version");
     expect(asked).toEqual(["/version", "Bearer undefined"]);
   });
 });
@@ -102,7 +97,7 @@ describe("a kubeconfig", () => {
     const { origin, ca } = await startServer();
     await writeFile(join(folder, "token"), "secret\n");
     await write({ server: `${origin}/`, "certificate-authority-data": base64(ca) }, user);
-    const login = await readKubeconfig(path, undefined);
+    const login = await readKubeconfig(path, undefined, {});
     expect(login).toMatchObject({ name: "here", server: origin, ca });
     expect(await login.read("/.well-known/openid-configuration")).toBe('{"issuer":"x"}');
     expect(asked).toEqual(["/.well-known/openid-configuration", "Bearer secret"]);
@@ -112,7 +107,7 @@ describe("a kubeconfig", () => {
     const { origin, ca } = await startServer();
     await writeFile(join(folder, "ca.crt"), ca);
     await write({ server: origin, "certificate-authority": "ca.crt" }, { token: "secret" });
-    expect(await (await readKubeconfig(path, "here")).read("/")).toBe('{"issuer":"x"}');
+    expect(await (await readKubeconfig(path, "here", {})).read("/")).toBe('{"issuer":"x"}');
   });
 
   test("leads to an answer that breaks off: an OperatorError", async () => {
@@ -121,7 +116,7 @@ describe("a kubeconfig", () => {
       response.write("{", () => request.socket.destroy());
     });
     await write({ server: origin, "certificate-authority-data": base64(ca) }, { token: "secret" });
-    const reading = (await readKubeconfig(path, undefined)).read("/");
+    const reading = (await readKubeconfig(path, undefined, {})).read("/");
     await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
   });
 
@@ -131,14 +126,14 @@ describe("a kubeconfig", () => {
     ["a key that is none", {}, { "client-key-data": "YQ==", "client-certificate-data": "YQ==" }],
   ])("leads nowhere with %s: an OperatorError", async (_, server, user) => {
     await write({ server: "https://127.0.0.1:9", ...server }, user);
-    const reading = (await readKubeconfig(path, undefined)).read("/");
+    const reading = (await readKubeconfig(path, undefined, {})).read("/");
     await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
   });
 
   test("does not lead to a server with another certificate", async () => {
     const { origin } = await startServer();
     await write({ server: origin }, { token: "secret" });
-    const login = await readKubeconfig(path, undefined);
+    const login = await readKubeconfig(path, undefined, {});
     await expect(login.read("/")).rejects.toThrow(/certificate/);
     expect(asked).toEqual([]);
   });
@@ -162,14 +157,14 @@ describe("a kubeconfig", () => {
     ],
   ])("is refused %s, without a secret in the words", async (_, prepare, context) => {
     await prepare();
-    const reading = readKubeconfig(path, context);
+    const reading = readKubeconfig(path, context, {});
     await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
     await expect(reading).rejects.not.toThrow(/secret/);
   });
 
   test("is refused with every fault and its place", async () => {
     await write({ server: "http://a" }, {});
-    const reading = readKubeconfig(path, undefined);
+    const reading = readKubeconfig(path, undefined, {});
     await expect(reading).rejects.toThrow(`${path}: server: Invalid URL`);
   });
 });

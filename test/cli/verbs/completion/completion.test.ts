@@ -5,8 +5,9 @@ import { bashScript } from "../../../../src/cli/verbs/completion/bash.ts";
 import { completedCommands } from "../../../../src/cli/verbs/completion/completed-command.ts";
 import { fishScript } from "../../../../src/cli/verbs/completion/fish.ts";
 import { zshScript } from "../../../../src/cli/verbs/completion/zsh.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 
-const commands = completedCommands(await rampart("", () => new Date(0)));
+const commands = completedCommands(await rampart("", new MemoryTerminal()));
 const scripts = [
   ["bash", bashScript(commands)],
   ["zsh", zshScript(commands)],

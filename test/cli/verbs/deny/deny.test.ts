@@ -1,46 +1,35 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
-import { beforeEach, describe, expect, test, vi } from "vitest";
-import { rampart } from "../../../../src/cli/rampart.ts";
+import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { printed } from "../../../testkit/programs/printed.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 
 let folder: string;
+let terminal: MemoryTerminal;
 
 const config = () => join(folder, "rampart.toml");
 const configure = (store = "store", ...lines: readonly string[]) =>
   writeFile(config(), storeToml(join(folder, store), 'PROPAGATION_INTERVAL = "30s"', ...lines));
 
-const deny = (...words: readonly string[]) =>
-  printed(
-    denyCommand(() => now),
-    [...words, "-c", config()],
-  );
+const deny = (...words: readonly string[]) => terminal.run(denyCommand, [...words, "-c", config()]);
 const authority = (...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => now),
-    [...words, "-c", config()],
-  );
+  terminal.run(authorityCommand, [...words, "-c", config()]);
 const list = async () => JSON.parse(await deny("list", "--json"));
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  vi.stubEnv("KEK", randomKek("k1"));
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  terminal = new MemoryTerminal({ clock: () => now });
+  terminal.setVariable("KEK", randomKek("k1"));
   await configure();
   await authority("init");
-  return () => {
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 describe("deny add", () => {
@@ -133,10 +122,7 @@ test("a backup brings denials back", async () => {
 });
 
 test("a denial counts for every signer, and belongs into no signer's store", async () => {
-  vi.spyOn(process.stderr, "write").mockReturnValue(true);
-  const program = await rampart("deny", () => now);
-  const words = ["deny", "add", "node/a", "--signer", "ingress", "--yes", "-c", config()];
-  await expect(program.parseAsync(words, { from: "user" })).rejects.toThrow(
+  await expect(deny("add", "node/a", "--signer", "ingress", "--yes")).rejects.toThrow(
     /unknown option '--signer'/,
   );
 });

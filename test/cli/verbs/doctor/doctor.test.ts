@@ -2,7 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { chmod, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
@@ -10,7 +10,7 @@ import { nodeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import type { FindingName } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { printed } from "../../../testkit/programs/printed.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const founded = new Date("2026-11-21T12:00:00Z");
@@ -29,11 +29,21 @@ const configure = (...lines: readonly string[]) =>
     [`STORE_DIRECTORY = ${JSON.stringify(store())}`, lengths, ...lines].join("\n"),
   );
 
+/** The terminal of the last verb. */
+let terminal: MemoryTerminal;
+let environment: Record<string, string>;
+
+async function configureKek(entry: string | undefined): Promise<void> {
+  environment = entry === undefined ? {} : { KEK: entry };
+}
+
+function terminalAt(now: Date): MemoryTerminal {
+  terminal = new MemoryTerminal({ environment, clock: () => now });
+  return terminal;
+}
+
 const authority = (now: Date, ...words: readonly string[]) =>
-  printed(
-    authorityCommand(() => now),
-    [...words, "-c", config()],
-  );
+  terminalAt(now).run(authorityCommand, [...words, "-c", config()]);
 
 interface Report {
   readonly worst?: string;
@@ -41,10 +51,7 @@ interface Report {
 }
 
 async function examined(now: Date = later(1)): Promise<Report> {
-  const told = await printed(
-    doctorCommand(() => now),
-    ["--json", "-c", config()],
-  );
+  const told = await terminalAt(now).run(doctorCommand, ["--json", "-c", config()]);
   return JSON.parse(told);
 }
 
@@ -70,8 +77,7 @@ function withWeakKey(): string {
 beforeEach(async () => {
   folder = await temporaryFolder();
   kek = randomKek("k1");
-  vi.stubEnv("KEK", kek);
-  vi.spyOn(console, "error").mockImplementation(() => {});
+  environment = { KEK: kek };
   const { publicKey } = await crypto.subtle.generateKey(
     { name: "ECDSA", namedCurve: "P-256" },
     true,
@@ -84,17 +90,12 @@ issuer = "https://a.test"
 jwks = { keys = [{ kty = "${kty}", crv = "${crv}", x = "${x}", y = "${y}", kid = "a" }] }`;
   await configure(issuer);
   await authority(founded, "init");
-  return () => {
-    process.exitCode = undefined;
-    vi.unstubAllEnvs();
-    vi.restoreAllMocks();
-  };
 });
 
 describe("a healthy CA", () => {
   test("has no finding, and the checkup ends with 0", async () => {
     expect(await namesAt()).toEqual([]);
-    expect(process.exitCode).toBe(0);
+    expect(terminal.exitCode).toBe(0);
   });
 
   test("is as it was afterwards", async () => {
@@ -104,18 +105,15 @@ describe("a healthy CA", () => {
   });
 
   test("is told of in sentences", async () => {
-    const told = await printed(
-      doctorCommand(() => later(1)),
-      ["--offline", "-c", config()],
-    );
+    const told = await terminalAt(later(1)).run(doctorCommand, ["--offline", "-c", config()]);
     expect(told).toContain(`Looked at the files in ${store()}.`);
   });
 });
 
 describe("a CA that is not well", () => {
   test.each<[FindingName, string, () => Promise<unknown>, Date?]>([
-    ["kek-missing", "without its KEK", async () => Reflect.deleteProperty(process.env, "KEK")],
-    ["record-refused", "with another KEK", async () => vi.stubEnv("KEK", randomKek("k1"))],
+    ["kek-missing", "without its KEK", () => configureKek(undefined)],
+    ["record-refused", "with another KEK", () => configureKek(randomKek("k1"))],
     ["configuration-invalid", "with a key that nobody knows", () => configure("X = 1", issuer)],
     [
       "configuration-example",
@@ -166,10 +164,15 @@ describe("a CA that is not well", () => {
       "denial-ended",
       "with a denial that has ended",
       () =>
-        printed(
-          denyCommand(() => founded),
-          ["add", "node/a", "--until", "10m", "--yes", "-c", config()],
-        ),
+        terminalAt(founded).run(denyCommand, [
+          "add",
+          "node/a",
+          "--until",
+          "10m",
+          "--yes",
+          "-c",
+          config(),
+        ]),
     ],
     [
       "namespaces-overlap",
@@ -200,11 +203,11 @@ describe("a CA that is not well", () => {
   test("is told of by the exit code", async () => {
     await chmod(store(), 0o755);
     await examined();
-    expect(process.exitCode).toBe(3);
+    expect(terminal.exitCode).toBe(3);
     await rm(store(), { recursive: true });
     await configure('INCEPTION_DATE = "2026-01-01"', issuer);
     expect((await examined()).worst).toBe("error");
-    expect(process.exitCode).toBe(4);
+    expect(terminal.exitCode).toBe(4);
   });
 });
 
@@ -228,10 +231,7 @@ describe("examples of wrangler.toml", () => {
 });
 
 test("a configuration that does not exist is no finding", async () => {
-  const missing = printed(
-    doctorCommand(() => founded),
-    ["-c", join(folder, "none.toml")],
-  );
+  const missing = terminalAt(founded).run(doctorCommand, ["-c", join(folder, "none.toml")]);
   await expect(missing).rejects.toThrow(OperatorError);
 });
 

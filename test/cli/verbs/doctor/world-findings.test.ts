@@ -84,7 +84,7 @@ describe("what a cluster holds", () => {
     const kubernetes = { server: api.origin, credential, deliver_crls: deliverCrls };
     const ISSUERS = [{ issuer: "https://a.test", cluster: "a", kubernetes }];
     const configuration = configurationOf({ ISSUERS, [credential]: watchedToken });
-    return inspectClusters(configuration, { withCrls: true });
+    return inspectClusters(configuration, { withCrls: true }, {});
   }
 
   async function deliver(...namespaces: readonly string[]): Promise<void> {

@@ -7,10 +7,13 @@ import {
   verifyPluggedIn,
 } from "../../../../src/cli/verbs/import/verify.ts";
 import { sealAuthority } from "../../../../src/custody/seal.ts";
-import { createSigningAuthority } from "../../../../src/pki/authority/signing-authority.ts";
+import {
+  createSigningAuthority,
+  type Issuer,
+} from "../../../../src/pki/authority/signing-authority.ts";
 import { toSpiffeBundle } from "../../../../src/pki/authority/spiffe-bundle.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
-import { type Issuer, issueLeaf } from "../../../../src/pki/x509/leaf/issuer.ts";
+import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { leafValidity } from "../../../../src/pki/x509/validity.ts";
 import {
   clusterLocal,

@@ -28,6 +28,7 @@ import {
 } from "../../../testkit/kubernetes/watched-api.ts";
 import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
+import { plainScreen } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { hangMilliseconds } from "../../../testkit/time/hang-limit.ts";
 
@@ -54,7 +55,7 @@ const configured = (...ISSUERS: readonly object[]) =>
   configurationOf({ ISSUERS, [credential]: watchedToken });
 
 const look = (table: object = withAccess(), choice: LoginChoice = {}) =>
-  inspectClusters(configured(table), choice);
+  inspectClusters(configured(table), choice, {});
 
 async function push(): Promise<void> {
   const { authorities } = ca.certificateAuthority.issuance;
@@ -115,7 +116,7 @@ describe("the bundle of a cluster", () => {
     await push();
     if (old) api.put(old);
     api.remove("ConfigMap", "istio-ca-root-cert", "web");
-    const shown = formatDeliveries(await reports(await look()));
+    const shown = formatDeliveries(plainScreen(), await reports(await look()));
     const rows = shown.split("\n").map((row) => row.split(/ {2,}/));
     expect(rows).toEqual([
       ["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE"],
@@ -150,7 +151,7 @@ describe("the bundle of a cluster", () => {
     if (!sight) throw new Error("nobody was looked at");
     const report = reportDelivery(sight, undefined);
     expect(report.bundles).toMatchObject([{ sequence, isCurrent: undefined, namespaces: 3 }]);
-    expect(formatDeliveries([report])).toContain(`${sequence}  `);
+    expect(formatDeliveries(plainScreen(), [report])).toContain(`${sequence}  `);
   });
 });
 
@@ -231,7 +232,7 @@ describe("a login by kubeconfig", () => {
   test("inspects a cluster whose table gives no access, found by its issuer", async () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test" });
-    const inspections = await inspectClusters(configured(withoutAccess), { kubeconfig: file });
+    const inspections = await inspectClusters(configured(withoutAccess), { kubeconfig: file }, {});
     expect(await reports(inspections)).toMatchObject([
       { cluster: "b", namespaces: 3, bundles: [{ isCurrent: true, namespaces: 3 }] },
     ]);
@@ -241,7 +242,7 @@ describe("a login by kubeconfig", () => {
     const other = { issuer: "https://c.test", cluster: "c" };
     const file = await kubeconfig({ one: "https://b.test", two: "https://c.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
-    const inspections = await inspectClusters(configured(withoutAccess, other), choice);
+    const inspections = await inspectClusters(configured(withoutAccess, other), choice, {});
     expect(inspections).toMatchObject([
       { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
       { cluster: "c", roots: { namespaces: ["default", "shop", "web"] } },
@@ -266,7 +267,7 @@ describe("a login by kubeconfig", () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test", two: "https://b.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
-    const inspections = await inspectClusters(configured(withoutAccess), choice);
+    const inspections = await inspectClusters(configured(withoutAccess), choice, {});
     expect(inspections).toMatchObject([
       { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
       { cluster: "context two", roots: 'its issuer "https://b.test" is also that of context one' },
@@ -277,7 +278,7 @@ describe("a login by kubeconfig", () => {
   test("with a context named twice asks its server once", async () => {
     const file = await kubeconfig({ one: "https://b.test" });
     const choice = { kubeconfig: file, context: ["one", "one"] };
-    expect(await inspectClusters(configured(withoutAccess), choice)).toHaveLength(1);
+    expect(await inspectClusters(configured(withoutAccess), choice, {})).toHaveLength(1);
   });
 
   test("to a server that is away leaves the other clusters in the report", async () => {
@@ -325,7 +326,7 @@ describe("the root of the authority that signs next", () => {
 
   test("is not reported as everywhere while a cluster cannot be inspected", async () => {
     await push();
-    const inspections = await inspectClusters(configured(withAccess(), withoutAccess), {});
+    const inspections = await inspectClusters(configured(withAccess(), withoutAccess), {}, {});
     const found = await reach(inspections);
     expect(found?.isEverywhere).toBeUndefined();
     expect(found && formatReach(found).split("\n")).toEqual([

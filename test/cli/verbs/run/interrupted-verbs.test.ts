@@ -8,6 +8,7 @@ import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { expect, onTestFinished, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
@@ -25,7 +26,7 @@ function verbsOf(command: Command, words: readonly string[] = []): [string, Comm
   });
 }
 
-const whole = await rampart("", () => new Date());
+const whole = await rampart("", new MemoryTerminal());
 const nouns = whole.commands.map((noun) => noun.name());
 
 /**

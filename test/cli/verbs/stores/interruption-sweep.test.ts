@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { viewAt } from "../../../../src/ca/authority-view.ts";
 import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
 import type { AuthorityStore } from "../../../../src/custody/authority-store.ts";
@@ -22,12 +22,6 @@ let keks: KekRing;
 
 beforeAll(async () => {
   keks = await createKekRing();
-});
-
-beforeEach(() => {
-  vi.spyOn(console, "log").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
-  return () => void vi.restoreAllMocks();
 });
 
 /** A store of which one call, counted from 1, is interrupted. */

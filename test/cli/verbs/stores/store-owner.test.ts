@@ -1,12 +1,13 @@
 import { chown, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
 import { openFileStore } from "../../../../src/node/files/file-store.ts";
 import { createMemoryMint } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { createKekRing } from "../../../testkit/ca/sealed-authorities.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { now, storeChanges } from "./store-changes.ts";
 
@@ -50,14 +51,8 @@ function verbsOf(command: Command, words: readonly string[] = []): string[] {
 test("this file knows what every verb writes", async () => {
   const known = [...looking, ...writingElsewhere, ...programs, ...storeChanges.map((e) => e.verb)];
   expect([...new Set(known)].toSorted()).toEqual(
-    verbsOf(await rampart("", () => new Date())).toSorted(),
+    verbsOf(await rampart("", new MemoryTerminal())).toSorted(),
   );
-});
-
-beforeEach(() => {
-  vi.spyOn(console, "log").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
-  return () => void vi.restoreAllMocks();
 });
 
 const isRoot = process.geteuid?.() === 0;

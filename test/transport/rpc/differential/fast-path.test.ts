@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { createContextValues } from "@connectrpc/connect";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Caller } from "../../../../src/authn/caller.ts";
-import { arrivalOf } from "../../../../src/node/http/request-body.ts";
+import { bodyOf } from "../../../../src/node/http/http-exchange.ts";
 import type { CertificateAuthority } from "../../../../src/transport/certificate-authority.ts";
 import { audited } from "../../../../src/transport/rpc/audited-call.ts";
 import {
@@ -78,7 +78,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     headers: () => header,
     signal: caller.signal,
     contextValues: createContextValues(),
-    body: async () => (await arrivalOf(Readable.from(body()), {}, () => {}))(),
+    body: async () => (await bodyOf(Readable.from(body()), {}, () => {}))(),
   };
   return { request, sample };
 }

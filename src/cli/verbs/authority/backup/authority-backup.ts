@@ -13,12 +13,10 @@ import {
   type SessionOptions,
   withSession,
 } from "../../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../../terminal/confirmation.ts";
-import { noticeNext } from "../../../terminal/notices.ts";
-import { readPassphrase } from "../../../terminal/passphrase.ts";
-import { withProgress } from "../../../terminal/progress.ts";
+import { type ConfirmationOptions, confirm, readPassphrase } from "../../../terminal/questions.ts";
 import { printStoreSummary } from "../../../terminal/store-summary.ts";
-import { formatInstant } from "../../../terminal/table.ts";
+import type { Terminal } from "../../../terminal/terminal.ts";
+import { formatInstant } from "../../../terminal/text.ts";
 import { shortId } from "../authority-report.ts";
 import { doctorStep, planStep } from "../next-verbs.ts";
 import {
@@ -36,7 +34,7 @@ interface ExportOptions extends SessionOptions {
 }
 
 /** `rampart authority export`. */
-export function addExport(command: Command, clock: () => Date): void {
+export function addExport(command: Command, terminal: Terminal): void {
   command
     .description(
       "write an encrypted backup (age) of every authority and open request, with their keys",
@@ -49,7 +47,7 @@ export function addExport(command: Command, clock: () => Date): void {
     )
     .addHelpText("after", passphraseHelp)
     .action((options: ExportOptions) =>
-      withSession(options, clock, (s) => exportBackup(s, options)),
+      withSession(terminal, options, (s) => exportBackup(s, options)),
     );
 }
 
@@ -72,9 +70,11 @@ export async function exportBackup(
   if (existsSync(out)) throw new OperatorError(`${out} exists already`);
   const lock: BackupLock = recipient
     ? { recipients: recipient }
-    : { passphrase: await readPassphrase({ isNew: true }) };
+    : { passphrase: await readPassphrase(session.terminal, { isNew: true }) };
   const { authorities, taints, requests } = await openStore(session);
-  const backup = await withProgress("encrypting the backup", () => writeBackup(session, lock));
+  const backup = await session.terminal.progress("encrypting the backup", () =>
+    writeBackup(session, lock),
+  );
   const give = (file: FileHandle) => leaveToOwner(file, dirname(out));
   await createFile(out, backup, { mode: 0o600, give }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
@@ -83,10 +83,10 @@ export async function exportBackup(
   if (authorities.length > 0) await noteBackup(session);
   const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
   const open = requests.map(({ id }) => shortId(id));
-  console.log(
+  session.terminal.print(
     `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}.`,
   );
-  if (open.length > 0) console.log(`It holds open requests: ${open.join(", ")}.`);
+  if (open.length > 0) session.terminal.print(`It holds open requests: ${open.join(", ")}.`);
 }
 
 /** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */
@@ -104,7 +104,7 @@ interface RestoreOptions extends SessionOptions, ConfirmationOptions {
 }
 
 /** `rampart authority restore`. */
-export function addRestore(command: Command, clock: () => Date): void {
+export function addRestore(command: Command, terminal: Terminal): void {
   command
     .argument("<file>", "a file that `rampart authority export` wrote")
     .description("seal a backup's authorities into the store, under the newest KEK")
@@ -116,7 +116,7 @@ export function addRestore(command: Command, clock: () => Date): void {
 ${forgeryHelp}`,
     )
     .action((file: string, options: RestoreOptions) =>
-      withSession(options, clock, (s) => restore(s, file, options)),
+      withSession(terminal, options, (s) => restore(s, file, options)),
     );
 }
 
@@ -125,29 +125,29 @@ export async function restore(
   file: string,
   options: RestoreOptions,
 ): Promise<void> {
+  const { terminal, mint, now, place, isDry } = session;
   const content = await readSmallFile(file, maximumBackupOctets, { mayBePipe: true });
-  const key = await backupKey(options);
-  const backup = await withProgress("decrypting the backup", () => openBackup(content, key));
-  const { mint, now, place, isDry } = session;
+  const key = await backupKey(terminal, options);
+  const backup = await terminal.progress("decrypting the backup", () => openBackup(content, key));
   const store = await openStore(session);
-  console.log(summarizeBackup(backup, { ...mint, store, now }));
+  terminal.print(summarizeBackup(backup, { ...mint, store, now }));
   const records = store.authorities.length + store.refusals.length;
   const question =
     records > 0
       ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
       : `Restore it into the ${place}?`;
-  await confirm(question, { yes: options.yes || isDry });
+  await confirm(terminal, question, { yes: options.yes || isDry });
   await restoreBackup(session, backup);
   await printStoreSummary(session);
-  if (!isDry) noticeNext([doctorStep(session), planStep(session)]);
+  if (!isDry) terminal.noticeNext([doctorStep(session), planStep(session)]);
 }
 
 /** Room for a hundred authorities with long chains. */
 const maximumBackupOctets = 16 * 1024 * 1024;
 const maximumIdentityOctets = 64 * 1024;
 
-async function backupKey({ identity }: RestoreOptions): Promise<BackupKey> {
-  if (!identity) return { passphrase: await readPassphrase({ isNew: false }) };
+async function backupKey(terminal: Terminal, { identity }: RestoreOptions): Promise<BackupKey> {
+  if (!identity) return { passphrase: await readPassphrase(terminal, { isNew: false }) };
   const text = await readSmallFile(identity, maximumIdentityOctets, { mayBePipe: true });
   const lines = text.split("\n");
   const key = lines.map((line) => line.trim()).find((line) => line.startsWith("AGE-SECRET-KEY-"));

@@ -1,0 +1,59 @@
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { usageError } from "./exit-codes.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** The option that confirms in advance. */
+export interface ConfirmationOptions {
+  readonly yes?: boolean;
+}
+
+/**
+ * Asks the operator before a change that cannot be undone.
+ *
+ * @param question Its last line is what the operator answers.
+ * @throws OperatorError when the answer is no, or there is no terminal to ask on.
+ */
+export async function confirm(
+  terminal: Terminal,
+  question: string,
+  { yes }: ConfirmationOptions,
+): Promise<void> {
+  if (yes) return;
+  if (!terminal.isAttended) {
+    throw usageError(`${question}\nThere is no terminal to ask on: add --yes`);
+  }
+  const answer = await terminal.ask(`${question} [y/N] `);
+  if (!/^y(es)?$/i.test(answer?.trim() ?? "")) throw new OperatorError("nothing was changed");
+}
+
+const variable = "RAMPART_PASSPHRASE";
+const shortestPassphrase = 12;
+
+/** The passphrase of a backup: from the environment, or typed without echo. @throws OperatorError */
+export async function readPassphrase(
+  terminal: Terminal,
+  { isNew }: { readonly isNew: boolean },
+): Promise<string> {
+  const passphrase = terminal.environment[variable] ?? (await typedPassphrase(terminal, isNew));
+  if (isNew && passphrase.length < shortestPassphrase) {
+    throw new OperatorError(`a passphrase needs ${shortestPassphrase} characters or more`);
+  }
+  return passphrase;
+}
+
+async function typedPassphrase(terminal: Terminal, isNew: boolean): Promise<string> {
+  if (!terminal.isAttended) {
+    throw new OperatorError(`there is no terminal to type a passphrase on: set ${variable}`);
+  }
+  const passphrase = await typed(terminal, "Passphrase: ");
+  if (isNew && (await typed(terminal, "Repeat it: ")) !== passphrase) {
+    throw new OperatorError("the two passphrases differ");
+  }
+  return passphrase;
+}
+
+async function typed(terminal: Terminal, question: string): Promise<string> {
+  const answer = await terminal.askSecretly(question);
+  if (answer === undefined) throw new OperatorError("no passphrase was typed");
+  return answer;
+}

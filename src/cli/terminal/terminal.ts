@@ -1,0 +1,187 @@
+import { once } from "node:events";
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import {
+  type Environment,
+  type Meaning,
+  type Screen,
+  type ScreenStream,
+  screenOf,
+} from "./screen.ts";
+
+/** The part of a process that a terminal needs. Node's own `process` has it, and a test makes one. */
+export interface TerminalProcess {
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly stdout: ScreenStream;
+  readonly stderr: ScreenStream;
+  readonly env: NodeJS.ProcessEnv;
+  exitCode?: number | string | null | undefined;
+}
+
+/** The reader of what a verb prints. */
+export interface Audience {
+  /** Whether a script reads the answer: then only a terminal gets notices beside it. */
+  readonly json?: boolean | undefined;
+}
+
+/** A command to type next, and its purpose. */
+export type NextStep = readonly [command: string, reason: string];
+
+/**
+ * Where a verb is typed: all that it sees of its process, and the only way in which it prints, asks and ends.
+ * The standard output is for its answer, the standard error stream for everything beside it.
+ */
+export class Terminal implements Screen {
+  /** The wall clock. */
+  readonly clock: () => Date;
+  readonly #process: TerminalProcess;
+  readonly #slowMilliseconds: number;
+
+  /** @param slowMilliseconds Work that is quicker shows no progress. */
+  constructor(process: TerminalProcess, clock: () => Date, slowMilliseconds = 2000) {
+    this.clock = clock;
+    this.#process = process;
+    this.#slowMilliseconds = slowMilliseconds;
+  }
+
+  get environment(): NodeJS.ProcessEnv {
+    return this.#process.env;
+  }
+
+  /** The columns of the standard output. */
+  get width(): number {
+    return this.#screen(this.#process.stdout).width;
+  }
+
+  /** Whether somebody can be asked. */
+  get isAttended(): boolean {
+    return this.#process.stdin.isTTY ?? false;
+  }
+
+  /** For the standard output. */
+  readonly styled = (meaning: Meaning, text: string): string =>
+    this.#screen(this.#process.stdout).styled(meaning, text);
+
+  /** Prints lines of the answer. */
+  print(lines: string): void {
+    this.#process.stdout.write(`${lines}\n`);
+  }
+
+  /** Prints the answer for a script. */
+  printJson(answer: unknown): void {
+    this.print(JSON.stringify(answer, undefined, 2));
+  }
+
+  /** Says something beside the answer. */
+  notice(lines: string, { json = false }: Audience = {}): void {
+    const { stderr } = this.#process;
+    if (!json || stderr.isTTY) stderr.write(`${lines}\n`);
+  }
+
+  /** Says what a verb works on. */
+  noticePlace(place: string, audience: Audience): void {
+    const { styled } = this.#screen(this.#process.stderr);
+    this.notice(styled("quiet", `On the ${place}:`), audience);
+  }
+
+  /** Says what an operator does after a verb. */
+  noticeNext(steps: readonly NextStep[]): void {
+    const { styled } = this.#screen(this.#process.stderr);
+    const lines = steps.map(
+      ([command, reason]) => `  ${styled("heading", command)}\n      ${reason}`,
+    );
+    this.notice(["", "Next:", ...lines].join("\n"));
+  }
+
+  /** Says why a verb did not do it. */
+  complain(sentence: string): void {
+    const { styled } = this.#screen(this.#process.stderr);
+    this.notice(`${styled("bad", "rampart:")} ${sentence}`);
+  }
+
+  /** The line that somebody types; `undefined` if they end it with Ctrl-C or Ctrl-D instead. */
+  async ask(question: string): Promise<string | undefined> {
+    const { stdin, stderr } = this.#process;
+    const start = question.lastIndexOf("\n") + 1;
+    stderr.write(question.slice(0, start));
+    const answer = await typedLine(question.slice(start), stdin, stderr);
+    if (answer === undefined) stderr.write("\n");
+    return answer;
+  }
+
+  /** {@link ask} without echo. */
+  async askSecretly(question: string): Promise<string | undefined> {
+    const { stdin, stderr } = this.#process;
+    const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
+    // The prompt turns the terminal's echo off. A question before it would invite keys that show.
+    const typed = typedLine("", stdin, unseen);
+    stderr.write(question);
+    const answer = await typed;
+    stderr.write("\n");
+    return answer;
+  }
+
+  /**
+   * Does work, and says what it is if it takes long: in a line that counts the seconds and goes away on a
+   * terminal, in one line that stays elsewhere.
+   *
+   * @param what Words after "still", such as "reading the deployed namespace".
+   */
+  async progress<T>(
+    what: string,
+    work: () => Promise<T>,
+    { json = false }: Audience = {},
+  ): Promise<T> {
+    const { stderr } = this.#process;
+    const isTerminal = stderr.isTTY ?? false;
+    if (json && !isTerminal) return work();
+    let seconds = Math.round(this.#slowMilliseconds / 1000);
+    let ticking: NodeJS.Timeout | undefined;
+    const tick = (): void => {
+      // The cursor goes back, so that a line of somebody else takes the place of this one.
+      stderr.write(`${eraseLine}still ${what} (${seconds} s)\r`);
+      seconds++;
+    };
+    const starting = setTimeout(() => {
+      if (isTerminal) {
+        tick();
+        ticking = setInterval(tick, 1000);
+      } else {
+        stderr.write(`rampart: still ${what}\n`);
+      }
+    }, this.#slowMilliseconds);
+    try {
+      return await work();
+    } finally {
+      clearTimeout(starting);
+      clearInterval(ticking);
+      if (ticking) stderr.write(eraseLine);
+    }
+  }
+
+  /** Sets the exit code that the process has once the verb is over. */
+  exitWith(code: number): void {
+    this.#process.exitCode = code;
+  }
+
+  #screen(stream: ScreenStream): Screen {
+    return screenOf(stream, this.environment as Environment);
+  }
+}
+
+const eraseLine = "\r\u001b[K";
+
+async function typedLine(
+  question: string,
+  input: NodeJS.ReadableStream,
+  output: NodeJS.WritableStream,
+): Promise<string | undefined> {
+  const terminal = createInterface({ input, output, terminal: true });
+  try {
+    const closed = once(terminal, "close").then(() => undefined);
+    const typed = terminal.question(question).catch(() => undefined);
+    return await Promise.race([typed, closed]);
+  } finally {
+    terminal.close();
+  }
+}

@@ -1,0 +1,58 @@
+import { stripVTControlCharacters } from "node:util";
+
+/** An instant to the minute, in UTC. */
+export function formatInstant(instant: Date): string {
+  return `${instant.toISOString().slice(0, 16).replace("T", " ")}Z`;
+}
+
+const longest = 300;
+
+/** Untrusted text as one line of letters, digits, punctuation and symbols, so that it cannot steer a terminal. */
+export function printable(text: string): string {
+  const line = text.replace(/[^\p{L}\p{N}\p{P}\p{S} ]+/gu, "?");
+  return line.length > longest ? `${line.slice(0, longest)}…` : line;
+}
+
+/** The ranges of Unicode that terminals show two columns wide (UAX #11), in blocks. */
+const wide =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
+
+const widthOf = (character: string): number => (wide.test(character) ? 2 : 1);
+
+/** The columns that a line takes on a terminal. */
+export function columnsOf(text: string): number {
+  const shown = stripVTControlCharacters(text);
+  let columns = 0;
+  for (const character of shown) columns += widthOf(character);
+  return columns;
+}
+
+/**
+ * A line in as many lines as it takes, broken at spaces where there are any.
+ *
+ * @param indent What the second line and all others begin with.
+ */
+export function wrap(line: string, width: number, indent: string): readonly string[] {
+  if (columnsOf(line) <= width) return [line];
+  const head = headOf(line, width);
+  const start = line.length - line.trimStart().length;
+  const space = head.lastIndexOf(" ");
+  const end = space > start ? space : head.length;
+  const rest = line.slice(end).trimStart();
+  return [line.slice(0, end).trimEnd(), ...wrap(indent + rest, width, indent)];
+}
+
+/** As much of a line as fits. A style, which takes no room, is not cut in two. */
+function headOf(line: string, width: number): string {
+  let end = 0;
+  let columns = 0;
+  let isStyle = false;
+  for (const character of line) {
+    isStyle ||= character === "\u001b";
+    columns += isStyle ? 0 : widthOf(character);
+    if (columns > width) break;
+    if (character === "m") isStyle = false;
+    end += character.length;
+  }
+  return line.slice(0, end);
+}

@@ -1,0 +1,122 @@
+import * as z from "zod/mini";
+import { filePath, signerName } from "../../config/text-forms.ts";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { baseUrl } from "../../foundation/text/base-url.ts";
+import { bracketed } from "../../foundation/text/socket-address.ts";
+import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
+import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
+import { readRootFile } from "../../program/files/root-file.ts";
+import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { credentialInFile } from "./configuration-file.ts";
+
+/** The API server of a program, and the files of its access to it. The only secret, a token, is in a file. */
+export interface ApiServerPlace {
+  /** The API server; no slash at the end. */
+  readonly server: string;
+  readonly serverRootsFile: string | undefined;
+  /** The kubelet replaces it. */
+  readonly tokenFile: string;
+}
+
+const account = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/** The keys of any program with an API server. docs/how-to/distribute.md explains them. */
+export const apiServerKeys: {
+  readonly KUBERNETES_SERVER: z.ZodMiniOptional<typeof baseUrl>;
+  readonly KUBERNETES_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;
+  readonly KUBERNETES_TOKEN_FILE: z.ZodMiniDefault<z.ZodMiniString>;
+} = {
+  KUBERNETES_SERVER: z.optional(baseUrl),
+  KUBERNETES_CA_FILE: z.optional(filePath),
+  KUBERNETES_TOKEN_FILE: z._default(filePath, `${account}/token`),
+};
+
+/** The values of these keys. */
+type ApiServerValues = z.infer<z.ZodMiniObject<typeof apiServerKeys>>;
+
+/** The environment, in which a pod finds the address of its API server. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** @throws ConfigurationError */
+export function apiServerPlaceOf(read: ApiServerValues, environment: Environment): ApiServerPlace {
+  const isInCluster = read.KUBERNETES_SERVER === undefined;
+  const server = read.KUBERNETES_SERVER ?? serverOf(environment);
+  if (server === undefined) {
+    throw new ConfigurationError(["KUBERNETES_SERVER: is required outside of a cluster"]);
+  }
+  return {
+    server,
+    serverRootsFile: read.KUBERNETES_CA_FILE ?? (isInCluster ? `${account}/ca.crt` : undefined),
+    tokenFile: read.KUBERNETES_TOKEN_FILE,
+  };
+}
+
+function serverOf({
+  KUBERNETES_SERVICE_HOST: host,
+  KUBERNETES_SERVICE_PORT: port = "443",
+}: Environment): string | undefined {
+  if (!host) return undefined;
+  return `https://${bracketed(host)}:${port}`;
+}
+
+/** @throws OperatorError when the roots of the API server's certificate cannot be read. */
+export async function openApiServer({
+  server,
+  serverRootsFile,
+  tokenFile,
+}: ApiServerPlace): Promise<KubernetesClient> {
+  const fetch = fetchTrusting(await readRootFile(serverRootsFile));
+  return createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
+}
+
+/** The places of roots in a cluster, and the access to it. */
+export interface RootPlaces extends ApiServerPlace {
+  /** The name of the ConfigMap in every namespace; `undefined` for no ConfigMaps. */
+  readonly configMap: string | undefined;
+  /** Whether ConfigMaps with CRLs are delivered as well. */
+  readonly deliversCrls: boolean;
+  /** The signer names, each of which gets a ClusterTrustBundle. */
+  readonly clusterTrustBundles: readonly string[];
+}
+
+/** The keys of any program that delivers roots. docs/how-to/distribute.md explains them. */
+export const placeKeys: typeof apiServerKeys & {
+  readonly CONFIG_MAP: z.ZodMiniDefault<typeof configMapName>;
+  readonly CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
+  readonly CRL_CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
+  readonly CLUSTER_TRUST_BUNDLE: z.ZodMiniDefault<z.ZodMiniType<boolean | readonly string[]>>;
+} = {
+  ...apiServerKeys,
+  CONFIG_MAP: z._default(configMapName, usualConfigMap),
+  CONFIG_MAPS: z._default(z.boolean(), true),
+  CRL_CONFIG_MAPS: z._default(z.boolean(), false),
+  CLUSTER_TRUST_BUNDLE: z._default(
+    z.union([z.boolean(), z.array(signerName).check(z.minLength(1), z.maxLength(16))], {
+      error: "must be true, false or a list of signer names such as mesh.example.com/workload",
+    }),
+    false,
+  ),
+};
+
+/** The values of these keys. */
+export type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
+
+/** @throws ConfigurationError */
+export function rootPlacesOf(read: PlaceValues, environment: Environment): RootPlaces {
+  const place = apiServerPlaceOf(read, environment);
+  if (!read.CONFIG_MAPS && !read.CLUSTER_TRUST_BUNDLE) {
+    throw new ConfigurationError(["CONFIG_MAPS: must not be false without CLUSTER_TRUST_BUNDLE"]);
+  }
+  return {
+    ...place,
+    configMap: read.CONFIG_MAPS ? read.CONFIG_MAP : undefined,
+    deliversCrls: read.CRL_CONFIG_MAPS,
+    clusterTrustBundles: signersOf(read.CLUSTER_TRUST_BUNDLE),
+  };
+}
+
+/** Istio's signer by default (docs/explanation/istio.md#root-distribution). */
+function signersOf(setting: boolean | readonly string[]): readonly string[] {
+  if (typeof setting !== "boolean") return [...new Set(setting)];
+  return setting ? ["istio.io/istiod-ca"] : [];
+}

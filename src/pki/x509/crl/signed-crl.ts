@@ -1,0 +1,177 @@
+import { type Bytes, bytesEqual, fromHexLiteral, toHex } from "../../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
+import { Oid } from "../../encoding/object-identifiers.ts";
+import { type Certificate, readTime } from "../certificate.ts";
+import { signStructure } from "../certificate-signature.ts";
+import type { CertificateSigner } from "../leaf/certificate-signer.ts";
+import type { Finding } from "../leaf/lint.ts";
+import type { IssuerFields } from "../leaf/linted-certificate.ts";
+import { crlIssuerOf } from "./crl.ts";
+import {
+  type CrlContent,
+  crlToBeSigned,
+  type RevocationReason,
+  reasonCodes,
+} from "./crl-to-be-signed.ts";
+
+/** Whether an authority may sign CRLs. Some imported ones may not, such as istiod's. */
+export const maySignCrls = ({ certificate }: { readonly certificate: Certificate }): boolean =>
+  crlIssuerOf(certificate).maySign;
+
+/** A CRL before its signature. Equal contents have equal bytes, whichever process writes them. */
+export interface UnsignedCrl {
+  readonly toBeSigned: Bytes;
+  readonly content: CrlContent;
+}
+
+/** The bytes that an authority is going to sign. */
+export function prepareCrl(signer: CertificateSigner, content: CrlContent): UnsignedCrl {
+  return { toBeSigned: crlToBeSigned(signer.profile, content), content };
+}
+
+/**
+ * Lints the bytes of a CRL and signs those bytes. No other code makes a CRL.
+ *
+ * @throws Error when the bytes break a clause, or the authority may not sign CRLs.
+ */
+export async function signCrl(
+  signer: CertificateSigner,
+  { toBeSigned, content }: UnsignedCrl,
+): Promise<Bytes> {
+  const intent: CrlIntent = { ...content, issuer: signer.fields };
+  const findings = [
+    ...(maySignCrls(signer) ? [] : [{ clause: "RFC 5280 §4.2.1.3 cRLSign" }]),
+    ...lintCrl(toBeSigned, intent),
+  ];
+  if (findings.length === 0) return signStructure(toBeSigned, signer.signingKey);
+  const clauses = findings.map(({ clause }) => clause).join("; ");
+  throw new Error(`refusing to sign CRL ${toHex(content.number)}: ${clauses}`);
+}
+
+/** The intended CRL. The linter compares the bytes with it. */
+interface CrlIntent extends CrlContent {
+  readonly issuer: IssuerFields;
+}
+
+interface LintedCrl {
+  readonly hasSignersAlgorithm: boolean;
+  readonly hasSignersName: boolean;
+  readonly thisUpdate: number;
+  readonly nextUpdate: number;
+  readonly hasIntendedEntries: boolean;
+  readonly hasKeyIdentifier: boolean;
+  readonly hasNumber: boolean;
+}
+
+type Rule = readonly [clause: string, keeps: (crl: LintedCrl, intent: CrlIntent) => boolean];
+
+const rules: readonly Rule[] = [
+  ["RFC 5280 §5.1.2.2 signature algorithm of the signer", (c) => c.hasSignersAlgorithm],
+  ["RFC 5280 §5.1.2.3 issuer is the signer's subject", (c) => c.hasSignersName],
+  ["RFC 5280 §5.1.2.4 thisUpdate as decided", (c, i) => c.thisUpdate === i.thisUpdate.getTime()],
+  [
+    "RFC 5280 §5.1.2.5 nextUpdate as decided, after thisUpdate",
+    (c, i) => c.nextUpdate === i.nextUpdate.getTime() && c.thisUpdate < c.nextUpdate,
+  ],
+  ["RFC 5280 §5.1.2.6 the entries that were decided, and no other", (c) => c.hasIntendedEntries],
+  ["RFC 5280 §5.2.1 authority key identifier, not critical", (c) => c.hasKeyIdentifier],
+  ["RFC 5280 §5.2.3 the CRL number that was decided, not critical", (c) => c.hasNumber],
+  [
+    "RFC 5280 §5.2.3 a CRL number of 20 octets at most",
+    (_, i) => i.number.length <= 20 && i.number.some((octet) => octet > 0),
+  ],
+  [
+    "RFC 5280 §5.3 no certificate twice",
+    (_, { revoked }) => new Set(revoked.map((each) => each.serialNumber)).size === revoked.length,
+  ],
+];
+
+/**
+ * Finds every clause of RFC 5280 §5 that the bytes of a TBSCertList break, and every difference from the
+ * intent. An empty list permits signing.
+ */
+export function lintCrl(toBeSigned: Bytes, intent: CrlIntent): readonly Finding[] {
+  try {
+    const crl = readLinted(toBeSigned, intent);
+    return rules.flatMap(([clause, keeps]) => (keeps(crl, intent) ? [] : [{ clause }]));
+  } catch (error) {
+    if (error instanceof DerError) return [{ clause: `RFC 5280 §5.1 ${error.message}` }];
+    throw error;
+  }
+}
+
+// These repeat the writer's octets, because comparing the writer with itself would find nothing.
+const version2 = fromHexLiteral("020101");
+const enumerated = 0x0a;
+
+function readLinted(toBeSigned: Bytes, intent: CrlIntent): LintedCrl {
+  const outer = new DerReader(toBeSigned);
+  const fields = outer.enter(Tag.sequence);
+  outer.finish();
+  fields.literal(version2);
+  const hasSignersAlgorithm = bytesEqual(
+    fields.element(Tag.sequence),
+    intent.issuer.signatureAlgorithm,
+  );
+  const hasSignersName = bytesEqual(fields.element(Tag.sequence), intent.issuer.name);
+  const thisUpdate = readTime(fields);
+  const nextUpdate = readTime(fields);
+  const hasIntendedEntries = readEntries(fields, intent);
+  const wrapper = fields.enter(Tag.contextConstructed(0));
+  fields.finish();
+  const extensions = wrapper.enter(Tag.sequence);
+  wrapper.finish();
+  const keyIdentifier = extensionValue(extensions, Oid.authorityKeyIdentifier).enter(Tag.sequence);
+  const own = intent.issuer.keyIdentifier;
+  const hasKeyIdentifier =
+    own !== undefined &&
+    keyIdentifier.contentIs(Tag.contextPrimitive(0), own) &&
+    keyIdentifier.isDone;
+  const number = extensionValue(extensions, Oid.crlNumber).unsignedInteger();
+  extensions.finish();
+  return {
+    hasSignersAlgorithm,
+    hasSignersName,
+    thisUpdate,
+    nextUpdate,
+    hasIntendedEntries,
+    hasKeyIdentifier,
+    hasNumber: isNumber(number, intent.number),
+  };
+}
+
+/** The value of the next extension, which must be this one and not critical. */
+function extensionValue(extensions: DerReader, oid: Bytes): DerReader {
+  const next = extensions.enter(Tag.sequence);
+  next.literal(oid);
+  const value = next.enter(Tag.octetString);
+  next.finish();
+  return value;
+}
+
+function isNumber(magnitude: Bytes, decided: Bytes): boolean {
+  const first = decided.findIndex((octet) => octet > 0);
+  return first >= 0 && bytesEqual(magnitude, decided.subarray(first));
+}
+
+function readEntries(fields: DerReader, { revoked }: CrlIntent): boolean {
+  if (!fields.nextIs(Tag.sequence)) return revoked.length === 0;
+  const entries = fields.enter(Tag.sequence);
+  if (entries.isDone) throw new DerError("an empty list of certificates");
+  for (const { serialNumber, revokedAt, reason } of revoked) {
+    const entry = entries.enter(Tag.sequence);
+    const found = entry.fork().content(Tag.integer);
+    const isPositive = entry.unsignedInteger().some((octet) => octet > 0);
+    if (!isPositive || found.length > 20 || toHex(found) !== serialNumber) return false;
+    if (readTime(entry) !== revokedAt.getTime() || !hasReason(entry, reason)) return false;
+  }
+  return entries.isDone;
+}
+
+function hasReason(entry: DerReader, reason: RevocationReason): boolean {
+  const code = reasonCodes[reason];
+  if (code === 0) return entry.isDone;
+  const list = entry.enter(Tag.sequence);
+  const [found, ...more] = extensionValue(list, Oid.reasonCode).content(enumerated);
+  return found === code && more.length === 0 && list.isDone && entry.isDone;
+}

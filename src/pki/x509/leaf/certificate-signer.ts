@@ -1,0 +1,143 @@
+import type { SigningKey } from "../../crypto-provider.ts";
+import { type Bytes, toHex } from "../../encoding/bytes.ts";
+import type { SpiffeId } from "../../spiffe-id.ts";
+import { type Certificate, subjectKeyIdentifierOf } from "../certificate.ts";
+import { signStructure } from "../certificate-signature.ts";
+import { fallbackKeyIdentifier, keyIdentifier } from "../key-identifier.ts";
+import { signatureAlgorithmOf } from "../signature-algorithm.ts";
+import type { SubjectPublicKey } from "../subject-public-key.ts";
+import type { Validity } from "../validity.ts";
+import type { IdentityProof } from "./identity-proof.ts";
+import { lint } from "./lint.ts";
+import type { Intent, IssuerFields } from "./linted-certificate.ts";
+import {
+  createLeafProfile,
+  type LeafProfile,
+  leafToBeSigned,
+  randomSerialNumber,
+  servingToBeSigned,
+} from "./to-be-signed.ts";
+
+/** A CA's certificate with its key open, and what every certificate that it signs repeats of it. */
+export interface CertificateSigner {
+  readonly certificate: Certificate;
+  readonly signingKey: SigningKey;
+  readonly profile: LeafProfile;
+  readonly fields: IssuerFields;
+}
+
+/** The content of an X509-SVID: its SPIFFE ID, how that was proved, its key and its validity. */
+export interface LeafRequest {
+  readonly spiffeId: SpiffeId;
+  readonly publicKey: SubjectPublicKey;
+  readonly validity: Validity;
+  readonly proof: IdentityProof;
+}
+
+/** The content of a serving certificate: its hosts, its key and its validity. */
+export interface ServingRequest {
+  readonly dnsNames: readonly string[];
+  readonly publicKey: SubjectPublicKey;
+  readonly validity: Validity;
+}
+
+/** A signed leaf. */
+export interface Leaf {
+  readonly der: Bytes;
+  /** The content octets of the INTEGER in hexadecimal. */
+  readonly serialNumber: string;
+}
+
+/** Nothing here checks that the key is the certificate's. */
+export function createCertificateSigner(
+  certificate: Certificate,
+  publicKey: SubjectPublicKey,
+  signingKey: SigningKey,
+): CertificateSigner {
+  const algorithm = signatureAlgorithmOf(publicKey);
+  const { subject, validity } = certificate.toBeSigned;
+  const identifier = subjectKeyIdentifierOf(certificate) ?? fallbackKeyIdentifier(publicKey);
+  return {
+    certificate,
+    signingKey,
+    profile: createLeafProfile(algorithm, subject, identifier),
+    fields: {
+      signatureAlgorithm: algorithm.identifier,
+      name: subject,
+      validity,
+      keyIdentifier: identifier,
+    },
+  };
+}
+
+/**
+ * Builds the to-be-signed bytes of an X509-SVID, lints those bytes and signs those bytes.
+ *
+ * @throws Error when the bytes break a clause, which is a mistake of this code and never the caller's.
+ */
+export async function issueLeaf(signer: CertificateSigner, request: LeafRequest): Promise<Leaf> {
+  const serialNumber = randomSerialNumber();
+  const { spiffeId, publicKey, validity, proof } = request;
+  const identifier = keyIdentifier(publicKey);
+  const toBeSigned = leafToBeSigned(signer.profile, {
+    spiffeId,
+    publicKey,
+    validity,
+    serialNumber,
+    keyIdentifier: identifier,
+    proof,
+  });
+  const intent: Intent = {
+    kind: "leaf",
+    spiffeId,
+    publicKey,
+    keyIdentifier: identifier,
+    validity,
+    proof,
+    issuer: signer.fields,
+  };
+  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
+  return { der, serialNumber: toHex(serialNumber) };
+}
+
+/**
+ * Builds the to-be-signed bytes of a serving certificate, lints those bytes and signs those bytes.
+ *
+ * @throws Error when the bytes break a clause, for instance by a name that no host can have.
+ */
+export async function issueServingCertificate(
+  signer: CertificateSigner,
+  request: ServingRequest,
+): Promise<Leaf> {
+  const serialNumber = randomSerialNumber();
+  const identifier = keyIdentifier(request.publicKey);
+  const subject = { ...request, serialNumber, keyIdentifier: identifier };
+  const toBeSigned = servingToBeSigned(signer.profile, subject);
+  const intent: Intent = {
+    kind: "serving",
+    spiffeId: "",
+    ...request,
+    keyIdentifier: identifier,
+    issuer: signer.fields,
+  };
+  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
+  return { der, serialNumber: toHex(serialNumber) };
+}
+
+/**
+ * Lints to-be-signed bytes and signs them. No other code makes a certificate, so that nothing is signed
+ * without having been linted.
+ *
+ * @throws Error when the bytes break a clause.
+ */
+export async function lintAndSign(
+  toBeSigned: Bytes,
+  intent: Intent,
+  signingKey: SigningKey,
+): Promise<Bytes> {
+  const findings = lint(toBeSigned, intent);
+  if (findings.length > 0) {
+    throw new Error(`refusing to sign: ${findings.map(({ clause }) => clause).join("; ")}`);
+  }
+  return signStructure(toBeSigned, signingKey);
+}

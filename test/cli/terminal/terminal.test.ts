@@ -1,0 +1,127 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { stripVTControlCharacters } from "node:util";
+import { describe, expect, test } from "vitest";
+import { readPassphrase } from "../../../src/cli/terminal/questions.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+describe("the answer of a verb", () => {
+  test("goes to the standard output, and what is beside it to the standard error stream", () => {
+    const terminal = new MemoryTerminal();
+    terminal.print("answer");
+    terminal.noticePlace("files in /store", {});
+    terminal.noticeNext([["rampart doctor", "looks for faults"]]);
+    terminal.complain("it failed");
+    expect(terminal.printed).toBe("answer\n");
+    expect(terminal.said).toBe(
+      "On the files in /store:\n\nNext:\n  rampart doctor\n      looks for faults\nrampart: it failed\n",
+    );
+  });
+
+  test.each([
+    [false, ""],
+    [true, "On the store:\n"],
+  ])("for a script has a notice beside it only on a terminal (%s)", (isTTY, said) => {
+    const terminal = new MemoryTerminal({ isTTY });
+    terminal.noticePlace("store", { json: true });
+    expect(stripVTControlCharacters(terminal.said)).toBe(said);
+  });
+});
+
+describe("a question", () => {
+  /** The answer to a question on a terminal on which somebody types these keys, and what is shown. */
+  async function typed(keys: string): Promise<readonly [string | undefined, string]> {
+    const terminal = new MemoryTerminal({ isTTY: true });
+    const answer = terminal.ask("Sure? ");
+    terminal.type(keys);
+    return [await answer, terminal.said];
+  }
+
+  test.each([
+    ["yes", "yes\r", "yes"],
+    ["nothing", "\r", ""],
+    ["a line after a correction", "yea\x7fs\r", "yes"],
+  ])("gives %s that somebody typed", async (_, keys, answer) => {
+    const [given, shown] = await typed(keys);
+    expect(given).toBe(answer);
+    expect(shown).toContain("Sure? ");
+  });
+
+  test.each([
+    ["Ctrl-C", "\x03"],
+    ["Ctrl-C after a word", "yes\x03"],
+    ["Ctrl-D", "\x04"],
+  ])("gives no answer for %s", async (_, keys) => {
+    expect((await typed(keys))[0]).toBeUndefined();
+  });
+
+  test("gives no answer when the terminal goes away", async () => {
+    const terminal = new MemoryTerminal({ isTTY: true });
+    const answer = terminal.ask("Sure? ");
+    terminal.leave();
+    expect(await answer).toBeUndefined();
+  });
+});
+
+describe("a passphrase", () => {
+  test("is typed without echo, and twice if it is new", async () => {
+    const terminal = new MemoryTerminal({ isTTY: true });
+    const passphrase = readPassphrase(terminal, { isNew: true });
+    terminal.type("correct horse battery\r");
+    await eventually(async () => expect(terminal.said).toContain("Repeat it: "));
+    terminal.type("correct horse battery\r");
+    expect(await passphrase).toBe("correct horse battery");
+    expect(terminal.said).toBe("Passphrase: \nRepeat it: \n");
+  });
+
+  test("comes from the environment where it is set, and a new one has 12 characters", async () => {
+    const terminal = new MemoryTerminal({ environment: { RAMPART_PASSPHRASE: "short" } });
+    expect(await readPassphrase(terminal, { isNew: false })).toBe("short");
+    await expect(readPassphrase(terminal, { isNew: true })).rejects.toThrow(/12 characters/);
+  });
+
+  test("cannot be typed without a terminal", async () => {
+    const reading = readPassphrase(new MemoryTerminal(), { isNew: false });
+    await expect(reading).rejects.toThrow(/set RAMPART_PASSPHRASE$/);
+  });
+});
+
+describe("work that takes long", () => {
+  const said = (terminal: MemoryTerminal) => () =>
+    eventually(async () => expect(terminal.said).not.toBe(""));
+
+  test("is told of once in a line that stays, and its result is the work's", async () => {
+    const terminal = new MemoryTerminal({ slowMilliseconds: 0 });
+    const work = () => said(terminal)().then(() => "done");
+    expect(await terminal.progress("reading", work)).toBe("done");
+    expect(terminal.said).toBe("rampart: still reading\n");
+  });
+
+  test("is counted in a line of a terminal, which is gone when the work is done", async () => {
+    const terminal = new MemoryTerminal({ slowMilliseconds: 0, isTTY: true });
+    await terminal.progress("reading", said(terminal), { json: true });
+    expect(terminal.said.startsWith("\r\u001b[Kstill reading (0 s)\r")).toBe(true);
+    expect(terminal.said.endsWith("\r\u001b[K")).toBe(true);
+  });
+
+  test("leaves no line on a terminal when it fails, either", async () => {
+    const terminal = new MemoryTerminal({ slowMilliseconds: 0, isTTY: true });
+    const work = async (): Promise<never> => {
+      await said(terminal)();
+      throw new Error("no");
+    };
+    await expect(terminal.progress("reading", work)).rejects.toThrow("no");
+    expect(terminal.said.endsWith("\r\u001b[K")).toBe(true);
+  });
+
+  test.each([
+    ["quick work", { slowMilliseconds: 60_000 }, {}],
+    ["a script that reads JSON", { slowMilliseconds: 0 }, { json: true }],
+  ])("is told of to nobody for %s", async (_, options, audience) => {
+    const terminal = new MemoryTerminal(options);
+    // Timers of no time have run before.
+    const work = () => pause(0).then(() => "done");
+    expect(await terminal.progress("reading", work, audience)).toBe("done");
+    expect(terminal.said).toBe("");
+  });
+});

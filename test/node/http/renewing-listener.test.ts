@@ -1,0 +1,62 @@
+import { expect, onTestFinished, test } from "vitest";
+import { openWhenCertified } from "../../../src/node/http/renewing-listener.ts";
+import type { ServingCertificate } from "../../../src/node/tls/serving-certificate.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+
+const certificate: ServingCertificate = { chainPem: "chain", keyPem: "key" };
+const address = { address: "127.0.0.1", family: "IPv4", port: 1 };
+
+/** A listener whose certificate a test takes away and brings back, one refresh after the other. */
+async function openedListener() {
+  let fault: Error | undefined;
+  let begin = (): void => {};
+  let refreshed = Promise.withResolvers<void>();
+  const log = createEventRecorder();
+  const listener = openWhenCertified({
+    certificateAt: async () => {
+      if (fault) throw fault;
+      return certificate;
+    },
+    clientRootsAt: async () => "roots",
+    listen: async () => ({ address, replace: () => {}, close: async () => {} }),
+    log,
+    clock: () => new Date(),
+    pause: (_, signal) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      begin = resolve;
+      signal?.addEventListener("abort", () => resolve());
+      refreshed.resolve();
+      return promise;
+    },
+  });
+  onTestFinished(() => listener.close(0));
+  await refreshed.promise;
+  return {
+    ...listener,
+    log,
+    refresh: async (next?: Error) => {
+      fault = next;
+      refreshed = Promise.withResolvers();
+      begin();
+      await refreshed.promise;
+    },
+  };
+}
+
+const lost = new Error("the store cannot be read");
+
+test("a fault is told while it lasts, and no longer", async () => {
+  const { state, refresh } = await openedListener();
+  expect(state()).toEqual({ isOpen: true, reasons: [] });
+  await refresh(lost);
+  expect(state().reasons).toEqual(["the serving certificate: the store cannot be read"]);
+  await refresh();
+  expect(state()).toEqual({ isOpen: true, reasons: [] });
+});
+
+test("a fault that comes back is logged again, and each refresh of one is not", async () => {
+  const { refresh, log } = await openedListener();
+  for (const fault of [lost, lost, undefined, lost]) await refresh(fault);
+  const missing = log.operations.filter(({ event }) => event === "serving-certificate-missing");
+  expect(missing).toHaveLength(2);
+});
