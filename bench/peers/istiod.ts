@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { freePorts } from "../../test/interop/free-ports.ts";
 import { prebuilt, prebuiltIstiod } from "../../test/interop/prebuilt.ts";
+import { freePorts } from "../../test/testkit/network/free-ports.ts";
 import { istioCall } from "../node/http2-load.ts";
 import { connectTo } from "./connections.ts";
 import type { MissingPeer, Peer, RootKey } from "./peer.ts";

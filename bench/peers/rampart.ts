@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
 import { nodeFlags } from "../../dev/package/node-flags.ts";
-import { freePorts } from "../../test/interop/free-ports.ts";
+import { freePorts } from "../../test/testkit/network/free-ports.ts";
 import { startEdge } from "../edge/edge.ts";
 import { loadsOf } from "../loads.ts";
 import { istioCall } from "../node/http2-load.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { type MatrixRow, matrix } from "../interop/native-grpc/matrix.ts";
+import { type MatrixRow, matrix } from "./compatibility-matrix.ts";
 
 const page = readFileSync(
   new URL("../../docs/reference/compatibility.md", import.meta.url),

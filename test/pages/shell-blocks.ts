@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { type FencedBlock, fencedBlocks } from "../interop/page-blocks.ts";
+import { type FencedBlock, fencedBlocks } from "./page-blocks.ts";
 
 /** A fenced block, and the page that it stands on. */
 export interface Block extends FencedBlock {

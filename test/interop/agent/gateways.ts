@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { PeerCertificate, TLSSocket } from "node:tls";
 import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/subject-key.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
-import { freePorts } from "../free-ports.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { statusOf } from "./processes/steady-load.ts";
 import { type SupervisionOptions, startWithBootstrap } from "./supervision.ts";

@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connect } from "node:tls";
-import { freePorts } from "../free-ports.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
 import { istiodName } from "./edge-ca.ts";
 import type { Outcome } from "./outcome-table.ts";

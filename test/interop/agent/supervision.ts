@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { freePorts } from "../free-ports.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { statusOf } from "./processes/steady-load.ts";

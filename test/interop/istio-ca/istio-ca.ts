@@ -9,8 +9,8 @@ import {
   mintAccountToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { type Child, startChild } from "../agent/processes/child-process.ts";
-import { freePorts } from "../free-ports.ts";
 
 const issuer = "https://cluster.test";
 

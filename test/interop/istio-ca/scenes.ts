@@ -3,9 +3,9 @@ import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { AgentProcess } from "../agent/processes/agent-process.ts";
 import { until } from "../agent/until.ts";
-import { freePorts } from "../free-ports.ts";
 import type { IstioCa } from "./istio-ca.ts";
 
 /** A life half of which outlasts an outage of the CA. */

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { until } from "../agent/until.ts";
-import { blocksUnder, textsIn } from "../page-blocks.ts";
 import { type Ended, run } from "../programs.ts";
 
 /** The files of a clone that `npm start` and the verbs read. */

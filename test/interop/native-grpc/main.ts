@@ -1,13 +1,13 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type MatrixRow, matrix, type ServerName } from "../../pages/compatibility-matrix.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { type Case, caller, casesFor } from "./cases.ts";
 import type { Server } from "./clients/client.ts";
 import { createClients, type Found, installTools, type Tools } from "./clients/clients.ts";
 import { playHandshakes } from "./clients/s-client.ts";
 import { obtainCertificates } from "./credentials.ts";
-import { type MatrixRow, matrix, type ServerName } from "./matrix.ts";
 import { type Mesh, startMesh } from "./mesh.ts";
 import { createTally, faultOf, playCases, type Tally } from "./play.ts";
 import { type Pair, playRotation, rotationLifetimes } from "./rotation.ts";

@@ -1,6 +1,6 @@
 import { mkdir, readFile, symlink } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
-import { freePorts } from "../free-ports.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { run } from "../programs.ts";
 import type { Mesh } from "./mesh.ts";
 

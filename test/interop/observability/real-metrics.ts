@@ -6,8 +6,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { parse, stringify } from "yaml";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { scrapeAll, startScraped } from "../../testkit/observability/expositions.ts";
-import { freePorts } from "../free-ports.ts";
 import { run } from "../programs.ts";
 
 /** Names that are Istio's or those of the library for Node, which break promtool's customs. */

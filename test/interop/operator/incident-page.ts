@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import type { Answer } from "../../testkit/programs/command-line.ts";
 import { compileCache } from "../../testkit/programs/compile-cache.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
-import { blocksUnder, textsIn } from "../page-blocks.ts";
 
 const page = resolve("docs/how-to/incident.md");
 

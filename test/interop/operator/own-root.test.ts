@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { parse } from "smol-toml";
 import { expect, test } from "vitest";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { serveToml } from "../../testkit/programs/serve-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
-import { blocksUnder, textsIn } from "../page-blocks.ts";
 import { installRampart, runLine, type Terminal } from "./incident-page.ts";
 
 const page = "docs/how-to/own-root.md";

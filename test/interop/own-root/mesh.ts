@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { AgentProcess } from "../agent/processes/agent-process.ts";
-import { freePorts } from "../free-ports.ts";
 import {
   commandLine,
   type RampartProcess,

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import type { Relay } from "../../testkit/network/relay.ts";
 import { startRelay } from "../../testkit/network/relay.ts";
-import { freePorts } from "../free-ports.ts";
 import { type RampartProcess, startRampart } from "../native-grpc/servers/rampart-process.ts";
 import type { SharedService } from "./shared-service.ts";
 

@@ -4,10 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { BucketPlace } from "../../../src/node/stores/s3/bucket-place.ts";
 import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { type Child, startChild } from "../agent/processes/child-process.ts";
 import { until } from "../agent/until.ts";
-import { freePorts } from "../free-ports.ts";
 
 /** A real S3-compatible service over TLS, with one bucket in a folder. */
 export interface Gateway {

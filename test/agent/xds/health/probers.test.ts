@@ -5,7 +5,7 @@ import type { ProbeMethod } from "../../../../src/agent/configuration/readiness-
 import { createProber } from "../../../../src/agent/xds/health/probers.ts";
 import { behind } from "../../../../src/agent/xds/health/watch-workload.ts";
 import type { ProbeAddresses } from "../../../../src/agent/xds/health/workload-health.ts";
-import { freePorts } from "../../../interop/free-ports.ts";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { listenOnLoopback } from "../../../testkit/network/loopback.ts";
 import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
 

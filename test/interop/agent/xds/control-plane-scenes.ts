@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
-import { freePorts } from "../../free-ports.ts";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import type { Mesh } from "../../native-grpc/mesh.ts";
 import { fromGoModule } from "../../software.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { freePorts } from "../../free-ports.ts";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { runWell } from "../../programs.ts";
 import { type Child, startChild } from "../processes/child-process.ts";
 import { until } from "../until.ts";

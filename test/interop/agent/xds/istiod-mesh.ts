@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { freePorts } from "../../free-ports.ts";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import { prebuilt, prebuiltIstiod } from "../../prebuilt.ts";
 import type { Outcome } from "../outcome-table.ts";

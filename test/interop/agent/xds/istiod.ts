@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { createCa } from "../../../testkit/pki/plugged-in.ts";
-import { freePorts } from "../../free-ports.ts";
 import { type Child, startChild } from "../processes/child-process.ts";
 import { statusOf } from "../processes/steady-load.ts";
 import { until } from "../until.ts";

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { freePorts } from "../../free-ports.ts";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import type { Mesh } from "../../native-grpc/mesh.ts";
 import { AgentProcess, type AgentVariables } from "../processes/agent-process.ts";

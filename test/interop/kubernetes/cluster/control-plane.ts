@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../../src/foundation/http/json-fetch.ts";
 import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
-import { freePorts } from "../../free-ports.ts";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
 
 /** An object of the API, its members unread. */

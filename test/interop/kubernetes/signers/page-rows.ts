@@ -4,7 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
-import { blocksUnder, textsIn } from "../../page-blocks.ts";
+import { blocksUnder, textsIn } from "../../../pages/page-blocks.ts";
 import { runWell } from "../../programs.ts";
 import { eventually, mint } from "../cluster/accounts.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";

@@ -1,4 +1,4 @@
-import type { ServerName } from "../matrix.ts";
+import type { ServerName } from "../../../pages/compatibility-matrix.ts";
 
 /** The address and the trust of a running server. */
 export interface Server {

@@ -1,5 +1,5 @@
+import type { matrix } from "../../../pages/compatibility-matrix.ts";
 import { fromGoModule, fromGoProxy, ofTheMachine, python, type Software } from "../../software.ts";
-import type { matrix } from "../matrix.ts";
 import type { Scratch } from "../scratch.ts";
 import type { CertificateClient } from "./client.ts";
 import { connectByCurl, grpcWebByCurl } from "./curl.ts";
