@@ -7,7 +7,8 @@ import {
   reviewedTables,
 } from "./test/contract/service-under-test.ts";
 import { LongestFirst } from "./test/longest-first.ts";
-import { compileCache } from "./test/testkit/programs/compile-cache.ts";
+import { wranglerToml } from "./test/testkit/programs/edge-worker.ts";
+import { leaveShell } from "./test/testkit/programs/environment.ts";
 import { hangMilliseconds } from "./test/testkit/time/hang-limit.ts";
 import { createInternet, reviewingApi, stormIssuer } from "./test/worker/runtime/internet.ts";
 import { createUpstreamHost } from "./test/worker/runtime/upstream-host.ts";
@@ -29,8 +30,8 @@ const prebundled = [
   "zod/mini",
 ];
 
-// What one worker has compiled, the others load, and so do the programs that tests start.
-Object.assign(process.env, compileCache);
+// The workers of tests, and the programs that those start, get their environment from this process.
+leaveShell();
 
 const internet = createInternet(createUpstreamHost());
 
@@ -38,6 +39,7 @@ const internet = createInternet(createUpstreamHost());
 const timeouts = { testTimeout: hangMilliseconds, hookTimeout: hangMilliseconds };
 
 export default defineConfig({
+  envDir: false,
   test: {
     // Many tests mostly wait: the others need not wait for them.
     maxWorkers: 6,
@@ -45,6 +47,7 @@ export default defineConfig({
     teardownTimeout: hangMilliseconds,
     projects: [
       {
+        envDir: false,
         test: {
           name: "node",
           environment: "node",
@@ -58,6 +61,7 @@ export default defineConfig({
         },
       },
       {
+        envDir: false,
         test: {
           name: "operator",
           environment: "node",
@@ -66,12 +70,17 @@ export default defineConfig({
         },
       },
       {
+        envDir: false,
         plugins: [
           cloudflareTest({
             main: "./test/worker/runtime/patient-worker.ts",
-            wrangler: { configPath: "./wrangler.toml" },
+            // Not by the path of wrangler.toml: with it would come what .dev.vars and .env beside it hold.
             miniflare: {
+              compatibilityDate: `${wranglerToml.compatibility_date}`,
+              compatibilityFlags: [...(wranglerToml.compatibility_flags ?? [])],
+              kvNamespaces: ["AUTHORITIES"],
               bindings: {
+                TRUST_DOMAIN: "cluster.local",
                 ISSUERS: [
                   ...Object.values(issuerTables),
                   ...reviewedTables(reviewingApi),

@@ -1,7 +1,6 @@
-import { readFile } from "node:fs/promises";
-import { parse } from "smol-toml";
-import { createTestHarness, type TestHarness } from "wrangler";
+import type { TestHarness } from "wrangler";
 import type { KvNamespace } from "../../src/worker/kv-store.ts";
+import { createEdgeWorker } from "../testkit/programs/edge-worker.ts";
 
 /** A CA in workerd with a clock that a test moves. */
 export interface ClockedCa {
@@ -25,19 +24,11 @@ export async function startClockedCas(
   variables: Readonly<Record<string, unknown>>,
   most: number,
 ): Promise<ClockedCas> {
-  const written = parse(await readFile("wrangler.toml", "utf8"));
   const names = Array.from({ length: most }, (_, i) => `${i}`);
-  const harness = createTestHarness({
-    workers: [
-      {
-        config: {
-          ...written,
-          main: "test/worker/runtime/clocked-worker.ts",
-          vars: variables as never,
-          kv_namespaces: names.map((name) => ({ binding: `AUTHORITIES_${name}`, id: name })),
-        },
-      },
-    ],
+  const harness = await createEdgeWorker({
+    main: "test/worker/runtime/clocked-worker.ts",
+    vars: variables as never,
+    kv_namespaces: names.map((name) => ({ binding: `AUTHORITIES_${name}`, id: name })),
   });
   await harness.listen();
   return {

@@ -1,13 +1,13 @@
-import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestHarness } from "wrangler";
 import type { KvNamespace } from "../../src/worker/kv-store.ts";
+import { randomKek } from "../testkit/configuration.ts";
 import {
   namespaceOf,
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../testkit/kubernetes/watched-api.ts";
+import { createEdgeWorker } from "../testkit/programs/edge-worker.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
@@ -21,24 +21,20 @@ const table = (name: string, server: string, more: object): object => ({
 });
 
 // The real workerd, over sockets of the loopback address.
-const harness = createTestHarness({
-  workers: [
-    {
-      configPath: "./wrangler.toml",
-      vars: {
-        ISSUERS: [
-          table("broken", broken.origin, { deliver_roots: true }),
-          table("away", "http://127.0.0.1:9", { deliver_roots: true }),
-          table("silent", silent.origin, { deliver_roots: true }),
-          table("eager", eager.origin, { deliver_roots: true }),
-          table("unasked", unasked.origin, {}),
-        ] as never,
-        INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-        PROPAGATION_INTERVAL: "0s",
-      },
-      secrets: { KEK: `e2e:${randomBytes(32).toString("base64")}`, [credential]: watchedToken },
-    },
-  ],
+const harness = await createEdgeWorker({
+  vars: {
+    ISSUERS: [
+      table("broken", broken.origin, { deliver_roots: true }),
+      table("away", "http://127.0.0.1:9", { deliver_roots: true }),
+      table("silent", silent.origin, { deliver_roots: true }),
+      table("eager", eager.origin, { deliver_roots: true }),
+      table("unasked", unasked.origin, {}),
+    ] as never,
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+    KEK: randomKek("e2e"),
+    [credential]: watchedToken,
+  },
 });
 
 const names = Array.from({ length: 9 }, (_, i) => `shop-${i}`);

@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { forBuilds, leaveShell } from "../testkit/programs/environment.ts";
 import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
 
 const here = import.meta.dirname;
 
-/** Without these variables, wrangler connects to Cloudflare at its start, and prints that it failed. */
-const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
+leaveShell(forBuilds);
 
 /** What takes longest begins first, so that the other suites run beside it. */
 const longest = ["pages", "agent", "own-root", "kubernetes", "native-grpc"];
@@ -38,7 +38,7 @@ async function runSuite(name: string, folder: string): Promise<Outcome[]> {
   const begun = performance.now();
   const child = spawn(process.execPath, [join(here, name, "main.ts")], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, ...quiet, [outcomesVariable]: file },
+    env: { ...process.env, [outcomesVariable]: file },
   });
   const pass = (signal: NodeJS.Signals): boolean => child.kill(signal);
   process.on("SIGTERM", pass).on("SIGINT", pass);

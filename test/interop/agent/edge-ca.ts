@@ -1,7 +1,6 @@
 import { randomBytes, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createTestHarness } from "wrangler";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
@@ -10,6 +9,7 @@ import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { repeatedly } from "../repetition.ts";
 
 /** The name in istiod's serving certificate. */
@@ -25,12 +25,6 @@ export interface EdgeCa {
   readonly taint: (departure: Departure) => Promise<string>;
   readonly close: () => Promise<void>;
 }
-
-// Without this, wrangler connects to Cloudflare at its start, and prints that it failed.
-Object.assign(process.env, {
-  CLOUDFLARE_CF_FETCH_ENABLED: "false",
-  WRANGLER_SEND_METRICS: "false",
-});
 
 const issuer = "https://cluster.test";
 
@@ -53,8 +47,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
     AUTHORITY_LIFETIME: `${5 * leafSeconds}s`,
   };
   const secrets = { KEK: `interop:${randomBytes(32).toString("base64")}` };
-  const configPath = "./wrangler.toml";
-  const harness = createTestHarness({ workers: [{ configPath, vars, secrets }] });
+  const harness = await createEdgeWorker({ vars: { ...vars, ...secrets } });
   const { url } = await harness.listen();
   const worker = harness.getWorker<{ AUTHORITIES: KvNamespace }>();
   const runCron = () => worker.scheduled({ cron: "* * * * *" });

@@ -6,12 +6,6 @@ import { chromiumPath, startChromium } from "./chromium.ts";
 import { pageScenes, type Scene } from "./page-scenes.ts";
 import { takePictures } from "./pictures.ts";
 
-// Without these, wrangler connects to Cloudflare at its start, and prints that it failed.
-Object.assign(process.env, {
-  CLOUDFLARE_CF_FETCH_ENABLED: "false",
-  WRANGLER_SEND_METRICS: "false",
-});
-
 const rules = "MAP *.test 127.0.0.1";
 const pictures = join(import.meta.dirname, "../../../docs/pictures");
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createTestHarness } from "wrangler";
 import { inspectClusters } from "../../../src/cli/verbs/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../src/cli/verbs/root/delivery-report.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
@@ -10,6 +9,7 @@ import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-con
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { createAccount, eventually, mint, rule } from "./cluster/accounts.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
 import { writeKubeconfig } from "./cluster/kubeconfig.ts";
@@ -119,18 +119,14 @@ async function serveIsRefused(scene: Scene): Promise<void> {
 async function workerPushes({ plane }: Scene): Promise<void> {
   const token = await mint(plane, "istio-system", "push", { audiences: [] });
   await relayTo(plane, async (server) => {
-    const harness = createTestHarness({
-      workers: [
-        {
-          configPath: "./wrangler.toml",
-          vars: {
-            ISSUERS: [tableOf({ ...plane, server }, {})] as never,
-            INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-            PROPAGATION_INTERVAL: "0s",
-          },
-          secrets: { KEK: randomKek("k1"), [credential]: token },
-        },
-      ],
+    const harness = await createEdgeWorker({
+      vars: {
+        ISSUERS: [tableOf({ ...plane, server }, {})] as never,
+        INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+        PROPAGATION_INTERVAL: "0s",
+        KEK: randomKek("k1"),
+        [credential]: token,
+      },
     });
     try {
       await harness.listen();

@@ -1,19 +1,13 @@
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createTestHarness } from "wrangler";
-import { writeWorkerConfiguration } from "../../../dev/worker/worker-configuration.ts";
+import type { TestHarness } from "wrangler";
+import { withLog } from "../../../dev/worker/worker-configuration.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuers, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { origin } from "./written-log.ts";
-
-// Without this, wrangler connects to Cloudflare at its start, and prints that it failed.
-Object.assign(process.env, {
-  CLOUDFLARE_CF_FETCH_ENABLED: "false",
-  WRANGLER_SEND_METRICS: "false",
-});
 
 /** The log of a Worker in workerd, as its Durable Object has published it to R2. */
 export interface WorkerLog {
@@ -41,8 +35,7 @@ export async function writeWorkerLog(certificates: number): Promise<WorkerLog> {
     LOG_INTERVAL: "1s",
   };
   const secrets = { KEK: `interop:${randomBytes(32).toString("base64")}`, LOG_READERS: token };
-  const configPath = await writeWorkerConfiguration(join(import.meta.dirname, "../../.."));
-  const harness = createTestHarness({ workers: [{ configPath, vars, secrets }] });
+  const harness = await createEdgeWorker({ ...withLog, vars: { ...vars, ...secrets } });
   const { url } = await harness.listen();
   try {
     const written = await issueAndRead(harness, url, { key, token, certificates });
@@ -61,7 +54,7 @@ interface Work {
 }
 
 async function issueAndRead(
-  harness: ReturnType<typeof createTestHarness>,
+  harness: TestHarness,
   url: URL,
   { key, token, certificates }: Work,
 ): Promise<Pick<WorkerLog, "url" | "verifierKey" | "size">> {

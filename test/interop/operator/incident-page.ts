@@ -3,7 +3,7 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import type { Answer } from "../../testkit/programs/command-line.ts";
-import { compileCache } from "../../testkit/programs/compile-cache.ts";
+import { compileCache } from "../../testkit/programs/environment.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 const page = resolve("docs/how-to/incident.md");

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { hangMilliseconds } from "../time/hang-limit.ts";
-import { compileCache } from "./compile-cache.ts";
+import { compileCache } from "./environment.ts";
 
 /** The folder of an operator. */
 export interface OperatorFolder {

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { stringify } from "smol-toml";
 import { onTestFinished } from "vitest";
 import { temporaryFolder } from "../temporary-folder.ts";
-import { compileCache } from "./compile-cache.ts";
+import { compileCache } from "./environment.ts";
 import { rampartProgram } from "./rampart-process.ts";
 
 /** A program of the mesh in its own process, with a file as its configuration. It ends with the test. */

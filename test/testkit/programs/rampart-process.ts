@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { onTestFinished } from "vitest";
 import { randomKek } from "../ca/running-ca.ts";
-import { compileCache } from "./compile-cache.ts";
+import { compileCache } from "./environment.ts";
 
 /** The file that `rampart` runs from. */
 export const rampartProgram: string = join(import.meta.dirname, "../../../src/cli/main.ts");

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { stringify } from "smol-toml";
 import { onTestFinished } from "vitest";
-import { compileCache } from "./compile-cache.ts";
+import { compileCache } from "./environment.ts";
 import { rampartProgram } from "./rampart-process.ts";
 
 /** `rampart serve` in its own process. It ends with the test. */

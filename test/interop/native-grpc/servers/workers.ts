@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { createTestHarness } from "wrangler";
+import type { Unstable_RawConfig } from "wrangler";
+import { createEdgeWorker } from "../../../testkit/programs/edge-worker.ts";
 
 /** The Worker in workerd, with its own KV namespace and its cron. */
 export interface RunningWorker {
@@ -8,21 +9,13 @@ export interface RunningWorker {
   readonly end: () => Promise<void>;
 }
 
-type Variables = NonNullable<
-  Extract<
-    NonNullable<NonNullable<Parameters<typeof createTestHarness>[0]>["workers"]>[number],
-    { vars?: unknown }
-  >["vars"]
->;
-
 /** A KEK as an operator would make one. */
 export const randomKek = (): string => `interop:${randomBytes(32).toString("base64")}`;
 
-export async function startWorker(vars: Variables): Promise<RunningWorker> {
-  const secrets = { KEK: randomKek() };
-  const harness = createTestHarness({
-    workers: [{ configPath: "./wrangler.toml", vars, secrets }],
-  });
+export async function startWorker(
+  vars: NonNullable<Unstable_RawConfig["vars"]>,
+): Promise<RunningWorker> {
+  const harness = await createEdgeWorker({ vars: { ...vars, KEK: randomKek() } });
   const { url } = await harness.listen();
   const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
   await runCron();
