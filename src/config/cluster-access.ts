@@ -1,53 +1,169 @@
-import * as z from "zod/mini";
-import type { ReviewOrder } from "../authn/trusted-issuer.ts";
-import { baseUrl } from "../foundation/text/base-url.ts";
-import { bearerToken } from "../foundation/text/bearer-token.ts";
-import { configMapName } from "../kubernetes/root-config-map.ts";
-import { isCertificateBlocks } from "../pki/encoding/pem.ts";
-import { upstreamCredential } from "./upstream-table.ts";
+import type { IssuerKeys } from "../authn/token/issuer-keys.ts";
+import { createTokenReview, type TokenReview } from "../authn/token/token-review.ts";
+import type { NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
+import {
+  createClaimedReach,
+  createPodAuthorizer,
+  type NodeReach,
+} from "../ca/issuance/node-authorizer.ts";
+import type { CrlSource } from "../ca/revocation/published-crls.ts";
+import { ConfigurationError } from "../foundation/configuration-error.ts";
+import { CaError } from "../foundation/errors.ts";
+import type { Fetching } from "../foundation/http/json-fetch.ts";
+import { nameAllowList } from "../foundation/text/globs.ts";
+import { Lasting } from "../foundation/work/lasting.ts";
+import {
+  type Credential,
+  createKubernetesClient,
+  type KubernetesClient,
+} from "../kubernetes/client.ts";
+import {
+  type ClusterApi,
+  type ClusterFailed,
+  createClusterApi,
+  type ReachableCluster,
+} from "../kubernetes/cluster-api.ts";
+import { createPodLookup } from "../kubernetes/pod-lookup.ts";
+import type { Pods, WatchPods } from "../kubernetes/pods.ts";
+import type { ClusterAccessTable, IssuerTable } from "./issuer-table.ts";
 
-/** The table `kubernetes` of an issuer, checked: access to the cluster's API server. */
-export interface ClusterAccessTable {
-  readonly server: string;
-  readonly ca?: string | undefined;
-  readonly credential: string;
-  readonly review: ReviewOrder;
-  /** Whether the CA delivers its roots to the cluster. Off by default, because it takes rights to write. */
-  readonly deliver_roots?: boolean | undefined;
-  /** Whether the CA delivers its CRLs to the cluster. */
-  readonly deliver_crls?: boolean | undefined;
-  /** The name of the ConfigMap with the roots, by any way of delivery. */
-  readonly config_map?: string | undefined;
+/** All that it takes to reach the API servers of clusters. */
+export interface ClusterAccess extends Fetching {
+  readonly credentials: ReadonlyMap<string, Credential>;
+  readonly failed: ClusterFailed;
 }
 
-/** The names of secrets with credentials for API servers, to which tables refer. */
-const clusterCredential = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
+/** A cluster with its client. It sends no request yet. @throws ConfigurationError */
+function reachCluster(
+  cluster: string,
+  table: ClusterAccessTable,
+  { failed, ...access }: ClusterAccess,
+): ReachableCluster {
+  return { cluster, client: clientOf(table, access), failed };
+}
+
+/** Opens an API of a cluster with bounds of its own, as often as it is called. */
+export type OpenApi = () => ClusterApi;
+
+/** @throws ConfigurationError */
+export function apiOpener(
+  cluster: string,
+  table: ClusterAccessTable,
+  access: ClusterAccess,
+): OpenApi {
+  const reach = reachCluster(cluster, table, access);
+  return () => createClusterApi(reach);
+}
+
+/** A client of a cluster's API server. @throws ConfigurationError */
+export function clientOf(
+  { server, ca, credential: name }: ClusterAccessTable,
+  { fetchTrusting, fetchTimeoutMilliseconds, credentials }: Omit<ClusterAccess, "failed">,
+): KubernetesClient {
+  const credential = requireCredential(name, credentials);
+  return createKubernetesClient(
+    { server, credential },
+    fetchTrusting(ca),
+    fetchTimeoutMilliseconds,
+  );
+}
+
+function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {
+  const credential = credentials.get(name);
+  if (!credential) throw new ConfigurationError([`${name}: is required`]);
+  return credential;
+}
+
+/** For programs that authenticate nobody, such as an operator's verbs: they need no credential. */
+export function noApi(cluster: string): ClusterApi {
+  return {
+    cluster,
+    send: async () => {
+      throw new CaError(
+        { reason: "cluster-unreachable", cluster },
+        "this program has no access to the API server",
+      );
+    },
+  };
+}
+
+/** The means to ask the API server of an issuer's cluster. */
+export interface CheckMeans {
+  /** Absent where the issuer has no API server. */
+  readonly openApi: OpenApi | undefined;
+  /** Absent on platforms that look up each pod. */
+  readonly podsOf: PodsOf | undefined;
+  readonly lasting: LastingParts;
+}
+
+/** Decides which workloads the node proxies of an issuer may name. */
+export function nodeAuthorizer(
+  table: IssuerTable,
+  { openApi, podsOf = (_, lookup) => lookup, lasting }: CheckMeans,
+): NodeAuthorizer {
+  const { node_checks, node_reach, trusted_node_accounts: nodes } = table;
+  if (openApi && node_checks !== "claims") {
+    const pods = lasting.pods.of([...placeOf(table), nodes.length > 0], (ending) =>
+      podsOf(table, createPodLookup(openApi()), ending),
+    );
+    return createPodAuthorizer(pods);
+  }
+  return createClaimedReach(reachesOf(node_reach));
+}
+
+/** Only a table without node proxies may lack the setting; then no node reaches anything. */
+function reachesOf(setting: IssuerTable["node_reach"] = []): readonly NodeReach[] {
+  if (setting === "anywhere") return [{ isNode: () => true, isNamespace: () => true }];
+  return setting.map(({ nodes, namespaces }) => ({
+    isNode: nameAllowList(nodes),
+    isNamespace: nameAllowList(namespaces),
+  }));
+}
+
+/** The reviews of an issuer's tokens, where its API server gives any. */
+export function reviewOf(
+  table: IssuerTable,
+  { openApi, lasting }: CheckMeans,
+): TrustedIssuer["review"] {
+  const { audiences, kubernetes } = table;
+  if (!kubernetes || !openApi) return undefined;
+  const ask = lasting.reviews.of([...placeOf(table), audiences], () =>
+    createTokenReview(audiences, { verified: openApi(), unverified: openApi() }),
+  );
+  return { order: kubernetes.review, ask };
+}
+
+/** An issuer and the way to its API server. */
+function placeOf({ issuer, cluster, kubernetes }: IssuerTable): readonly unknown[] {
+  return [issuer, cluster, kubernetes?.server, kubernetes?.ca, kubernetes?.credential];
+}
+
+/** The pods of an issuer's cluster, given how to look them up. */
+export type PodsOf = (table: IssuerTable, lookup: Pods, ending: AbortSignal) => Pods;
+
+/** Watches the pods of every cluster with node proxies. No request asks for pods of the others. */
+export function watchedPods(access: ClusterAccess, watch: WatchPods): PodsOf {
+  return ({ cluster, kubernetes, trusted_node_accounts }, lookup, ending) => {
+    if (!kubernetes || trusted_node_accounts.length === 0) return lookup;
+    return watch(reachCluster(cluster, kubernetes, access), lookup, ending);
+  };
+}
 
 /**
- * The names of all secrets with credentials: those for API servers, and the one for the CA upstream. Names
- * that end in `_FILE` are left to platforms with files.
+ * The parts of a CA that outlive a change of the configuration. Without them, a change of one cluster would
+ * forget the keys of an issuer that cannot be reached now, list the pods of all clusters anew, and sign every
+ * CRL again.
  */
-export const credentialName: RegExp = new RegExp(
-  `${clusterCredential.source}|^${upstreamCredential}$`,
-);
+export interface LastingParts {
+  readonly keys: Lasting<IssuerKeys>;
+  readonly reviews: Lasting<TokenReview>;
+  readonly pods: Lasting<Pods>;
+  readonly crls: Lasting<CrlSource>;
+}
 
-export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
-  server: baseUrl,
-  ca: z.optional(
-    z
-      .string()
-      .check(z.maxLength(65_536), z.refine(isCertificateBlocks, "must be certificates in PEM")),
-  ),
-  credential: z
-    .string()
-    .check(z.regex(clusterCredential, "must be the name CLUSTER_CREDENTIAL_… of a secret")),
-  review: z._default(z.enum(["after-keys", "before-keys", "instead-of-keys"]), "after-keys"),
-  deliver_roots: z.optional(z.boolean()),
-  deliver_crls: z.optional(z.boolean()),
-  config_map: z.optional(configMapName),
+export const lastingParts = (): LastingParts => ({
+  keys: new Lasting(),
+  reviews: new Lasting(),
+  pods: new Lasting(),
+  crls: new Lasting(),
 });
-
-/** A bearer token. Faults never quote it. */
-export const credentialText: z.ZodMiniType<string> = z
-  .string()
-  .check(z.regex(bearerToken, "must be a bearer token on one line"));

@@ -19,18 +19,18 @@ import type { RevocationContent } from "../custody/revocation-statement.ts";
 import { pollForWork } from "../foundation/work/polled-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { PublishedLog } from "../transport/http/log-routes.ts";
-import type { Configuration } from "./configuration.ts";
-import { accessKeysUrl } from "./console-keys.ts";
-import { type LastingParts, lastingParts } from "./lasting-parts.ts";
-import { namedSigners } from "./named-signers.ts";
 import {
+  type CaStores,
   type Mints,
   mintsOf,
-  type OpenedStores,
   openStores,
   refreshSecondsOf,
   type StorePlatform,
-} from "./opened-stores.ts";
+} from "./ca-stores.ts";
+import { type LastingParts, lastingParts } from "./cluster-access.ts";
+import type { Configuration } from "./configuration.ts";
+import { accessKeysUrl } from "./console-keys.ts";
+import { namedSigners } from "./rights.ts";
 import { type ClusterPlatform, operatorKeys, trustedIssuers } from "./trusted-issuers.ts";
 
 /** The means of a platform that a CA is composed of. */
@@ -75,7 +75,7 @@ export async function compose(
  * @throws ConfigurationError as {@link compose}.
  */
 export function composeOn(
-  stores: OpenedStores,
+  stores: CaStores,
   configuration: Configuration,
   platform: Platform,
 ): Composition {

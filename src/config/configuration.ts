@@ -11,19 +11,21 @@ import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
 import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
-import { credentialName, credentialText } from "./cluster-access.ts";
+
 import { type ConsoleConfiguration, consoleConfiguration, consoleKeys } from "./console-keys.ts";
-import { deniedTable } from "./denied.ts";
-import { parseForm, partition } from "./form.ts";
-import { type IssuerTable, issuerTables } from "./issuer-table.ts";
-import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
+import { deniedTable, revokedTable, taintedAuthorities } from "./distrust.ts";
+import { parseForm, partition, trustDomainText } from "./form.ts";
+import {
+  credentialName,
+  credentialText,
+  type IssuerTable,
+  issuerTables,
+  sharedKeys,
+} from "./issuer-table.ts";
+import { type ConfiguredKek, kekRing } from "./keks.ts";
 import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
-import { revokedTable } from "./revoked.ts";
-import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
-import { taintedAuthorities } from "./tainted-authorities.ts";
-import { trustDomainText } from "./text-forms.ts";
-import { type UpstreamTable, upstreamTable } from "./upstream-table.ts";
+import { type UpstreamTable, upstreamTable } from "./upstream.ts";
 
 /** A configuration, checked and in the terms of the domain. */
 export interface Configuration {
@@ -73,7 +75,7 @@ export interface Propagation {
 /** KV usually shows a write everywhere within a minute, and each isolate reads it once a minute: twice both. */
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
-const authorityRoot: z.ZodMiniType<AuthorityRoot> = z.enum(["self", "offline", "upstream"]);
+const authorityRoot = z.enum(["self", "offline", "upstream"]);
 
 /** The keys as operators write them. docs/reference/configuration.md says what they mean. */
 const configurationForm = z.strictObject({

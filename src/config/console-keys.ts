@@ -11,17 +11,6 @@ export interface ConsoleConfiguration {
 /** A token of an operator: itself, or its SHA-256 in hexadecimal. */
 export type ConsoleToken = { readonly token: string } | { readonly sha256: string };
 
-/** `CONSOLE_ACCESS`, checked: an application of Cloudflare Access. */
-export interface AccessTable {
-  /** The team's origin, such as `https://example.cloudflareaccess.com`: the issuer of its tokens. */
-  readonly team: string;
-  /** The application's AUD tag. */
-  readonly audience: string;
-}
-
-/** The URL of the keys with which Access signs a team's tokens. */
-export const accessKeysUrl = ({ team }: AccessTable): string => `${team}/cdn-cgi/access/certs`;
-
 /** Long enough that nobody guesses one. */
 const tokenForm = /^[\x21-\x2b\x2d-\x7e]{32,512}$/;
 const digestForm = /^sha256:([0-9a-f]{64})$/;
@@ -41,6 +30,7 @@ function parseToken(text: string): ConsoleToken | undefined {
 }
 
 const access = z.strictObject({
+  /** The team's origin: the issuer of its tokens. */
   team: z
     .string()
     .check(
@@ -49,16 +39,20 @@ const access = z.strictObject({
         "must be the team's origin, such as https://example.cloudflareaccess.com",
       ),
     ),
+  /** The application's AUD tag. */
   audience: z
     .string()
     .check(z.regex(/^[\x21-\x7e]{1,256}$/, "must be the AUD tag of the application")),
 });
 
+/** `CONSOLE_ACCESS`, checked: an application of Cloudflare Access. */
+export type AccessTable = z.output<typeof access>;
+
+/** The URL of the keys with which Access signs a team's tokens. */
+export const accessKeysUrl = ({ team }: AccessTable): string => `${team}/cdn-cgi/access/certs`;
+
 /** The keys about the console, as operators write them. */
-export const consoleKeys: {
-  readonly CONSOLE_TOKENS: z.ZodMiniOptional<z.ZodMiniType<ConsoleToken[], string>>;
-  readonly CONSOLE_ACCESS: z.ZodMiniOptional<z.ZodMiniType<AccessTable>>;
-} = {
+export const consoleKeys = {
   CONSOLE_TOKENS: z.optional(tokens),
   CONSOLE_ACCESS: z.optional(z.pipe(jsonText, access)),
 };

@@ -1,6 +1,9 @@
-import type * as z from "zod/mini";
+import * as z from "zod/mini";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
+import { parsedText } from "../foundation/text/parsed-text.ts";
 import { inEnglish } from "../foundation/text/zod-english.ts";
+import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { isDnsName } from "../pki/x509/dns-name.ts";
 
 /** Keys and values, unchecked. */
 export type Values = Readonly<Record<string, unknown>>;
@@ -38,3 +41,58 @@ function placeOf(path: readonly PropertyKey[]): string {
     )
     .slice(1);
 }
+
+/** The DNS name of a host. */
+export const dnsName = z
+  .string()
+  .check(z.refine(isDnsName, "must be the name of a host, in lower case"));
+
+/** The name of a cluster, as Istio's `clusterid` has it. */
+export const clusterName = z
+  .string()
+  .check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"));
+
+/** The path of a file. */
+export const filePath = z.string().check(z.minLength(1, "must not be empty"));
+
+/** A trust domain. */
+export const trustDomainText = parsedText(
+  parseTrustDomain,
+  "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
+);
+
+/** An instant with its offset from UTC (RFC 3339). TOML has instants of its own, which count as their text. */
+export const instant = z.pipe(
+  z.transform((value: unknown) => (value instanceof Date ? value.toISOString() : value)),
+  z.pipe(
+    z.iso.datetime({ offset: true, error: "must be an instant, such as 2027-01-31T12:00:00Z" }),
+    z.transform((text) => new Date(text)),
+  ),
+);
+
+/** A table, or a text alone, which stands for a table with only this member. */
+export const tableOrText = <Shape extends z.core.$ZodShape>(
+  member: keyof Shape & string,
+  table: z.ZodMiniObject<Shape, z.core.$strict>,
+): z.ZodMiniType<z.output<typeof table>> =>
+  z.pipe(
+    z.transform((value: unknown) => (typeof value === "string" ? { [member]: value } : value)),
+    table,
+  );
+
+/** A ServiceAccount, as operators write it. */
+export const accountName = parsedText(parseAccountName, "must be <namespace>/<service account>");
+
+function parseAccountName(text: string): ServiceAccount | undefined {
+  const [namespace = "", name = "", ...rest] = text.split("/");
+  return rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
+}
+
+/** A domain with two labels or more and a path, without the domain of Kubernetes' own signers. */
+const signerNameForm =
+  /^(?!(?:[a-z0-9.-]*\.)?kubernetes\.io\/)(?=.{3,571}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
+
+/** The name of a signer, as Kubernetes writes it. */
+export const signerName = z
+  .string()
+  .check(z.regex(signerNameForm, "must be a signer name such as mesh.example.com/workload"));

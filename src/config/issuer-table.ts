@@ -1,69 +1,16 @@
 import * as z from "zod/mini";
 import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../authn/token/key-set.ts";
-import { isSafeToFetch } from "../foundation/text/base-url.ts";
+import { baseUrl, isSafeToFetch } from "../foundation/text/base-url.ts";
+import { bearerToken } from "../foundation/text/bearer-token.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import { globList, globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
 import { refuse } from "../foundation/text/parsed-text.ts";
-import type { ServiceAccount, TrustDomain } from "../pki/spiffe-id.ts";
-import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
-import { accountName, clusterName, dnsName, trustDomainText } from "./text-forms.ts";
-
-/** One table of `ISSUERS`, checked. */
-export interface IssuerTable {
-  readonly issuer: string;
-  readonly audiences: readonly string[];
-  readonly cluster: string;
-  readonly cluster_aliases: readonly string[];
-  readonly jwks_uri?: string | undefined;
-  readonly jwks?: JudgedKeySet | undefined;
-  readonly namespaces: readonly string[];
-  readonly trusted_node_accounts: readonly ServiceAccount[];
-  readonly node_checks?: "api" | "claims" | undefined;
-  /** Present if a token's own claims decide what a node proxy may have. */
-  readonly node_reach?: NodeReachSetting | undefined;
-  readonly gateways: readonly GatewayTable[];
-  readonly cluster_signers: readonly ClusterSignerTable[];
-  readonly intermediates: readonly IntermediateTable[];
-  /** In seconds. */
-  readonly renewal_limit?: number | undefined;
-  readonly kubernetes?: ClusterAccessTable | undefined;
-}
-
-/** The namespaces that proxies may name, by node; `"anywhere"` is every namespace from every node. */
-export type NodeReachSetting = "anywhere" | readonly NodeReachTable[];
-
-/** One table of `node_reach` of an issuer, checked. */
-export interface NodeReachTable {
-  readonly nodes: readonly string[];
-  readonly namespaces: readonly string[];
-}
-
-/** One table of `gateways` of an issuer, checked. */
-export interface GatewayTable {
-  readonly account: ServiceAccount;
-  readonly dns_names: readonly string[];
-  /** The part of a client's certificate that it forwards: all, or its name alone, as Istio's Envoy does. */
-  readonly forwards: "certificates" | "identities";
-}
-
-/** One table of `cluster_signers` of an issuer, checked. Both lists are globs. */
-export interface ClusterSignerTable {
-  readonly account: ServiceAccount;
-  /** The namespaces of the workloads whose X509-SVIDs it may request. */
-  readonly namespaces: readonly string[];
-  /** The DNS names that it may request for services. */
-  readonly dns_names: readonly string[];
-}
-
-/** One table of `intermediates` of an issuer, checked: an account that may ask for an intermediate CA. */
-export interface IntermediateTable {
-  readonly account: ServiceAccount;
-  /** Of the certificates below the intermediate. */
-  readonly trust_domain: TrustDomain;
-  readonly path_length: number;
-  readonly name_constraints: boolean;
-}
+import { configMapName } from "../kubernetes/root-config-map.ts";
+import { isCertificateBlocks } from "../pki/encoding/pem.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import { accountName, clusterName, dnsName, trustDomainText } from "./form.ts";
+import { upstreamCredential } from "./upstream.ts";
 
 const keySet = z.transform((value: unknown, context): JudgedKeySet => {
   const usable = parseKeySet(value);
@@ -84,13 +31,16 @@ function hasPrivateKey(keySet: unknown): boolean {
 const gateway = z.strictObject({
   account: accountName,
   dns_names: z.array(dnsName).check(z.minLength(1), z.maxLength(32)),
+  /** The part of a client's certificate that it forwards: all, or its name alone, as Istio's Envoy does. */
   forwards: z._default(z.enum(["certificates", "identities"]), "certificates"),
 });
 
 const clusterSigner = z
   .strictObject({
     account: accountName,
+    /** The namespaces of the workloads whose X509-SVIDs it may request. */
     namespaces: z._default(globList(/^[a-z0-9*-]{1,63}$/, "namespace"), []),
+    /** The DNS names that it may request for services. */
     dns_names: z._default(globList(/^[a-z0-9.*-]{1,253}$/, "DNS name"), []),
   })
   .check(
@@ -101,12 +51,19 @@ const clusterSigner = z
     }),
   );
 
+/** One table of `cluster_signers` of an issuer, checked. Both lists are globs. */
+export type ClusterSignerTable = z.output<typeof clusterSigner>;
+
 const intermediate = z.strictObject({
   account: accountName,
+  /** Of the certificates below the intermediate. */
   trust_domain: trustDomainText,
   path_length: z._default(z.int().check(z.minimum(0), z.maximum(6)), 0),
   name_constraints: z._default(z.boolean(), false),
 });
+
+/** One table of `intermediates` of an issuer, checked: an account that may ask for an intermediate CA. */
+export type IntermediateTable = z.output<typeof intermediate>;
 
 const oneLine = z.string().check(
   z.regex(/^[\x21-\x7e]{1,1024}$/, {
@@ -125,54 +82,93 @@ const nodeReaches = z.array(nodeReach).check(z.minLength(1), z.maxLength(256));
 const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>
   z._default(z.array(element).check(z.maxLength(16)), []);
 
-const table = z
-  .strictObject({
-    issuer: oneLine,
-    audiences: z._default(z.array(oneLine).check(z.minLength(1), z.maxLength(16)), ["istio-ca"]),
-    cluster: z._default(clusterName, "Kubernetes"),
-    cluster_aliases: upToSixteen(clusterName),
-    jwks_uri: z.optional(z.string().check(z.refine(isSafeToFetch, "must be an https URL"))),
-    jwks: z.optional(z.pipe(jsonText, keySet)),
-    namespaces,
-    trusted_node_accounts: upToSixteen(accountName),
-    node_checks: z.optional(z.enum(["api", "claims"])),
-    node_reach: z.optional(
-      z.union([z.literal("anywhere"), nodeReaches], {
-        error: 'must be "anywhere" or a list of tables of nodes and namespaces',
-      }),
-    ),
-    gateways: upToSixteen(gateway),
-    cluster_signers: upToSixteen(clusterSigner),
-    intermediates: upToSixteen(intermediate),
-    renewal_limit: z.optional(durationSeconds),
-    kubernetes: z.optional(clusterAccess),
-  })
-  .check(
-    z.refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
-      path: ["jwks"],
-      error: "excludes jwks_uri: give one of the two",
+/** The names of secrets with credentials for API servers, to which tables refer. */
+const clusterCredential = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
+
+/**
+ * The names of all secrets with credentials: those for API servers, and the one for the CA upstream. Names
+ * that end in `_FILE` are left to platforms with files.
+ */
+export const credentialName = new RegExp(`${clusterCredential.source}|^${upstreamCredential}$`);
+
+export const clusterAccess = z.strictObject({
+  server: baseUrl,
+  ca: z.optional(
+    z
+      .string()
+      .check(z.maxLength(65_536), z.refine(isCertificateBlocks, "must be certificates in PEM")),
+  ),
+  credential: z
+    .string()
+    .check(z.regex(clusterCredential, "must be the name CLUSTER_CREDENTIAL_… of a secret")),
+  review: z._default(z.enum(["after-keys", "before-keys", "instead-of-keys"]), "after-keys"),
+  /** Whether the CA delivers its roots to the cluster. Off by default, because it takes rights to write. */
+  deliver_roots: z.optional(z.boolean()),
+  deliver_crls: z.optional(z.boolean()),
+  /** The name of the ConfigMap with the roots, by any way of delivery. */
+  config_map: z.optional(configMapName),
+});
+
+/** The table `kubernetes` of an issuer, checked: access to the cluster's API server. */
+export type ClusterAccessTable = z.output<typeof clusterAccess>;
+
+/** A bearer token. Faults never quote it. */
+export const credentialText = z
+  .string()
+  .check(z.regex(bearerToken, "must be a bearer token on one line"));
+
+const members = z.strictObject({
+  issuer: oneLine,
+  audiences: z._default(z.array(oneLine).check(z.minLength(1), z.maxLength(16)), ["istio-ca"]),
+  cluster: z._default(clusterName, "Kubernetes"),
+  cluster_aliases: upToSixteen(clusterName),
+  jwks_uri: z.optional(z.string().check(z.refine(isSafeToFetch, "must be an https URL"))),
+  jwks: z.optional(z.pipe(jsonText, keySet)),
+  namespaces,
+  trusted_node_accounts: upToSixteen(accountName),
+  node_checks: z.optional(z.enum(["api", "claims"])),
+  /** Which namespaces a node's proxies may name, where a token's own claims decide. */
+  node_reach: z.optional(
+    z.union([z.literal("anywhere"), nodeReaches], {
+      error: 'must be "anywhere" or a list of tables of nodes and namespaces',
     }),
-    z.refine(
-      (each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each),
-      {
-        path: ["issuer"],
-        error: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
-      },
-    ),
-    z.refine((each) => !hasTwoParts(each), {
-      path: ["cluster_signers"],
-      error: "must name each account once, and no node proxy and no gateway",
-    }),
-    z.refine(({ node_checks, kubernetes }) => node_checks !== "api" || kubernetes, {
-      path: ["node_checks"],
-      error: "must have the table kubernetes beside it, or be claims",
-    }),
-    z.refine((each) => each.node_reach !== undefined || !needsNodeReach(each), {
-      path: ["node_reach"],
-      error:
-        'is required with trusted_node_accounts where no API server is asked: list nodes with their namespaces, or write node_reach = "anywhere"',
-    }),
-  );
+  ),
+  gateways: upToSixteen(gateway),
+  cluster_signers: upToSixteen(clusterSigner),
+  intermediates: upToSixteen(intermediate),
+  renewal_limit: z.optional(durationSeconds),
+  kubernetes: z.optional(clusterAccess),
+});
+
+/** One table of `ISSUERS`, checked. */
+export type IssuerTable = z.output<typeof members>;
+
+const table = members.check(
+  z.refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
+    path: ["jwks"],
+    error: "excludes jwks_uri: give one of the two",
+  }),
+  z.refine(
+    (each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each),
+    {
+      path: ["issuer"],
+      error: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
+    },
+  ),
+  z.refine((each) => !hasTwoParts(each), {
+    path: ["cluster_signers"],
+    error: "must name each account once, and no node proxy and no gateway",
+  }),
+  z.refine(({ node_checks, kubernetes }) => node_checks !== "api" || kubernetes, {
+    path: ["node_checks"],
+    error: "must have the table kubernetes beside it, or be claims",
+  }),
+  z.refine((each) => each.node_reach !== undefined || !needsNodeReach(each), {
+    path: ["node_reach"],
+    error:
+      'is required with trusted_node_accounts where no API server is asked: list nodes with their namespaces, or write node_reach = "anywhere"',
+  }),
+);
 
 /** Bounds the work at the start. A variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
@@ -214,4 +210,33 @@ const tables = z.array(table).check(
 );
 
 /** `ISSUERS`: a list of tables, or the same as JSON in a text. */
-export const issuerTables: z.ZodMiniType<readonly IssuerTable[]> = z.pipe(jsonText, tables);
+export const issuerTables = z.pipe(jsonText, tables);
+
+/**
+ * Warns of clusters that share a key, as copies of one cluster do: each can sign tokens of the other,
+ * so nothing isolates them. Two issuers of the same cluster may share theirs: that is how a cluster
+ * changes its issuer.
+ *
+ * Keys that an issuer publishes are not known at the start, so only their URLs are compared.
+ *
+ * @returns One sentence for each pair of issuers.
+ */
+export function sharedKeys(issuers: readonly IssuerTable[]): string[] {
+  const owners = new Map<string, IssuerTable>();
+  const sentences = new Set<string>();
+  for (const table of issuers) {
+    for (const key of keysOf(table)) {
+      const owner = owners.get(key);
+      if (!owner) owners.set(key, table);
+      else if (owner.cluster !== table.cluster) sentences.add(sentence(owner, table));
+    }
+  }
+  return [...sentences];
+}
+
+function keysOf({ jwks, jwks_uri }: IssuerTable): readonly string[] {
+  return jwks_uri === undefined ? (jwks?.usable ?? []).map(({ material }) => material) : [jwks_uri];
+}
+
+const sentence = (one: IssuerTable, other: IssuerTable): string =>
+  `ISSUERS: ${other.issuer} has a key of ${one.issuer}: each of the two clusters can sign for the other`;

@@ -46,16 +46,7 @@ const readers = parsedText((text) => {
 }, "must be bearer tokens of 32 characters or more, separated by commas");
 
 /** The keys about the log, as operators write them. */
-export const logKeys: {
-  readonly LOG_ORIGIN: z.ZodMiniOptional<z.ZodMiniType<string, string>>;
-  readonly LOG_MODE: z.ZodMiniType<LogMode, LogMode | undefined>;
-  readonly LOG_INCEPTION_DATE: z.ZodMiniOptional<z.ZodMiniType<string>>;
-  readonly LOG_INTERVAL: z.ZodMiniType<number, string | undefined>;
-  readonly LOG_SHARDS: z.ZodMiniType<number, number | undefined>;
-  readonly LOG_WITNESSES: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly LOG_TILES: z.ZodMiniType<"private" | "public", "private" | "public" | undefined>;
-  readonly LOG_READERS: z.ZodMiniOptional<z.ZodMiniType<string[], string>>;
-} = {
+export const logKeys = {
   LOG_ORIGIN: z.optional(origin),
   LOG_MODE: z._default(z.enum(["required", "best-effort"]), "required"),
   LOG_INCEPTION_DATE: z.optional(inceptionDate),

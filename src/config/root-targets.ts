@@ -9,9 +9,9 @@ import {
 import type { Fetching } from "../foundation/http/json-fetch.ts";
 import { crlConfigMap, usualConfigMap } from "../kubernetes/root-config-map.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
-import type { ClusterAccessTable } from "./cluster-access.ts";
-import { clientOf } from "./cluster-reach.ts";
+import { clientOf } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
+import type { ClusterAccessTable } from "./issuer-table.ts";
 
 /** The CA whose roots and CRLs are delivered. */
 export interface PushSource extends Pick<CertificateAuthority, "crls"> {

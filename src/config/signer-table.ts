@@ -3,36 +3,16 @@ import { intermediateSigner } from "../ca/issuance/intermediate-policy.ts";
 import { servingSigner } from "../ca/issuance/serving-policy.ts";
 import { globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
-import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
-
-/** One table of `SIGNERS`, checked. */
-export interface SignerTable {
-  readonly name: string;
-  readonly authority_key: AuthorityKey;
-  readonly inception_date?: string | undefined;
-  readonly callers: readonly SignerCallers[];
-}
-
-/** Accounts of one issuer that may use a signer. */
-export interface SignerCallers {
-  readonly issuer: string;
-  readonly namespaces: readonly string[];
-  readonly accounts: readonly string[];
-}
 
 /** `AUTHORITY_KEY`, and `authority_key` of a signer. */
-export const authorityKey: z.ZodMiniType<AuthorityKey> = z.enum([
-  "EC-P256",
-  "EC-P384",
-  "RSA-2048",
-  "RSA-4096",
-]);
+export const authorityKey = z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"]);
 
 /** `INCEPTION_DATE`, and `inception_date` of a signer. */
-export const inceptionDate: z.ZodMiniType<string> = z.iso.date("must be a day, YYYY-MM-DD");
+export const inceptionDate = z.iso.date("must be a day, YYYY-MM-DD");
 
 const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");
 
+/** Accounts of one issuer that may use a signer. */
 const callers = z.strictObject({ issuer: z.string(), namespaces: names, accounts: names });
 
 const ownSigners: readonly string[] = [servingSigner, intermediateSigner];
@@ -50,6 +30,9 @@ const table = z.strictObject({
   callers: z.array(callers).check(z.minLength(1, "must name who may use it"), z.maxLength(256)),
 });
 
+/** One table of `SIGNERS`, checked. */
+export type SignerTable = z.output<typeof table>;
+
 const tables = z.array(table).check(
   z.maxLength(16),
   z.refine(
@@ -59,4 +42,4 @@ const tables = z.array(table).check(
 );
 
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
-export const signerTables: z.ZodMiniType<readonly SignerTable[]> = z.pipe(jsonText, tables);
+export const signerTables = z.pipe(jsonText, tables);

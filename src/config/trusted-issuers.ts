@@ -19,13 +19,21 @@ import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
-import { type PodsOf, watchedPods } from "./cluster-pods.ts";
-import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
+import {
+  apiOpener,
+  type ClusterAccess,
+  type LastingParts,
+  lastingParts,
+  noApi,
+  nodeAuthorizer,
+  type OpenApi,
+  type PodsOf,
+  reviewOf,
+  watchedPods,
+} from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
-import { nodeAuthorizer, reviewOf } from "./issuer-checks.ts";
-import { issuerRights } from "./issuer-rights.ts";
 import type { IssuerTable } from "./issuer-table.ts";
-import { type LastingParts, lastingParts } from "./lasting-parts.ts";
+import { issuerRights } from "./rights.ts";
 
 /** The means of a platform to reach issuers and clusters. */
 export interface ClusterPlatform {

@@ -1,4 +1,11 @@
-import { type UpstreamAuthority, UpstreamError } from "../ca/upstream/upstream-authority.ts";
+import * as z from "zod/mini";
+import { intermediateSigner } from "../ca/issuance/intermediate-policy.ts";
+import {
+  type UpstreamAnswer,
+  type UpstreamAuthority,
+  UpstreamError,
+  type UpstreamRequest,
+} from "../ca/upstream/upstream-authority.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import {
   FetchError,
@@ -6,15 +13,54 @@ import {
   readJson,
   toFetchError,
 } from "../foundation/http/json-fetch.ts";
+import { baseUrl } from "../foundation/text/base-url.ts";
+import { jsonText } from "../foundation/text/json-text.ts";
 import type { Credential } from "../kubernetes/client.ts";
-import { toHex } from "../pki/encoding/bytes.ts";
-import { trustDomainSpiffeId } from "../pki/spiffe-id.ts";
+import { parseBase64 } from "../pki/encoding/base64.ts";
+import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
+import { certificateBlocks, isCertificateBlocks, toPem } from "../pki/encoding/pem.ts";
+import { isSelfIssued } from "../pki/path/certification-path.ts";
+import { type TrustDomain, trustDomainSpiffeId } from "../pki/spiffe-id.ts";
+import { parseCertificate } from "../pki/x509/certificate.ts";
 import { intermediateName } from "../pki/x509/intermediate.ts";
 import { keyIdentifier } from "../pki/x509/key-identifier.ts";
 import { readRequestedKey } from "../pki/x509/request/certificate-signing-request.ts";
-import type { Configuration } from "./configuration.ts";
-import { rampartProtocol, type UpstreamProtocol, vaultProtocol } from "./upstream-clients.ts";
-import { type UpstreamTable, upstreamCredential } from "./upstream-table.ts";
+
+/** The secret with the credential for the CA upstream: a bearer token of Rampart, or a token of Vault. */
+export const upstreamCredential = "UPSTREAM_CREDENTIAL";
+
+const table = z.strictObject({
+  /** Another Rampart, or the PKI engine of HashiCorp Vault and OpenBao. */
+  kind: z.enum(["rampart", "vault"]),
+  url: baseUrl,
+  /** The path of Vault's PKI engine. */
+  mount: z._default(
+    z
+      .string()
+      .check(z.regex(/^[A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*$/, "must be a path without dots")),
+    "pki",
+  ),
+  /** The roots that the certificate of the server must lead to, PEM; the system's without it. */
+  ca: z.optional(
+    z
+      .string()
+      .check(z.maxLength(65_536), z.refine(isCertificateBlocks, "must be certificates in PEM")),
+  ),
+});
+
+/** `UPSTREAM_AUTHORITY`, checked: the CA that certifies the authorities. */
+export type UpstreamTable = z.output<typeof table>;
+
+/** `UPSTREAM_AUTHORITY`: a table, or the same as JSON in a text. */
+export const upstreamTable = z.pipe(jsonText, table);
+
+/** What a configuration says of the CA upstream. */
+interface UpstreamConfiguration {
+  readonly upstream: UpstreamTable | undefined;
+  readonly trustDomain: TrustDomain;
+  readonly clusterCredentials: ReadonlyMap<string, Credential>;
+}
 
 /** A CA may sign in an HSM that is far away. The authority that signs does not wait for it. */
 const timeoutMilliseconds = 30_000;
@@ -26,7 +72,7 @@ const timeoutMilliseconds = 30_000;
  * @throws ConfigurationError
  */
 export function upstreamOf(
-  configuration: Configuration,
+  configuration: UpstreamConfiguration,
   fetching: Fetching | undefined,
   isServer: boolean,
 ): UpstreamAuthority | undefined {
@@ -44,7 +90,7 @@ export function upstreamOf(
 
 function protocolOf(
   { kind, mount }: UpstreamTable,
-  { trustDomain }: Configuration,
+  { trustDomain }: UpstreamConfiguration,
 ): UpstreamProtocol {
   if (kind === "rampart") return rampartProtocol;
   return vaultProtocol(mount, {
@@ -83,3 +129,106 @@ function createUpstream(
     }
   };
 }
+
+/** How one kind of CA is asked: its request as JSON, and its answer. */
+interface UpstreamProtocol {
+  readonly path: string;
+  readonly headers: (credential: string) => Readonly<Record<string, string>>;
+  readonly body: (request: UpstreamRequest) => object;
+  /** @throws UpstreamError */
+  readonly answer: (json: unknown) => UpstreamAnswer;
+}
+
+const rampartAnswer = z.object({
+  certChain: z.array(z.string().check(z.maxLength(65_536))).check(z.minLength(2), z.maxLength(16)),
+});
+
+/** Another Rampart: Istio's `CreateCertificate` as Connect's JSON, with the roots as the last element. */
+const rampartProtocol: UpstreamProtocol = {
+  path: "/istio.v1.auth.IstioCertificateService/CreateCertificate",
+  headers: (credential) => ({ authorization: `Bearer ${credential}` }),
+  body: ({ csr, lifetimeSeconds }) => ({
+    csr: csrPem(csr),
+    validityDuration: `${Math.floor(lifetimeSeconds)}`,
+    metadata: { CertSigner: intermediateSigner },
+  }),
+  answer: (json) => {
+    const { certChain } = read(rampartAnswer, json);
+    const roots = certificatesIn(certChain.slice(-1));
+    return { chain: certificatesIn(certChain.slice(0, -1)), roots };
+  },
+};
+
+const pem = z.string().check(z.maxLength(65_536));
+const vaultAnswer = z.object({
+  data: z.object({
+    certificate: pem,
+    issuing_ca: z.optional(pem),
+    ca_chain: z.optional(z.nullable(z.array(pem).check(z.maxLength(16)))),
+  }),
+});
+
+/**
+ * The PKI engine of HashiCorp Vault and OpenBao. It takes the names from the parameters, not from the CSR.
+ * The anchors are the self-signed certificates of its answer.
+ */
+function vaultProtocol(
+  mount: string,
+  {
+    name,
+    organization,
+    uri,
+  }: { readonly name: (csr: Bytes) => string; readonly organization: string; readonly uri: string },
+): UpstreamProtocol {
+  return {
+    path: `/v1/${mount}/root/sign-intermediate`,
+    headers: (credential) => ({ "x-vault-token": credential, "x-vault-request": "true" }),
+    body: ({ csr, lifetimeSeconds }) => ({
+      csr: csrPem(csr),
+      common_name: name(csr),
+      exclude_cn_from_sans: true,
+      organization,
+      uri_sans: uri,
+      ttl: `${Math.floor(lifetimeSeconds)}s`,
+      max_path_length: 0,
+      use_csr_values: false,
+      format: "pem",
+    }),
+    answer: (json) => {
+      const { certificate, issuing_ca, ca_chain } = read(vaultAnswer, json).data;
+      const above = certificatesIn([...(ca_chain ?? []), ...(issuing_ca ? [issuing_ca] : [])]);
+      const chain = [...certificatesIn([certificate]), ...above.filter((der) => !isRoot(der))];
+      return { chain: distinct(chain), roots: distinct(above.filter(isRoot)) };
+    },
+  };
+}
+
+const csrPem = (csr: Bytes): string => toPem("CERTIFICATE REQUEST", csr);
+
+/** The form of an answer says nothing of its content, so that no credential gets into a message. */
+function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
+  const parsed = form.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const field = parsed.error.issues[0]?.path.map(String).join(".");
+  throw new UpstreamError(`the CA upstream answered no certificate (${field || "not an object"})`);
+}
+
+function certificatesIn(texts: readonly string[]): readonly Bytes[] {
+  return texts
+    .flatMap(certificateBlocks)
+    .map(parseBase64)
+    .filter((der) => der !== undefined);
+}
+
+function isRoot(der: Bytes): boolean {
+  try {
+    return isSelfIssued(parseCertificate(der));
+  } catch (error) {
+    if (error instanceof DerError) return false;
+    throw error;
+  }
+}
+
+const distinct = (certificates: readonly Bytes[]): readonly Bytes[] => [
+  ...new Map(certificates.map((der) => [der.join(), der])).values(),
+];

@@ -1,82 +1,231 @@
 import { describe, expect, test } from "vitest";
+import type { BoundAccount } from "../../src/authn/bound-account.ts";
 import {
-  configurationOf,
-  expectOneFault,
-  faultsOf,
-  issuer,
-  issuersOf,
-} from "../testkit/configuration.ts";
+  apiOpener,
+  type CheckMeans,
+  type ClusterAccess,
+  clientOf,
+  lastingParts,
+  noApi,
+  nodeAuthorizer,
+  reviewOf,
+} from "../../src/config/cluster-access.ts";
+import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import type { Fetch } from "../../src/foundation/http/json-fetch.ts";
+import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";
+import type { Pods } from "../../src/kubernetes/pods.ts";
+import { issuer, issuersOf } from "../testkit/configuration.ts";
+import { refusalOf } from "../testkit/refusal.ts";
 
 const server = "https://10.0.0.1:6443";
 const credential = "CLUSTER_CREDENTIAL_A";
-const pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+const table = { server, credential, review: "after-keys", deliver_roots: false } as const;
 
-describe("the table kubernetes of an issuer", () => {
-  test("makes the API server decide where the keys cannot, by default", () => {
-    const [table] = issuersOf({ issuer, kubernetes: { server: `${server}/`, credential } });
-    expect(table?.kubernetes).toEqual({ server, credential, review: "after-keys" });
-  });
-
-  test("may have all of its keys", () => {
-    const kubernetes = {
-      server,
-      credential,
-      ca: pem,
-      review: "before-keys",
-      deliver_roots: true,
-      config_map: "istio-ca-root-cert",
+/** Access to clusters, and every request that it has sent. */
+function accessWith(changes: Partial<ClusterAccess> = {}) {
+  const sent: { url: string; authorization: string | null; roots: string | undefined }[] = [];
+  const fetching =
+    (roots: string | undefined): Fetch =>
+    async (url, { headers }) => {
+      sent.push({ url, authorization: new Headers(headers).get("authorization"), roots });
+      return Response.json({});
     };
-    expect(issuersOf({ issuer, kubernetes })[0]?.kubernetes).toEqual(kubernetes);
-  });
+  const access: ClusterAccess = {
+    fetchTrusting: fetching,
+    credentials: new Map([[credential, () => "secret"]]),
+    failed: () => {},
+    ...changes,
+  };
+  return { access, sent };
+}
 
-  test("makes keys needless when the API server decides alone", () => {
-    const kubernetes = { server, credential, review: "instead-of-keys" };
-    expect(issuersOf({ issuer: "kubernetes", kubernetes })).toHaveLength(1);
-  });
+test("a client asks the server of its table with the credential of that name, and trusts its CA alone", async () => {
+  const { access, sent } = accessWith();
+  await clientOf({ ...table, ca: "the CA" }, access).send({ path: "/api" });
+  expect(sent).toEqual([{ url: `${server}/api`, authorization: "Bearer secret", roots: "the CA" }]);
+});
 
-  test.each<[string, Record<string, unknown>, string]>([
-    ["an empty server", { server: "" }, "server"],
-    ["a server over http", { server: "http://10.0.0.1" }, "server"],
-    ["a server with a password", { server: "https://a:b@10.0.0.1" }, "server"],
-    ["a server with a query", { server: `${server}/?a=b` }, "server"],
-    ["an empty credential", { credential: "" }, "credential"],
-    ["a credential itself", { credential: "eyJhbGciOiJub25lIn0" }, "credential"],
-    ["the name of another secret", { credential: "KEK" }, "credential"],
-    ["the name of a file", { credential: `${credential}_FILE` }, "credential"],
-    ["a CA that is none", { ca: "MIIB" }, "ca"],
-    ["a CA on one line, which OpenSSL does not read", { ca: pem.replaceAll("\n", " ") }, "ca"],
-    ["a CA with words around it", { ca: `the CA:\n${pem}` }, "ca"],
-    ["a private key for a CA", { ca: pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
-    ["another order", { review: "never" }, "review"],
-    ["a delivery that is no yes or no", { deliver_roots: "yes" }, "deliver_roots"],
-    ["a ConfigMap without a name", { config_map: "" }, "config_map"],
-    ["a ConfigMap that is a path", { config_map: "../secrets/x" }, "config_map"],
-    ["another key", { token: "x" }, "token"],
-  ])("may not have %s", (_, changes, key) => {
-    const kubernetes = { server, credential, ...changes };
-    expectOneFault({ ISSUERS: [{ issuer, kubernetes }] }, `ISSUERS[0].kubernetes.${key}`);
+test("a credential is read for each request, because it may change", async () => {
+  let credentials = 0;
+  const { access, sent } = accessWith({
+    credentials: new Map([[credential, () => `secret-${++credentials}`]]),
   });
+  const client = clientOf(table, access);
+  expect(credentials).toBe(0);
+  await client.send({ path: "/a" });
+  await client.send({ path: "/b" });
+  expect(sent.map(({ authorization }) => authorization)).toEqual([
+    "Bearer secret-1",
+    "Bearer secret-2",
+  ]);
+});
 
-  test("needs an issuer with keys unless the API server decides alone", () => {
-    const tables = [{ issuer: "kubernetes", kubernetes: { server, credential } }];
-    expectOneFault({ ISSUERS: tables }, "ISSUERS[0].issuer");
+test.each([
+  ["without any credential", new Map()],
+  ["with the credential of another cluster", new Map([["CLUSTER_CREDENTIAL_B", () => "x"]])],
+])("no client is made %s, and no request is sent", (_, credentials) => {
+  const { access, sent } = accessWith({ credentials });
+  for (const open of [() => clientOf(table, access), () => apiOpener("a", table, access)]) {
+    expect(open).toThrow(new ConfigurationError([`${credential}: is required`]));
+  }
+  expect(sent).toEqual([]);
+});
+
+test("no client is made where the platform cannot trust the CA", () => {
+  const { access } = accessWith({
+    fetchTrusting: () => {
+      throw new ConfigurationError(["ISSUERS: not here"]);
+    },
+  });
+  expect(() => clientOf(table, access)).toThrow("ISSUERS: not here");
+});
+
+test("a program without access to clusters reaches none, and says which", async () => {
+  const api = noApi("west");
+  expect(api.cluster).toBe("west");
+  expect(await refusalOf(() => api.send({ path: "/api" }, new Date()))).toEqual({
+    reason: "cluster-unreachable",
+    cluster: "west",
   });
 });
 
-describe("a credential", () => {
-  test("is the secret with its name", () => {
-    const { clusterCredentials } = configurationOf({ [credential]: "secret" });
-    expect([...clusterCredentials].map(([name, read]) => [name, read()])).toEqual([
-      [credential, "secret"],
-    ]);
+const now = new Date("2026-11-22T12:00:00Z");
+const kubernetes = { server: "https://10.0.0.1:6443", credential: "CLUSTER_CREDENTIAL_A" };
+const ztunnel = "istio-system/ztunnel";
+const wanted = { namespace: "shop", name: "cart" };
+
+const proxy: BoundAccount = {
+  account: { namespace: "istio-system", name: "ztunnel" },
+  pod: { name: "ztunnel-abc", uid: "u1" },
+  node: { name: "worker-1", uid: "n1" },
+};
+
+const tableOf = (table: object) => {
+  const [parsed] = issuersOf({ issuer, trusted_node_accounts: [ztunnel], ...table });
+  if (!parsed) throw new Error("no table");
+  return parsed;
+};
+
+/** An API that counts how often it is opened, and finds nothing. */
+function meansWith(changes: Partial<CheckMeans> = {}) {
+  const opened: ClusterApi[] = [];
+  const means: CheckMeans = {
+    openApi: () => {
+      const api: ClusterApi = { cluster: "west", send: async () => undefined };
+      opened.push(api);
+      return api;
+    },
+    podsOf: undefined,
+    lasting: lastingParts(),
+    ...changes,
+  };
+  return { means, opened };
+}
+
+const verdictOf = (table: object, means: CheckMeans, caller = proxy) =>
+  refusalOf(() => nodeAuthorizer(tableOf(table), means)(caller, wanted, now));
+
+const denied = (rule: string) => ({ reason: "impersonation-denied", rule });
+
+describe("without an API server, a node proxy", () => {
+  const { means } = meansWith({ openApi: undefined });
+  const reach = [{ nodes: ["worker-*"], namespaces: ["shop"] }];
+
+  test.each([
+    ["anywhere", "anywhere"],
+    ["from its node for its namespace", reach],
+  ])("may speak %s", async (_, node_reach) => {
+    const authorize = nodeAuthorizer(tableOf({ node_reach }), means);
+    await expect(authorize(proxy, wanted, now)).resolves.toBeUndefined();
   });
 
-  test.each(["", "two words", "two\nlines", "ü", 1, ["a"]])("may not be %j", (value) => {
-    expectOneFault({ [credential]: value }, credential);
+  test.each<[string, readonly object[], Partial<BoundAccount>, string]>([
+    ["another node", [{ nodes: ["edge-*"], namespaces: ["shop"] }], {}, "reach"],
+    ["another namespace", [{ nodes: ["*"], namespaces: ["db"] }], {}, "reach"],
+    [
+      "the node of one table and the namespace of another",
+      [
+        { nodes: ["worker-1"], namespaces: ["db"] },
+        { nodes: ["edge-1"], namespaces: ["shop"] },
+      ],
+      {},
+      "reach",
+    ],
+    ["no pod in its token", reach, { pod: undefined }, "pod"],
+    ["no node in its token", reach, { node: undefined }, "node"],
+  ])("is refused with %s", async (_, node_reach, changes, rule) => {
+    expect(await verdictOf({ node_reach }, means, { ...proxy, ...changes })).toEqual(denied(rule));
   });
 
-  test("is never read from a file here", () => {
-    const key = `${credential}_FILE`;
-    expect(faultsOf({ [key]: "/token" })).toEqual([`${key}: is not a key of Rampart`]);
+  test("of a table that says nothing of reach reaches nothing", async () => {
+    const { node_reach: _, ...table } = tableOf({ node_reach: "anywhere" });
+    const authorize = nodeAuthorizer(table, means);
+    expect(await refusalOf(() => authorize(proxy, wanted, now))).toEqual(denied("reach"));
+  });
+});
+
+describe("with an API server, a node proxy", () => {
+  test("is refused for a pod that the server does not have", async () => {
+    const { means, opened } = meansWith();
+    expect(await verdictOf({ kubernetes }, means)).toEqual(denied("pod"));
+    expect(opened).toHaveLength(1);
+  });
+
+  test("is judged by its claims alone where the table says so, and nobody asks the server", async () => {
+    const { means, opened } = meansWith();
+    const table = { kubernetes, node_checks: "claims", node_reach: "anywhere" };
+    await expect(
+      nodeAuthorizer(tableOf(table), means)(proxy, wanted, now),
+    ).resolves.toBeUndefined();
+    expect(opened).toEqual([]);
+  });
+
+  test("is looked up where the platform keeps the pods", async () => {
+    const pods: Pods = {
+      find: async () => ({ uid: "u1", account: "ztunnel", node: "worker-1" }),
+      isOn: async () => false,
+    };
+    const { means } = meansWith({ podsOf: () => pods });
+    expect(await verdictOf({ kubernetes }, means)).toEqual(denied("instance"));
+  });
+
+  test("keeps its pods while the table stays, and loses them with another server", () => {
+    let made = 0;
+    const { means } = meansWith({
+      podsOf: (_, lookup) => {
+        made++;
+        return lookup;
+      },
+    });
+    nodeAuthorizer(tableOf({ kubernetes }), means);
+    nodeAuthorizer(tableOf({ kubernetes, namespaces: ["shop"] }), means);
+    expect(made).toBe(1);
+    nodeAuthorizer(tableOf({ kubernetes: { ...kubernetes, server: "https://b.test" } }), means);
+    expect(made).toBe(2);
+  });
+});
+
+describe("the review of an issuer's tokens", () => {
+  test.each([
+    ["without an API server in the table", {}, {}],
+    ["without a way to reach it", { kubernetes }, { openApi: undefined }],
+  ])("does not exist %s", (_, table, changes) => {
+    const { means, opened } = meansWith(changes);
+    expect(reviewOf(tableOf({ node_reach: "anywhere", ...table }), means)).toBeUndefined();
+    expect(opened).toEqual([]);
+  });
+
+  test("has the order of the table, and bounds of its own for tokens that nobody has verified", () => {
+    const { means, opened } = meansWith();
+    const table = tableOf({ kubernetes: { ...kubernetes, review: "before-keys" } });
+    expect(reviewOf(table, means)?.order).toBe("before-keys");
+    expect(new Set(opened).size).toBe(2);
+  });
+
+  test("outlives a change of the table, unless another audience is asked for", () => {
+    const { means } = meansWith();
+    const first = reviewOf(tableOf({ kubernetes }), means)?.ask;
+    expect(reviewOf(tableOf({ kubernetes, namespaces: ["shop"] }), means)?.ask).toBe(first);
+    expect(reviewOf(tableOf({ kubernetes, audiences: ["other"] }), means)?.ask).not.toBe(first);
   });
 });

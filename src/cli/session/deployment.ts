@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { credentialName } from "../../config/cluster-access.ts";
 import {
   type Configuration,
   configurationKeys,
   parseConfiguration,
 } from "../../config/configuration.ts";
+import { credentialName } from "../../config/issuer-table.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";

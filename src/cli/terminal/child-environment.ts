@@ -1,4 +1,4 @@
-import { credentialName } from "../../config/cluster-access.ts";
+import { credentialName } from "../../config/issuer-table.ts";
 
 const secrets: readonly string[] = ["KEK", "LOG_READERS", "RAMPART_PASSPHRASE"];
 

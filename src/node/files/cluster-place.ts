@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { filePath, signerName } from "../../config/text-forms.ts";
+import { filePath, signerName } from "../../config/form.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import { bracketed } from "../../foundation/text/socket-address.ts";

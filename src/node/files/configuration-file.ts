@@ -1,5 +1,5 @@
 import { parse, TomlDate, TomlError } from "smol-toml";
-import { credentialName } from "../../config/cluster-access.ts";
+import { credentialName } from "../../config/issuer-table.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/http/json-fetch.ts";

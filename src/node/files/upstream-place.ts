@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { clusterName, filePath, trustDomainText } from "../../config/text-forms.ts";
+import { clusterName, filePath, trustDomainText } from "../../config/form.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
+import { type CaStores, openStores } from "../../config/ca-stores.ts";
+import { lastingParts } from "../../config/cluster-access.ts";
 import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { lastingParts } from "../../config/lasting-parts.ts";
-import { type OpenedStores, openStores } from "../../config/opened-stores.ts";
 import type { Console } from "../../console/console.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
@@ -192,6 +192,6 @@ function servingCertificate(
 }
 
 /** Whether signers have joined or left: their stores are opened at the start. */
-function unopenedSigners({ named }: OpenedStores, { signers }: Configuration): boolean {
+function unopenedSigners({ named }: CaStores, { signers }: Configuration): boolean {
   return signers.length !== named.size || signers.some(({ name }) => !named.has(name));
 }

@@ -1,8 +1,7 @@
 import * as z from "zod/mini";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
-import { parseForm, partition } from "../../config/form.ts";
+import { dnsName, filePath, parseForm, partition } from "../../config/form.ts";
 import { logKeys } from "../../config/log-keys.ts";
-import { dnsName, filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
 import type { Environment } from "../files/cluster-place.ts";

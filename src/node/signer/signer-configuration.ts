@@ -1,6 +1,5 @@
 import * as z from "zod/mini";
-import { parseForm } from "../../config/form.ts";
-import { accountName, signerName } from "../../config/text-forms.ts";
+import { accountName, parseForm, signerName } from "../../config/form.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
 import { globList, globs } from "../../foundation/text/globs.ts";
 import type { LeaseName } from "../../kubernetes/lease.ts";

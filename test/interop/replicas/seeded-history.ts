@@ -1,6 +1,6 @@
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { mintsOf, openStores } from "../../../src/config/opened-stores.ts";
+import { mintsOf, openStores } from "../../../src/config/ca-stores.ts";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import type { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";

@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { openStores } from "../../../src/config/ca-stores.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { openStores } from "../../../src/config/opened-stores.ts";
 import { openReplicaStores, type ReplicaStores } from "../../../src/node/stores/stores.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
-import { kekRing } from "../../../config/kek-ring.ts";
+import { kekRing } from "../../../config/keks.ts";
 import { kekOctets } from "../../../custody/kek.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import {

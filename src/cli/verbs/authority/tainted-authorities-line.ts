@@ -1,4 +1,4 @@
-import { formatTaintedAuthorities } from "../../../config/tainted-authorities.ts";
+import { formatTaintedAuthorities } from "../../../config/distrust.ts";
 import type { Taint } from "../../../pki/authority/taint.ts";
 import type { Session } from "../../session/session.ts";
 

@@ -1,4 +1,4 @@
-import { formatRevoked } from "../../../config/revoked.ts";
+import { formatRevoked } from "../../../config/distrust.ts";
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import type { Session } from "../../session/session.ts";
 import { printable } from "../../terminal/text.ts";

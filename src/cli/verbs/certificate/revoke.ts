@@ -5,7 +5,7 @@ import {
   statementsOf,
 } from "../../../ca/revocation/record-revocations.ts";
 import { revocationOf } from "../../../ca/revocation/revoked.ts";
-import { instant } from "../../../config/text-forms.ts";
+import { instant } from "../../../config/form.ts";
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";

@@ -1,4 +1,4 @@
-import { clientOf } from "../../../config/cluster-reach.ts";
+import { clientOf } from "../../../config/cluster-access.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { FetchError, parseJson } from "../../../foundation/http/json-fetch.ts";

@@ -1,5 +1,5 @@
 import type { Denial } from "../../../ca/denial.ts";
-import { formatDenied } from "../../../config/denied.ts";
+import { formatDenied } from "../../../config/distrust.ts";
 import type { DenialContent } from "../../../custody/denial-statement.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";

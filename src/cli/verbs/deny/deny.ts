@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { deniedForms, toDenial } from "../../../ca/denial.ts";
 import { storeRecord } from "../../../ca/mint.ts";
-import { instant } from "../../../config/text-forms.ts";
+import { instant } from "../../../config/form.ts";
 import { type DenialContent, denialId, sealDenial } from "../../../custody/denial-statement.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { durationSeconds } from "../../../foundation/text/duration.ts";

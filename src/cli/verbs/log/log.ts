@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from "commander";
-import { instant } from "../../../config/text-forms.ts";
+import { instant } from "../../../config/form.ts";
 import { durationSeconds } from "../../../foundation/text/duration.ts";
 import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";

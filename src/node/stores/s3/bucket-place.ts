@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { filePath } from "../../../config/text-forms.ts";
+import { filePath } from "../../../config/form.ts";
 import { ConfigurationError } from "../../../foundation/configuration-error.ts";
 import { baseUrl } from "../../../foundation/text/base-url.ts";
 import type { Environment } from "../../files/cluster-place.ts";

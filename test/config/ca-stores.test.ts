@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
 import { rotateAll } from "../../src/ca/rotation/rotate.ts";
-import type { Configuration } from "../../src/config/configuration.ts";
 import {
   mintsOf,
   openStores,
   refreshSecondsOf,
   type StorePlatform,
-} from "../../src/config/opened-stores.ts";
+} from "../../src/config/ca-stores.ts";
+import type { Configuration } from "../../src/config/configuration.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createMemoryStore, type MemoryStore } from "../testkit/ca/memory-store.ts";

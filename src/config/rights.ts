@@ -1,8 +1,11 @@
 import type { ClusterSigner, TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { Authorities } from "../ca/authorities.ts";
+import type { NamedSigner } from "../ca/issuance/signers.ts";
 import { nameAllowList } from "../foundation/text/globs.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "./issuer-table.ts";
+import type { SignerTable } from "./signer-table.ts";
 
 /** The rights of an issuer's accounts. */
 export type IssuerRights = Pick<
@@ -59,3 +62,29 @@ function intermediateRights({
 }
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
+
+/** The signers of `SIGNERS` whose authorities this platform stores. */
+export function namedSigners(
+  tables: readonly SignerTable[],
+  authoritiesOf: ReadonlyMap<string, Authorities>,
+): ReadonlyMap<string, NamedSigner> {
+  return new Map(
+    tables.flatMap((table): [string, NamedSigner][] => {
+      const authorities = authoritiesOf.get(table.name);
+      return authorities ? [[table.name, { authorities, mayUse: mayUseSigner(table) }]] : [];
+    }),
+  );
+}
+
+function mayUseSigner({ callers }: SignerTable): NamedSigner["mayUse"] {
+  const rules = callers.map(({ issuer, namespaces, accounts }) => ({
+    issuer,
+    isNamespace: nameAllowList(namespaces),
+    isAccount: nameAllowList(accounts),
+  }));
+  return (caller, { namespace, name }) =>
+    rules.some(
+      (rule) =>
+        rule.issuer === caller.issuer?.name && rule.isNamespace(namespace) && rule.isAccount(name),
+    );
+}

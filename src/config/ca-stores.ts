@@ -40,7 +40,7 @@ export interface StorePlatform {
 }
 
 /** A store, the KEKs that open its records, and the authorities in it. */
-export interface OpenedStore {
+export interface CaStore {
   readonly store: AuthorityStore;
   readonly keks: KekRing;
   readonly log: EventLog;
@@ -48,10 +48,10 @@ export interface OpenedStore {
 }
 
 /** The stores of a CA. They stay open while the rest of its configuration changes. */
-export interface OpenedStores {
-  readonly own: OpenedStore;
+export interface CaStores {
+  readonly own: CaStore;
   /** The stores of the named signers, by name. */
-  readonly named: ReadonlyMap<string, OpenedStore>;
+  readonly named: ReadonlyMap<string, CaStore>;
   /** Has the taints and the phases of another configuration count from now on. */
   readonly follow: (configuration: Configuration) => void;
 }
@@ -60,13 +60,13 @@ export interface OpenedStores {
 export async function openStores(
   configuration: Configuration,
   platform: StorePlatform,
-): Promise<OpenedStores> {
+): Promise<CaStores> {
   const { trustDomain, signers } = configuration;
   const { cryptoProvider, signerStore } = platform;
   let policy = configuration;
   const freshness = freshnessOf(configuration, platform);
 
-  async function open(store: AuthorityStore, log: EventLog, signer?: string): Promise<OpenedStore> {
+  async function open(store: AuthorityStore, log: EventLog, signer?: string): Promise<CaStore> {
     const keks = await openKeks(configuration, signer);
     const opening = { store, keks, log, cryptoProvider, trustDomain, ...policyOf(configuration) };
     const currentPolicy = (): Configuration => policy;
@@ -77,13 +77,13 @@ export async function openStores(
   }
 
   const own = await open(platform.store, platform.log);
-  const named: [string, OpenedStore][] = [];
+  const named: [string, CaStore][] = [];
   for (const { name } of signerStore ? signers : []) {
     if (!signerStore) break;
     named.push([name, await open(signerStore(name), logOf(name, platform.log), name)]);
   }
   const all = [own, ...named.map(([, each]) => each)].map(({ authorities }) => authorities);
-  const united = (one: OpenedStore): OpenedStore => ({
+  const united = (one: CaStore): CaStore => ({
     ...one,
     authorities: uniteBundles(
       one.authorities,
@@ -140,7 +140,7 @@ export interface Mints {
 
 /** @throws ConfigurationError where a credential for the CA upstream is missing. */
 export function mintsOf(
-  { own, named }: OpenedStores,
+  { own, named }: CaStores,
   configuration: Configuration,
   { cryptoProvider, fetching, fetchingUpstream }: StorePlatform,
 ): Mints {

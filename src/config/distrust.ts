@@ -1,0 +1,139 @@
+import * as z from "zod/mini";
+import { type Denial, deniedForms, toDenial } from "../ca/denial.ts";
+import type { DenialContent } from "../custody/denial-statement.ts";
+import { isSerialNumber, type RevocationContent } from "../custody/revocation-statement.ts";
+import { jsonText } from "../foundation/text/json-text.ts";
+import { refuse } from "../foundation/text/parsed-text.ts";
+import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
+import {
+  mayBeSerialNumber,
+  serialContent,
+  shownSerialNumber,
+} from "../pki/encoding/serial-number.ts";
+import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
+import { wholeSeconds } from "../pki/x509/validity.ts";
+import { instant, tableOrText } from "./form.ts";
+
+const denialTable = tableOrText(
+  "subject",
+  z.strictObject({
+    subject: z.string(),
+    since: z.optional(instant),
+    until: z.optional(instant),
+    why: z.optional(z.string().check(z.maxLength(200))),
+  }),
+);
+
+const denial = z.pipe(
+  denialTable,
+  z.transform(({ subject, since, until, why }, context): Denial => {
+    // An instant counts only for what tokens alone show, and is required there.
+    const found = toDenial({ subject, knownFrom: since ?? new Date(0), until, why });
+    if (!found) return refuse(context, `subject must be ${deniedForms}`);
+    if (!found.isShownByTokens || since !== undefined) return found;
+    return refuse(context, "since is required for a node, a pod and a token");
+  }),
+);
+
+/** `DENIED`: a list of subjects and tables, or the same as JSON in a text. */
+export const deniedTable = z.pipe(jsonText, z.array(denial).check(z.maxLength(100)));
+
+/** The entry of `DENIED` that states a denial, in TOML. */
+export function formatDenied(denial: DenialContent): string {
+  const { subject, knownFrom, until, why } = denial;
+  const members = [
+    `subject = ${JSON.stringify(subject)}`,
+    ...(toDenial(denial)?.isShownByTokens ? [`since = "${knownFrom.toISOString()}"`] : []),
+    ...(until ? [`until = "${until.toISOString()}"`] : []),
+    ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
+  ];
+  return `{ ${members.join(", ")} }`;
+}
+
+const serial = z.pipe(
+  z
+    .string()
+    .check(
+      z.refine(
+        (text) => mayBeSerialNumber(text) && isSerialNumber(serialContent(text)),
+        "must be a serial number as `certificate revoked` shows it",
+      ),
+    ),
+  z.transform(serialContent),
+);
+
+const reasons = Object.keys(reasonCodes) as [RevocationReason, ...RevocationReason[]];
+
+const revocationTable = z.strictObject({
+  authority: z.string().check(z.regex(/^[0-9a-f]{40}$/, "must be the id of an authority")),
+  serials: z.array(serial).check(z.minLength(1), z.maxLength(100)),
+  since: instant,
+  until: instant,
+  reason: z._default(z.enum(reasons), "unspecified"),
+  why: z.optional(z.string().check(z.maxLength(200))),
+});
+
+const revocation = z.pipe(
+  revocationTable,
+  z.transform(({ authority, serials, since, until, reason, why }): RevocationContent => {
+    const end = Math.ceil(until.getTime() / 1000);
+    const revokedAt = wholeSeconds(since);
+    return {
+      authority,
+      revokedAt,
+      knownFrom: revokedAt,
+      reason,
+      ...(why !== undefined && { why }),
+      certificates: new Map(serials.map((each) => [each, end])),
+    };
+  }),
+);
+
+/** `REVOKED`: a list of tables, or the same as JSON in a text. */
+export const revokedTable = z.pipe(jsonText, z.array(revocation).check(z.maxLength(100)));
+
+/** The entry of `REVOKED` that states a revocation, in TOML. */
+export function formatRevoked(content: RevocationContent): string {
+  const { authority, certificates, revokedAt, reason, why } = content;
+  const end = new Date(1000 * Math.max(...certificates.values()));
+  const serials = [...certificates.keys()].map((each) => `"${shownSerialNumber(each)}"`).join(", ");
+  const members = [
+    `authority = ${JSON.stringify(authority)}`,
+    `serials = [${serials}]`,
+    `since = "${wholeInstant(revokedAt)}"`,
+    `until = "${wholeInstant(end)}"`,
+    ...(reason === "unspecified" ? [] : [`reason = "${reason}"`]),
+    ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
+  ];
+  return `{ ${members.join(", ")} }`;
+}
+
+const wholeInstant = (instant: Date): string => instant.toISOString().replace(".000Z", "Z");
+
+/** Sixteen characters are 64 bits: no two authorities of a mesh share them. */
+const idPrefix = z
+  .string()
+  .check(z.regex(/^[0-9a-f]{16,64}$/, "must be 16 or more lower-case hexadecimal digits of an id"));
+
+const taintTable = tableOrText(
+  "id",
+  z.strictObject({ id: idPrefix, root_until: z.optional(instant) }),
+);
+
+const taint = z.pipe(
+  taintTable,
+  z.transform(({ id, root_until }): ConfiguredTaint => ({ idPrefix: id, rootUntil: root_until })),
+);
+
+/** `TAINTED_AUTHORITIES`: a list of ids and tables, or the same as JSON in a text. */
+export const taintedAuthorities = z.pipe(jsonText, z.array(taint).check(z.maxLength(100)));
+
+/** The line of the configuration that states these taints, in TOML. */
+export function formatTaintedAuthorities(taints: readonly ConfiguredTaint[]): string {
+  const tables = taints.map(({ idPrefix: id, rootUntil }) =>
+    rootUntil
+      ? `{ id = "${id}", root_until = "${rootUntil.toISOString().replace(".000Z", "Z")}" }`
+      : `"${id}"`,
+  );
+  return `TAINTED_AUTHORITIES = [${tables.join(", ")}]`;
+}
