@@ -7,7 +7,7 @@ const longest = [
   "worker/",
   "agent/stories/bad-days",
   "pki/x509/csr-mutation",
-  "cli/verbs/root/delivery-report",
+  "cli/verbs/cluster/delivery-report",
   "agent/issuance/certificate-client",
   "node/http/certificate-service",
   "cli/verbs/run/",

@@ -9,7 +9,7 @@ type Noun = () => Promise<(terminal: Terminal) => Command>;
 const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["init", async () => (await import("./verbs/init/init.ts")).initCommand],
   ["authority", async () => (await import("./verbs/authority/authority.ts")).authorityCommand],
-  ["root", async () => (await import("./verbs/root/root.ts")).rootCommand],
+  ["root", async () => (await import("./verbs/root.ts")).rootCommand],
   ["deny", async () => (await import("./verbs/deny/deny.ts")).denyCommand],
   [
     "certificate",
@@ -17,7 +17,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ],
   ["cluster", async () => (await import("./verbs/cluster/cluster.ts")).clusterCommand],
   ["doctor", async () => (await import("./verbs/doctor/doctor.ts")).doctorCommand],
-  ["kek", async () => (await import("./verbs/authority/kek.ts")).kekCommand],
+  ["kek", async () => (await import("./verbs/kek.ts")).kekCommand],
   ["log", async () => (await import("./verbs/log/log.ts")).logCommand],
   ["serve", async () => (await import("./verbs/run/serve.ts")).serveCommand],
   ["gateway", async () => (await import("./verbs/run/gateway.ts")).gatewayCommand],

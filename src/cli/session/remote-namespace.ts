@@ -7,7 +7,7 @@ import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
-import { childEnvironment } from "../terminal/child-environment.ts";
+import { childEnvironment } from "./child-environment.ts";
 import { wranglerPath } from "./wrangler.ts";
 
 const run = promisify(execFile);

@@ -10,7 +10,7 @@ import type { BucketPlace } from "../../node/stores/s3/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
-import { readKubeconfig } from "../verbs/cluster/kubeconfig.ts";
+import { readKubeconfig } from "./kubeconfig.ts";
 import type { Deployment } from "./opened-deployment.ts";
 
 /** The store of `rampart serve`, which reads a change within its propagation interval. */

@@ -13,7 +13,7 @@ import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { explainingSignals } from "../terminal/signals.ts";
 import type { Audience, Terminal } from "../terminal/terminal.ts";
-import { currentBundle, currentView } from "../verbs/root/current-bundle.ts";
+import { currentBundle, currentView } from "./current-view.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import type { Deployment } from "./opened-deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";

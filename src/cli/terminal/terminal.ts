@@ -28,7 +28,7 @@ export interface Audience {
 export type NextStep = readonly [command: string, reason: string];
 
 /**
- * Where a verb is typed: all that it sees of its process, and the only way in which it prints, asks and ends.
+ * Where a verb is typed: its streams, its environment and its clock. No verb uses `console` or `process` for these.
  * The standard output is for its answer, the standard error stream for everything beside it.
  */
 export class Terminal implements Screen {

@@ -5,6 +5,9 @@ export function formatInstant(instant: Date): string {
   return `${instant.toISOString().slice(0, 16).replace("T", " ")}Z`;
 }
 
+/** The beginning of an id, enough for a person to tell it from others. */
+export const shortId = (id: string): string => id.slice(0, 12);
+
 const longest = 300;
 
 /** Untrusted text as one line of letters, digits, punctuation and symbols, so that it cannot steer a terminal. */

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { expect, test } from "vitest";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
-import { kekCommand } from "../../../src/cli/verbs/authority/kek.ts";
-import { rootCommand } from "../../../src/cli/verbs/root/root.ts";
+import { kekCommand } from "../../../src/cli/verbs/kek.ts";
+import { rootCommand } from "../../../src/cli/verbs/root.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
 const terminal = new MemoryTerminal();

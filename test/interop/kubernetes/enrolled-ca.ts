@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
+import { readKubeconfig } from "../../../src/cli/session/kubeconfig.ts";
 import {
   enrol,
   formatEnrolment,
   parseIssuerDocuments,
 } from "../../../src/cli/verbs/cluster/cluster-enrol.ts";
-import { readKubeconfig } from "../../../src/cli/verbs/cluster/kubeconfig.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { writeKubeconfig } from "./cluster/kubeconfig.ts";
 import type { Scene } from "./cluster/scene.ts";

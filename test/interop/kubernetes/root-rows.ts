@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspectClusters } from "../../../src/cli/verbs/cluster/cluster-inspection.ts";
-import { reportDelivery } from "../../../src/cli/verbs/root/delivery-report.ts";
+import { reportDelivery } from "../../../src/cli/verbs/cluster/delivery-report.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";

@@ -9,7 +9,7 @@ import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
 import type { Terminal } from "../../../src/cli/terminal/terminal.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
-import { rootCommand } from "../../../src/cli/verbs/root/root.ts";
+import { rootCommand } from "../../../src/cli/verbs/root.ts";
 import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import {

@@ -10,7 +10,6 @@ import {
 } from "../../session/session.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import type { ConfirmationOptions } from "../../terminal/questions.ts";
-import { printStoreSummary } from "../../terminal/store-summary.ts";
 import type { NextStep, Terminal } from "../../terminal/terminal.ts";
 import { knownAuthority, requireNothingNew } from "../import/known-authority.ts";
 import { loadPluggedIn } from "../import/load.ts";
@@ -18,6 +17,7 @@ import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
 import { logImportWarnings, verifyPluggedIn } from "../import/verify.ts";
 import { installChecked } from "./authority-install.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
+import { printStoreSummary } from "./store-summary.ts";
 
 interface ImportOptions extends SessionOptions, ConfirmationOptions {
   readonly roots?: string;

@@ -16,7 +16,6 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
-import { printStoreSummary } from "../../terminal/store-summary.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { type ImportedCertificate, readCertificates } from "../import/imported-certificate.ts";
 import { bundleRoots, newRootOf, otherRootsOf, sortChain } from "../import/offered-intermediate.ts";
@@ -24,6 +23,7 @@ import { loadSource } from "../import/source-file.ts";
 import { verifiesTrialLeaf } from "../import/trial-leaf.ts";
 import { logImportWarnings, readImportedRoots, verifyImported } from "../import/verify.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
+import { printStoreSummary } from "./store-summary.ts";
 
 const maximumOctets = 256 * 1024;
 

@@ -1,7 +1,7 @@
 import type { AuthorityStatus } from "../../../status/authorities.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
-import { formatInstant } from "../../terminal/text.ts";
+import { formatInstant, shortId } from "../../terminal/text.ts";
 
 /** Authorities and additional roots as a table. */
 export function formatAuthorities(screen: Screen, authorities: readonly AuthorityStatus[]): string {
@@ -35,6 +35,3 @@ function signsUntilOf({ key, isTainted, taintedAt, schedule }: AuthorityStatus):
   if (!isTainted) return formatInstant(schedule.signsUntil);
   return taintedAt ? `tainted ${formatInstant(taintedAt)}` : "configuration";
 }
-
-/** The beginning of an id, enough for a person to tell it from others. */
-export const shortId = (id: string): string => id.slice(0, 12);

@@ -14,8 +14,7 @@ import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { formatInstant } from "../../terminal/text.ts";
-import { shortId } from "./authority-report.ts";
+import { formatInstant, shortId } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 import { backupStep } from "./next-verbs.ts";
 

@@ -17,12 +17,11 @@ import {
 } from "../../session/session.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
-import { printStoreSummary } from "../../terminal/store-summary.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { formatInstant } from "../../terminal/text.ts";
-import { shortId } from "./authority-report.ts";
+import { formatInstant, shortId } from "../../terminal/text.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
 import { requireAuthority, requireRootHere } from "./requirements.ts";
+import { printStoreSummary } from "./store-summary.ts";
 
 interface RotateOptions extends SessionOptions, ConfirmationOptions {}
 

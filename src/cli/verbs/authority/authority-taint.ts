@@ -18,11 +18,11 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
-import { printStoreSummary } from "../../terminal/store-summary.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 import { backupStep, doctorStep, planStep } from "./next-verbs.ts";
+import { printStoreSummary } from "./store-summary.ts";
 import { printTaintedAuthorities } from "./tainted-authorities-line.ts";
 
 interface TaintOptions extends SessionOptions, ConfirmationOptions {

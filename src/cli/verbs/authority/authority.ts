@@ -12,11 +12,10 @@ import {
 import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
-import { printStoreSummary } from "../../terminal/store-summary.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "../cluster/cluster-logins.ts";
-import { reportDeliveries, rootReach } from "../root/delivery-report.ts";
+import { reportDeliveries, rootReach } from "../cluster/delivery-report.ts";
 import { addImport } from "./authority-import.ts";
 import { addInstall } from "./authority-install.ts";
 import { formatAuthorities } from "./authority-report.ts";
@@ -28,6 +27,7 @@ import { addExport, addRestore } from "./backup/authority-backup.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
 import { formatPlan, planJson, planOf } from "./plan-report.ts";
 import { requireAuthority, requireRootHere } from "./requirements.ts";
+import { printStoreSummary } from "./store-summary.ts";
 
 interface PlanOptions extends SessionOptions, LoginChoice {}
 

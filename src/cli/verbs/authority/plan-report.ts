@@ -10,14 +10,14 @@ import {
 } from "../../../status/authorities.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
-import { formatInstant } from "../../terminal/text.ts";
+import { formatInstant, shortId } from "../../terminal/text.ts";
 import {
   type DeliveryReport,
   formatDeliveries,
   formatReach,
   type RootReach,
-} from "../root/delivery-report.ts";
-import { formatAuthorities, shortId } from "./authority-report.ts";
+} from "../cluster/delivery-report.ts";
+import { formatAuthorities } from "./authority-report.ts";
 
 /** Everything that comes, and the clusters that have the next root. */
 export interface Plan extends Pick<SignerStatus, "authorities" | "events" | "nextStep"> {

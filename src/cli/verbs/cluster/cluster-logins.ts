@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { OperatorError } from "../../../foundation/operator-error.ts";
+import { type ClusterLogin, readKubeconfig } from "../../session/kubeconfig.ts";
 import { issuerIn } from "./cluster-enrol.ts";
-import { type ClusterLogin, readKubeconfig } from "./kubeconfig.ts";
 
 /** The clusters that the operator can reach as kubectl would. */
 export interface LoginChoice {

@@ -3,17 +3,13 @@ import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
 import { createDocumentFetch } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
+import { currentBundle } from "../../session/current-view.ts";
 import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
+import { type ClusterLogin, readKubeconfig, readText } from "../../session/kubeconfig.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
 import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { currentBundle } from "../root/current-bundle.ts";
-import {
-  type DeliveryReport,
-  formatDeliveries,
-  reportDeliveries,
-} from "../root/delivery-report.ts";
 import { formatIssuers, type IssuerReport, inspectIssuers } from "./cluster-check.ts";
 import {
   type EnrolmentSettings,
@@ -24,7 +20,7 @@ import {
 } from "./cluster-enrol.ts";
 import { inspectClusters } from "./cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
-import { type ClusterLogin, readKubeconfig, readText } from "./kubeconfig.ts";
+import { type DeliveryReport, formatDeliveries, reportDeliveries } from "./delivery-report.ts";
 
 /** `rampart cluster …`: the clusters whose tokens the CA accepts. */
 export function clusterCommand(terminal: Terminal): Command {

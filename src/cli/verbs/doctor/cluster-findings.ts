@@ -1,6 +1,6 @@
 import { notInspected, rootFindings } from "../../../status/clusters.ts";
 import type { Finding } from "../../../status/finding.ts";
-import type { DeliveryReport } from "../root/delivery-report.ts";
+import type { DeliveryReport } from "../cluster/delivery-report.ts";
 
 /** Findings about the trust bundles in the clusters. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {

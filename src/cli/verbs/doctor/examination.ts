@@ -11,6 +11,7 @@ import { configurationFindings } from "../../../status/configuration-findings.ts
 import { type Finding, finding, ofSigner, worstFirst } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
+import { bundleOf, currentView } from "../../session/current-view.ts";
 import { configOf, type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
 import { installedTools } from "../../session/wrangler.ts";
@@ -18,8 +19,7 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";
-import { bundleOf, currentView } from "../root/current-bundle.ts";
-import { reportDeliveries } from "../root/delivery-report.ts";
+import { reportDeliveries } from "../cluster/delivery-report.ts";
 import { clusterFindings } from "./cluster-findings.ts";
 import { type CrlKnowledge, crlInspectionFindings } from "./crl-findings.ts";
 import { fileFindings } from "./file-findings.ts";

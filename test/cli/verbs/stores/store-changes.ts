@@ -17,7 +17,7 @@ import {
 } from "../../../../src/cli/verbs/authority/backup/authority-backup.ts";
 import { writeBackup } from "../../../../src/cli/verbs/authority/backup/backup.ts";
 import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny/deny.ts";
-import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root/root.ts";
+import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root.ts";
 import type { RevocationContent } from "../../../../src/custody/revocation-statement.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";

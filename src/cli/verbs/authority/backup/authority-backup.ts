@@ -14,11 +14,10 @@ import {
   withSession,
 } from "../../../session/session.ts";
 import { type ConfirmationOptions, confirm, readPassphrase } from "../../../terminal/questions.ts";
-import { printStoreSummary } from "../../../terminal/store-summary.ts";
 import type { Terminal } from "../../../terminal/terminal.ts";
-import { formatInstant } from "../../../terminal/text.ts";
-import { shortId } from "../authority-report.ts";
+import { formatInstant, shortId } from "../../../terminal/text.ts";
 import { doctorStep, planStep } from "../next-verbs.ts";
+import { printStoreSummary } from "../store-summary.ts";
 import {
   type BackupKey,
   type BackupLock,

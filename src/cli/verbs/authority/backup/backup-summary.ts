@@ -1,7 +1,6 @@
 import type { OpenedStore } from "../../../../ca/opened-store.ts";
 import { type ConfiguredTaint, taintsOf } from "../../../../pki/authority/configured-taint.ts";
-import { formatInstant } from "../../../terminal/text.ts";
-import { shortId } from "../authority-report.ts";
+import { formatInstant, shortId } from "../../../terminal/text.ts";
 import type { OpenedBackup } from "./backup.ts";
 
 /** The circumstances of a restore. */

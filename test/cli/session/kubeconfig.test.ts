@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { childEnvironment } from "../../../../src/cli/terminal/child-environment.ts";
-import { readKubeconfig } from "../../../../src/cli/verbs/cluster/kubeconfig.ts";
-import { startTlsServer, type TlsServer } from "../../../testkit/network/loopback-tls.ts";
+import { childEnvironment } from "../../../src/cli/session/child-environment.ts";
+import { readKubeconfig } from "../../../src/cli/session/kubeconfig.ts";
+import { startTlsServer, type TlsServer } from "../../testkit/network/loopback-tls.ts";
 
 let folder: string;
 let path: string;

@@ -1,42 +1,42 @@
 import { Command, InvalidArgumentError } from "commander";
-import type { Mint } from "../../../ca/mint.ts";
-import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { trustRoot } from "../../../ca/rotation/adopt.ts";
-import { recordTaint } from "../../../ca/rotation/taint.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
-import { durationSeconds } from "../../../foundation/text/duration.ts";
+import type { Mint } from "../../ca/mint.ts";
+import type { OpenedStore } from "../../ca/opened-store.ts";
+import { trustRoot } from "../../ca/rotation/adopt.ts";
+import { recordTaint } from "../../ca/rotation/taint.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { durationSeconds } from "../../foundation/text/duration.ts";
 import {
   type AdditionalRoot,
   createAdditionalRoot,
   retireRoot,
-} from "../../../pki/authority/additional-root.ts";
-import { taintsOf } from "../../../pki/authority/configured-taint.ts";
-import { applyTaints } from "../../../pki/authority/taint.ts";
-import { bytesEqual } from "../../../pki/encoding/bytes.ts";
-import { isSelfIssued } from "../../../pki/path/certification-path.ts";
-import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
-import { authoritiesIn } from "../../../status/authorities.ts";
+} from "../../pki/authority/additional-root.ts";
+import { taintsOf } from "../../pki/authority/configured-taint.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { isSelfIssued } from "../../pki/path/certification-path.ts";
+import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
+import { authoritiesIn } from "../../status/authorities.ts";
 import {
   openStore,
   requireAllOpen,
   type Session,
   type SessionOptions,
   withSession,
-} from "../../session/session.ts";
-import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
-import { printStoreSummary } from "../../terminal/store-summary.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
-import { formatInstant } from "../../terminal/text.ts";
-import { formatAuthorities } from "../authority/authority-report.ts";
-import { findByIdPrefix } from "../authority/id-prefix.ts";
-import { printTaintedAuthorities } from "../authority/tainted-authorities-line.ts";
+} from "../session/session.ts";
+import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
+import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { formatInstant } from "../terminal/text.ts";
+import { formatAuthorities } from "./authority/authority-report.ts";
+import { findByIdPrefix } from "./authority/id-prefix.ts";
+import { printStoreSummary } from "./authority/store-summary.ts";
+import { printTaintedAuthorities } from "./authority/tainted-authorities-line.ts";
 import {
   type ImportedCertificate,
   isAuthoritys,
   readCertificates,
-} from "../import/imported-certificate.ts";
-import { loadSource } from "../import/source-file.ts";
+} from "./import/imported-certificate.ts";
+import { loadSource } from "./import/source-file.ts";
 
 const maximumOctets = 256 * 1024;
 

@@ -4,15 +4,15 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod/mini";
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
-import { inEnglish } from "../../../foundation/text/zod-english.ts";
-import { createKubernetesClient, type KubernetesClient } from "../../../kubernetes/client.ts";
-import { maximumPageOctets } from "../../../kubernetes/list-pages.ts";
-import { readSmallFile } from "../../../program/files/small-file.ts";
-import { createHttpClient, parseTarget } from "../../../program/http/http-client.ts";
-import { fetchWith } from "../../../program/http/node-fetch.ts";
-import { childEnvironment } from "../../terminal/child-environment.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { inEnglish } from "../../foundation/text/zod-english.ts";
+import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
+import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
+import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";
+import { fetchWith } from "../../program/http/node-fetch.ts";
+import { childEnvironment } from "./child-environment.ts";
 
 /** A cluster, reached as kubectl would. */
 export interface ClusterLogin {

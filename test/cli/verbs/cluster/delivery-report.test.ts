@@ -13,7 +13,7 @@ import {
   formatReach,
   reportDelivery,
   rootReach,
-} from "../../../../src/cli/verbs/root/delivery-report.ts";
+} from "../../../../src/cli/verbs/cluster/delivery-report.ts";
 import { rootTargets } from "../../../../src/config/root-targets.ts";
 import { createRootPush, trustBundleContent } from "../../../../src/delivery/root-push.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";

@@ -1,6 +1,6 @@
-import { authoritiesIn } from "../../status/authorities.ts";
-import { openStore, type Session } from "../session/session.ts";
-import { formatAuthorities } from "../verbs/authority/authority-report.ts";
+import { authoritiesIn } from "../../../status/authorities.ts";
+import { openStore, type Session } from "../../session/session.ts";
+import { formatAuthorities } from "./authority-report.ts";
 
 /** Prints the authorities after a change; for a dry run, as they would be. */
 export async function printStoreSummary(session: Session): Promise<void> {

@@ -1,10 +1,10 @@
-import type { AuthorityView } from "../../../ca/authority-view.ts";
-import { compose } from "../../../config/composition.ts";
-import { CaError } from "../../../foundation/errors.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
-import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
-import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
-import type { Deployment } from "../../session/opened-deployment.ts";
+import type { AuthorityView } from "../../ca/authority-view.ts";
+import { compose } from "../../config/composition.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import type { Deployment } from "./opened-deployment.ts";
 
 /** The authorities of a CA now, those of named signers included; `undefined` if the store cannot be read. */
 export async function currentView(

@@ -10,9 +10,8 @@ import { toBase64 } from "../../../pki/encoding/base64.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
-import { formatInstant } from "../../terminal/text.ts";
-import { shortId } from "../authority/authority-report.ts";
-import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
+import { formatInstant, shortId } from "../../terminal/text.ts";
+import type { ClusterInspection } from "./cluster-inspection.ts";
 
 /** One content of the root ConfigMaps in a cluster. */
 export interface DeliveredBundle {

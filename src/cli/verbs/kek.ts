@@ -1,19 +1,19 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
-import { kekRing } from "../../../config/keks.ts";
-import { kekOctets } from "../../../custody/kek.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { kekRing } from "../../config/keks.ts";
+import { kekOctets } from "../../custody/kek.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import {
   openStore,
   requireAllOpen,
   type Session,
   type SessionOptions,
   withSession,
-} from "../../session/session.ts";
-import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
-import { addDeploymentOptions } from "../../terminal/options.ts";
-import { formatTable } from "../../terminal/table.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
+} from "../session/session.ts";
+import { addExitCodes, exitCodes, usageError } from "../terminal/exit-codes.ts";
+import { addDeploymentOptions } from "../terminal/options.ts";
+import { formatTable } from "../terminal/table.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 
 interface ListOptions extends SessionOptions {
   readonly retire?: string;
