@@ -2,20 +2,20 @@ import type { OperationLog } from "../foundation/event-log.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
 import { parseCertificates } from "../program/files/certificates.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
+import type { ProxyControl } from "./envoy/envoy-process.ts";
+import { CaChannel } from "./identity/ca-channel.ts";
 import {
   type CertificateCache,
   noCache,
   openCertificateCache,
 } from "./identity/certificate-cache.ts";
-import { Identities } from "./identity/identities.ts";
+import { createCertificateClient, type Issue } from "./identity/certificate-client.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
-import { CaChannel } from "./issuance/ca-channel.ts";
-import { createCertificateClient, type Issue } from "./issuance/certificate-client.ts";
-import { defaultResource } from "./secrets/identity-secrets.ts";
+import { Identities } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
+import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
-import type { ProxyControl } from "./status/proxy-control.ts";
-import { FederatedBundles } from "./trust/federated-bundles.ts";
+import { FederatedBundles } from "./trust/followers.ts";
 import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 

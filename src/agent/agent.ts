@@ -7,10 +7,11 @@ import { toHex } from "../pki/encoding/bytes.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
-import { createSecretDiscovery } from "./sds/secret-discovery.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
-import { serveOnSocket } from "./socket/rpc-socket.ts";
+import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
+import { serveOnSocket } from "./sockets/unix-socket.ts";
+import { createWorkloadApi } from "./sockets/workload-api.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
 import {
@@ -18,8 +19,7 @@ import {
   ownBundleFollower,
   revocationFollower,
 } from "./trust/followers.ts";
-import { createWorkloadApi } from "./workload-api/workload-api.ts";
-import { watchWorkload } from "./xds/health/watch-workload.ts";
+import { watchWorkload } from "./xds/workload-health.ts";
 import { XdsProxy } from "./xds/xds-proxy.ts";
 import type { Health } from "./xds/xds-stream.ts";
 

@@ -1,7 +1,7 @@
 import { createOperationLog, type OperationLog } from "../foundation/event-log.ts";
 import { type Agent, startAgent } from "./agent.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
-import type { ProxyControl } from "./status/proxy-control.ts";
+import type { ProxyControl } from "./envoy/envoy-process.ts";
 
 const clock = (): Date => new Date();
 

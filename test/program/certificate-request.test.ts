@@ -2,11 +2,8 @@ import "reflect-metadata/lite";
 import { readFileSync } from "node:fs";
 import { Pkcs10CertificateRequest } from "@peculiar/x509";
 import { expect, test } from "vitest";
-import {
-  generateSubjectKey,
-  privateKeyPem,
-  type SubjectKeyKind,
-} from "../../src/agent/identity/subject-key.ts";
+import type { SubjectKeyKind } from "../../src/agent/configuration/ca-settings.ts";
+import { generateSubjectKey, privateKeyPem } from "../../src/agent/identity/x509-svid.ts";
 import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
 import { createCertificateRequest } from "../../src/program/certificate-request.ts";

@@ -1,5 +1,5 @@
 import { create, toBinary } from "@bufbuild/protobuf";
-import { toFrame } from "../../../src/agent/xds/grpc-frame.ts";
+import { toFrame } from "../../../src/agent/xds/grpc-status.ts";
 import { DeltaDiscoveryResponseSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 
 const typeUrl = "type.googleapis.com/envoy.config.cluster.v3.Cluster";

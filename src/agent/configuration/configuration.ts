@@ -7,23 +7,23 @@ import {
   type TrustDomain,
   workloadSpiffeId,
 } from "../../pki/spiffe-id.ts";
-import type { RenewalPolicy } from "../identity/renewal-plan.ts";
-import type { SubjectKeyKind } from "../identity/subject-key.ts";
-import { type CaAddress, parseCaAddress } from "../issuance/ca-address.ts";
-import type { CaConnection } from "../issuance/ca-channel.ts";
-import type { RequestSettings } from "../issuance/certificate-client.ts";
-import type { HealthSettings } from "../xds/health/watch-workload.ts";
-import type { XdsSettings } from "../xds/xds-proxy.ts";
-import { bundleUrlOf, revocationUrlOf } from "./document-urls.ts";
 import {
-  type Environment,
-  parseVariables,
-  type Variables,
-  variablesWithPrefix,
-} from "./environment.ts";
-import { type OutputSettings, outputOf } from "./output-settings.ts";
+  bundleUrlOf,
+  type CaConnection,
+  caConnectionOf,
+  type RequestSettings,
+  requestSettingsOf,
+  revocationUrlOf,
+  servingSigner,
+} from "./ca-settings.ts";
+import { type Environment, parseVariables, type Variables } from "./environment.ts";
 import { type MissedVariable, missedVariables } from "./unsupported-variables.ts";
-import { healthSettingsOf, xdsSettingsOf } from "./xds-settings.ts";
+import {
+  type HealthSettings,
+  healthSettingsOf,
+  type XdsSettings,
+  xdsSettingsOf,
+} from "./xds-settings.ts";
 
 /**
  * The identities of an agent: one of its own, or those of the workloads that a feed lists. In serving mode the
@@ -37,6 +37,14 @@ export type AgentSubject =
 export interface FederatedEndpoint {
   readonly trustDomain: TrustDomain;
   readonly url: string;
+}
+
+/** Renew a certificate when this share of its life is left, give or take the jitter. */
+export interface RenewalPolicy {
+  /** Istio's SECRET_GRACE_PERIOD_RATIO: 0.5 renews at half of the life. */
+  readonly graceRatio: number;
+  /** Istio's SECRET_GRACE_PERIOD_RATIO_JITTER: how far the ratio varies in each direction. */
+  readonly jitter: number;
 }
 
 /** The folder that keeps certificates for the next start. With a key file they are sealed. */
@@ -84,20 +92,19 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
   const missed = missedVariables(environment);
   const faults = missed.refused.map(({ name, why }) => `${name}: ${why}`);
   const subject = subjectOf(variables, faults);
-  const address = addressOf(variables, faults);
+  const ca = caConnectionOf(variables, faults);
   const federation = federationOf(variables, faults);
-  const rootFile = rootFileOf(variables, faults);
-  const bundleUrl = address && bundleUrlOf(variables.RAMPART_BUNDLE_URL, address);
+  const bundleUrl = ca && bundleUrlOf(variables.RAMPART_BUNDLE_URL, ca.address);
   const xds = xdsSettingsOf(variables, environment, faults);
   faults.push(...contradictions(variables, subject), ...servingFaults(variables));
-  if (subject === undefined || address === undefined || faults.length > 0) {
+  if (subject === undefined || ca === undefined || faults.length > 0) {
     throw new ConfigurationError(faults);
   }
   return {
     trustDomain: variables.TRUST_DOMAIN,
     subject,
-    ca: { address, rootFile, clientCertificateFolder: variables.PROV_CERT },
-    request: requestOf(variables, environment, subject),
+    ca,
+    request: requestSettingsOf(variables, environment, subject.mode),
     renewal: {
       graceRatio: variables.SECRET_GRACE_PERIOD_RATIO,
       jitter: variables.SECRET_GRACE_PERIOD_RATIO_JITTER,
@@ -148,47 +155,6 @@ function subjectOf(variables: Variables, faults: string[]): AgentSubject | undef
   return undefined;
 }
 
-/** The `CertSigner` of a request for a serving certificate. */
-const servingSigner = "serving";
-
-const defaultAddress = "istiod.istio-system.svc:15012";
-
-function addressOf(variables: Variables, faults: string[]): CaAddress | undefined {
-  const { CA_ADDR, ISTIOD_SAN, PROXY_CONFIG } = variables;
-  const text = CA_ADDR ?? PROXY_CONFIG.discoveryAddress ?? defaultAddress;
-  const address = parseCaAddress(text, CA_ADDR ? undefined : ISTIOD_SAN);
-  if (!address) faults.push("CA_ADDR: must be host:port or an https URL without a path");
-  return address;
-}
-
-function rootFileOf(variables: Variables, faults: string[]): string | undefined {
-  const { CA_ROOT_CA, PILOT_CERT_PROVIDER, PROV_CERT } = variables;
-  if (CA_ROOT_CA !== undefined) return CA_ROOT_CA === "SYSTEM" ? undefined : CA_ROOT_CA;
-  if (PILOT_CERT_PROVIDER === "custom") return "./etc/certs/root-cert.pem";
-  if (PROV_CERT !== undefined) return `${PROV_CERT}/root-cert.pem`;
-  if (PILOT_CERT_PROVIDER === "none")
-    faults.push("CA_ROOT_CA: is required with PILOT_CERT_PROVIDER=none");
-  return "./var/run/secrets/istio/root-cert.pem";
-}
-
-function requestOf(
-  variables: Variables,
-  environment: Environment,
-  subject: AgentSubject,
-): RequestSettings {
-  return {
-    key: keyOf(variables),
-    lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
-    tokenFile: variables.RAMPART_TOKEN_FILE,
-    clusterId: variables.ISTIO_META_CLUSTER_ID,
-    certSigner: subject.mode === "serving" ? servingSigner : variables.ISTIO_META_CERT_SIGNER,
-    purpose: subject.mode === "serving" ? "serving" : "identity",
-    headers: variablesWithPrefix(environment, "CA_HEADER_"),
-    attemptTimeoutMilliseconds: 10_000,
-    impersonates: subject.mode === "node",
-  };
-}
-
 function servingFaults(variables: Variables): readonly string[] {
   const folder = variables.RAMPART_SERVING_CERTS;
   if (folder === undefined) {
@@ -206,14 +172,6 @@ function servingFaults(variables: Variables): readonly string[] {
   const set = others.filter((name) => variables[name]);
   const needs = variables.FILE_MOUNTED_CERTS ? ["FILE_MOUNTED_CERTS"] : [];
   return [...set, ...needs].map((name) => `RAMPART_SERVING_CERTS and ${name} exclude each other`);
-}
-
-/** Pilot-agent's default is RSA. Here a key size must ask for RSA. */
-function keyOf(variables: Variables): SubjectKeyKind {
-  const { ECC_SIGNATURE_ALGORITHM, ECC_CURVE, WORKLOAD_RSA_KEY_SIZE: bits } = variables;
-  const isRsa = bits !== undefined && ECC_SIGNATURE_ALGORITHM !== "ECDSA";
-  if (isRsa) return { kind: "RSA", bits: Math.max(2048, bits) };
-  return { kind: "EC", curve: ECC_CURVE === "P384" ? "P-384" : "P-256" };
 }
 
 function federationOf(variables: Variables, faults: string[]): FederatedEndpoint[] {
@@ -237,4 +195,48 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
     known.add(trustDomain);
     return [{ trustDomain, url }];
   });
+}
+
+/** A folder of PEM files, for programs without SDS or the Workload API. */
+export interface OutputSettings {
+  readonly folder: string;
+  readonly isAtomic: boolean;
+  readonly mode: number;
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
+  /** A command line for `sh`, run after each change. */
+  readonly onChange: string | undefined;
+}
+
+/** The files of the agent's own certificate. Those of a server change together: it must not load one without the other. */
+function outputOf(variables: Variables): OutputSettings | undefined {
+  const { OUTPUT_CERTS, RAMPART_SERVING_CERTS, RAMPART_OUTPUT_OWNER: owner } = variables;
+  const folder = RAMPART_SERVING_CERTS ?? OUTPUT_CERTS;
+  if (folder === undefined) return undefined;
+  const [uid = 0, gid = 0] = owner?.split(":").map(Number) ?? [];
+  return {
+    folder,
+    isAtomic: RAMPART_SERVING_CERTS !== undefined || variables.RAMPART_OUTPUT_ATOMIC,
+    // In a pod, other containers read the files from a volume as other users.
+    mode: variables.KUBERNETES_SERVICE_HOST ? 0o644 : 0o600,
+    owner: owner === undefined ? undefined : { uid, gid },
+    onChange: variables.RAMPART_ON_CHANGE,
+  };
+}
+
+/** How long connections have to end by themselves. */
+export type DrainPolicy =
+  | { readonly kind: "fixed"; readonly milliseconds: number }
+  /** Until no connection is left, but not shorter than this (`EXIT_ON_ZERO_ACTIVE_CONNECTIONS`). */
+  | { readonly kind: "until-idle"; readonly minimumMilliseconds: number };
+
+const usualDrainMilliseconds = 5_000;
+
+/** How long a supervised proxy drains. As in pilot-agent, a drain until no connection is left has no end of its own. */
+export function drainPolicyOf(variables: Variables): DrainPolicy {
+  const { TERMINATION_DRAIN_DURATION_SECONDS: seconds, PROXY_CONFIG } = variables;
+  if (variables.EXIT_ON_ZERO_ACTIVE_CONNECTIONS) {
+    return { kind: "until-idle", minimumMilliseconds: variables.MINIMUM_DRAIN_DURATION };
+  }
+  const given = seconds === undefined ? PROXY_CONFIG.terminationDrainMilliseconds : seconds * 1000;
+  return { kind: "fixed", milliseconds: given ?? usualDrainMilliseconds };
 }

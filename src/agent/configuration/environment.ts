@@ -1,12 +1,64 @@
 import * as z from "zod/mini";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { parsedText } from "../../foundation/text/parsed-text.ts";
-import { parseSocketAddress, type SocketAddress } from "../../foundation/text/socket-address.ts";
+import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
 import { inEnglish } from "../../foundation/text/zod-english.ts";
-import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
-import { goBoolean, goDuration, goNumber } from "./go-values.ts";
-import { type ProxyConfig, proxyConfig } from "./proxy-config.ts";
-import { port } from "./readiness-probe.ts";
+import { parseTrustDomain } from "../../pki/spiffe-id.ts";
+import { port, proxyConfig } from "./proxy-config.ts";
+
+/** The spellings of `strconv.ParseBool`. */
+const booleans: ReadonlyMap<string, boolean> = new Map([
+  ...["1", "t", "T", "true", "TRUE", "True"].map((text) => [text, true] as const),
+  ...["0", "f", "F", "false", "FALSE", "False"].map((text) => [text, false] as const),
+]);
+
+/** A boolean as Go reads it. */
+export const goBoolean: z.ZodMiniType<boolean, string> = parsedText(
+  (text) => booleans.get(text),
+  "must be true or false",
+);
+
+const amount = String.raw`(?:\d+\.?\d*|\.\d+)`;
+const durationForm = new RegExp(String.raw`^\+?(?:${amount}(?:h|m|s|ms|us|µs|μs|ns))+$`);
+const durationPart = new RegExp(`(${amount})(h|ms|m|s|us|µs|μs|ns)`, "g");
+const unitNanoseconds: Readonly<Record<string, number>> = {
+  h: 3600e9,
+  m: 60e9,
+  s: 1e9,
+  ms: 1e6,
+  us: 1e3,
+  µs: 1e3,
+  μs: 1e3,
+  ns: 1,
+};
+
+/** Go counts nanoseconds in 64 bits with a sign. */
+const maximumNanoseconds = 2 ** 63;
+
+/** A duration in milliseconds. The variables of pilot-agent are read as `time.ParseDuration` reads them, except below zero. */
+export const goDuration: z.ZodMiniType<number, string> = parsedText(
+  parseGoDuration,
+  "must be a duration such as 24h, 1h30m or 100ms",
+);
+
+function parseGoDuration(text: string): number | undefined {
+  if (/^\+?0$/.test(text)) return 0;
+  if (!durationForm.test(text)) return undefined;
+  const parts = [...text.matchAll(durationPart)];
+  const nanoseconds = parts.reduce(
+    (sum, [, value, unit = ""]) => sum + Number(value) * (unitNanoseconds[unit] ?? 0),
+    0,
+  );
+  return nanoseconds < maximumNanoseconds ? Math.round(nanoseconds) / 1e6 : undefined;
+}
+
+const decimal = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+
+/** A decimal number as Go reads it. */
+export const goNumber: z.ZodMiniType<number, string> = parsedText((text) => {
+  const value = decimal.test(text) ? Number(text) : Number.NaN;
+  return Number.isFinite(value) ? value : undefined;
+}, "must be a number");
 
 /** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -32,74 +84,6 @@ const trustDomain = parsedText(
 
 const address = parsedText(parseSocketAddress, "must be <host>:<port> or [<IPv6 address>]:<port>");
 
-/**
- * The variables that the agent reads. Names without RAMPART_ are pilot-agent's and have its meanings.
- * Durations are in milliseconds.
- */
-export interface Variables {
-  readonly CA_ADDR?: string | undefined;
-  readonly CA_ROOT_CA?: string | undefined;
-  readonly CA_PROVIDER: string;
-  readonly CREDENTIAL_FETCHER_TYPE: string;
-  readonly ISTIOD_SAN?: string | undefined;
-  readonly PILOT_CERT_PROVIDER: string;
-  readonly PROXY_CONFIG: ProxyConfig;
-  readonly DISCOVERY_ADDRESS?: string | undefined;
-  readonly XDS_ROOT_CA?: string | undefined;
-  readonly ISTIO_DELTA_XDS: boolean;
-  readonly REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: boolean;
-  readonly ENVOY_STATUS_PORT: number;
-  readonly ENVOY_PROMETHEUS_PORT: number;
-  readonly ISTIO_BOOTSTRAP_OVERRIDE?: string | undefined;
-  /** Processors, rounded up. */
-  readonly ISTIO_CPU_LIMIT: number;
-  readonly PROV_CERT?: string | undefined;
-  readonly FILE_MOUNTED_CERTS: boolean;
-  readonly FILE_DEBOUNCE_DURATION: number;
-  readonly OUTPUT_CERTS?: string | undefined;
-  readonly SECRET_TTL: number;
-  readonly SECRET_GRACE_PERIOD_RATIO: number;
-  readonly SECRET_GRACE_PERIOD_RATIO_JITTER: number;
-  readonly WORKLOAD_RSA_KEY_SIZE?: number | undefined;
-  readonly ECC_SIGNATURE_ALGORITHM?: "ECDSA" | undefined;
-  readonly ECC_CURVE: string;
-  readonly PKCS8_KEY: boolean;
-  readonly TRUST_DOMAIN: TrustDomain;
-  readonly POD_NAMESPACE: string;
-  readonly SERVICE_ACCOUNT: string;
-  readonly POD_NAME: string;
-  readonly INSTANCE_IP: string;
-  /** Seconds, as in Istio. */
-  readonly TERMINATION_DRAIN_DURATION_SECONDS?: number | undefined;
-  readonly EXIT_ON_ZERO_ACTIVE_CONNECTIONS: boolean;
-  readonly MINIMUM_DRAIN_DURATION: number;
-  readonly ISTIO_META_CLUSTER_ID: string;
-  readonly ISTIO_META_CERT_SIGNER: string;
-  readonly ISTIO_META_TLS_CLIENT_ROOT_CERT?: string | undefined;
-  readonly ISTIO_META_TLS_CLIENT_KEY?: string | undefined;
-  readonly ISTIO_META_TLS_CLIENT_CERT_CHAIN?: string | undefined;
-  readonly PILOT_ENABLE_CA_CRL: boolean;
-  readonly KUBERNETES_SERVICE_HOST?: string | undefined;
-  readonly RAMPART_TOKEN_FILE: string;
-  readonly RAMPART_BUNDLE_URL?: string | undefined;
-  readonly RAMPART_BUNDLE_REFRESH: number;
-  readonly RAMPART_CRL_URL?: string | undefined;
-  readonly RAMPART_FEDERATED_BUNDLES: string;
-  readonly RAMPART_FEDERATED_ROOT_CA?: string | undefined;
-  readonly RAMPART_SDS_SOCKET: string;
-  readonly RAMPART_XDS_SOCKET?: string | undefined;
-  readonly RAMPART_WORKLOAD_API_SOCKET?: string | undefined;
-  readonly RAMPART_STATUS_ADDR: SocketAddress;
-  readonly RAMPART_WORKLOADS?: string | undefined;
-  readonly RAMPART_LINGER: number;
-  readonly RAMPART_OUTPUT_ATOMIC: boolean;
-  readonly RAMPART_OUTPUT_OWNER?: string | undefined;
-  readonly RAMPART_SERVING_CERTS?: string | undefined;
-  readonly RAMPART_ON_CHANGE?: string | undefined;
-  readonly RAMPART_CACHE?: string | undefined;
-  readonly RAMPART_CACHE_KEY_FILE?: string | undefined;
-}
-
 const form = z.object({
   CA_ADDR: optionalText,
   CA_ROOT_CA: optionalText,
@@ -115,6 +99,7 @@ const form = z.object({
   ENVOY_STATUS_PORT: z._default(port, 15_021),
   ENVOY_PROMETHEUS_PORT: z._default(port, 15_090),
   ISTIO_BOOTSTRAP_OVERRIDE: optionalText,
+  /** Processors, rounded up. */
   ISTIO_CPU_LIMIT: z.prefault(z.pipe(goNumber, z.int().check(z.minimum(0), z.maximum(4096))), "0"),
   PROV_CERT: optionalText,
   FILE_MOUNTED_CERTS: flag(),
@@ -132,6 +117,7 @@ const form = z.object({
   SERVICE_ACCOUNT: text(""),
   POD_NAME: text(""),
   INSTANCE_IP: text("127.0.0.1"),
+  /** Seconds, as in Istio. */
   TERMINATION_DRAIN_DURATION_SECONDS: z.optional(
     z.pipe(goNumber, z.number().check(z.minimum(0), z.maximum(3600))),
   ),
@@ -166,7 +152,11 @@ const form = z.object({
   RAMPART_CACHE_KEY_FILE: optionalText,
 });
 
-const variables: z.ZodMiniType<Variables> = form;
+/**
+ * The variables that the agent reads. Names without RAMPART_ are pilot-agent's and have its meanings.
+ * Durations are in milliseconds.
+ */
+export type Variables = Readonly<z.output<typeof form>>;
 
 /** The names of all {@link Variables}. */
 export const variableNames: readonly string[] = Object.keys(form.shape);
@@ -178,7 +168,7 @@ export const variableNames: readonly string[] = Object.keys(form.shape);
  */
 export function parseVariables(environment: Environment): Variables {
   const given = Object.entries(environment).filter(([, value]) => value !== "");
-  const parsed = variables.safeParse(Object.fromEntries(given), inEnglish);
+  const parsed = form.safeParse(Object.fromEntries(given), inEnglish);
   if (parsed.success) return parsed.data;
   throw new ConfigurationError(
     parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`),

@@ -2,39 +2,84 @@ import { parseDocument } from "yaml";
 import * as z from "zod/mini";
 import { durationMilliseconds } from "../../foundation/text/duration.ts";
 import { refuse } from "../../foundation/text/parsed-text.ts";
-import { port, type ReadinessProbe, readinessProbe, wholeNumber } from "./readiness-probe.ts";
 
-/** An object of JSON. */
-export type JsonObject = Readonly<Record<string, unknown>>;
+/** An integer of protobuf's JSON form, which may be a string. */
+const wholeNumber = (least: number, most: number): z.ZodMiniType<number> =>
+  z.coerce.number().check(z.int(), z.minimum(least), z.maximum(most));
 
-/** The fields of Istio's `ProxyConfig` that the agent reads, with Istio's defaults. */
-export interface ProxyConfig {
-  /** `host:port` of istiod, or `undefined` if the field is missing. */
-  readonly discoveryAddress: string | undefined;
-  /** Whether the agent speaks to istiod in plaintext: `controlPlaneAuthPolicy: NONE`. */
-  readonly isPlaintext: boolean;
-  /** The folder of the XDS socket. */
-  readonly configPath: string;
-  readonly serviceCluster: string | undefined;
-  readonly concurrency: number | undefined;
-  readonly proxyAdminPort: number;
-  readonly statusPort: number;
-  /** Envoy's `--drain-time-s`. */
-  readonly drainMilliseconds: number;
-  readonly terminationDrainMilliseconds: number | undefined;
-  readonly readinessProbe: ReadinessProbe | undefined;
-  /** Variables, such as `ISTIO_META_NETWORK`. */
-  readonly proxyMetadata: Readonly<Record<string, string>>;
-  /** Flags of Envoy's runtime. */
-  readonly runtimeValues: Readonly<Record<string, string>>;
-  /** Everything that was given, for istiod: it reads fields that the agent does not. */
-  readonly given: JsonObject;
-}
+export const port: z.ZodMiniType<number> = wholeNumber(1, 65_535);
+
+/** Seconds and counts have protobuf's 0 for "unset". */
+const orDefault = (otherwise: number) =>
+  z.pipe(
+    z._default(wholeNumber(0, 86_400), 0),
+    z.transform((value) => value || otherwise),
+  );
 
 const optionalText = z.pipe(
   z.optional(z.string()),
   z.transform((value) => value || undefined),
 );
+
+const scheme = z.pipe(
+  z._default(z.enum(["HTTP", "HTTPS", "http", "https", ""]), ""),
+  z.transform((value) => (value.toLowerCase() === "https" ? "https" : "http")),
+);
+
+const httpGet = z.object({
+  scheme,
+  host: optionalText,
+  port,
+  path: z.pipe(
+    z._default(z.string(), ""),
+    z.transform((path) => (path.startsWith("/") ? path : `/${path}`)),
+  ),
+  httpHeaders: z._default(
+    z.array(z.object({ name: z.string().check(z.minLength(1)), value: z.string() })),
+    [],
+  ),
+});
+
+const grpc = z.object({ port, service: z._default(z.string(), "") });
+
+const probe = z.object({
+  httpGet: z.optional(httpGet),
+  tcpSocket: z.optional(z.object({ host: optionalText, port })),
+  grpc: z.optional(grpc),
+  exec: z.optional(z.object({ command: z.array(z.string()).check(z.minLength(1)) })),
+  initialDelaySeconds: z._default(wholeNumber(0, 86_400), 0),
+  timeoutSeconds: orDefault(1),
+  periodSeconds: orDefault(10),
+  /** Probes in a row that make the workload healthy. */
+  successThreshold: orDefault(1),
+  /** Probes in a row that make it unhealthy. */
+  failureThreshold: orDefault(1),
+});
+
+/** A readiness probe as `PROXY_CONFIG` has it, with Istio's defaults. */
+const readinessProbe = z.pipe(
+  probe,
+  z.transform(({ httpGet, tcpSocket, grpc, exec, ...timing }, context) => {
+    const methods = [
+      ...(httpGet ? [{ kind: "http" as const, ...httpGet }] : []),
+      ...(tcpSocket ? [{ kind: "tcp" as const, ...tcpSocket }] : []),
+      ...(grpc ? [{ kind: "grpc" as const, ...grpc }] : []),
+      ...(exec ? [{ kind: "exec" as const, ...exec }] : []),
+    ];
+    const [method] = methods;
+    if (method && methods.length === 1) return { method, ...timing };
+    return refuse(context, "must have exactly one of httpGet, tcpSocket, grpc and exec");
+  }),
+);
+
+/** When and how the workload is asked whether it is ready (Istio's `ReadinessProbe`). */
+export type ReadinessProbe = z.output<typeof readinessProbe>;
+
+/** How a probe asks the workload. */
+export type ProbeMethod = ReadinessProbe["method"];
+
+/** An object of JSON. */
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 const text = z.pipe(
   z.union([z.string(), z.number(), z.boolean()]),
@@ -42,9 +87,14 @@ const text = z.pipe(
 );
 
 const fields = z.object({
+  /** `host:port` of istiod. */
   discoveryAddress: optionalText,
   controlPlaneAuthPolicy: z._default(z.enum(["NONE", "MUTUAL_TLS"]), "MUTUAL_TLS"),
-  configPath: optionalText,
+  /** The folder of the XDS socket. */
+  configPath: z.pipe(
+    optionalText,
+    z.transform((path) => path ?? "./etc/istio/proxy"),
+  ),
   serviceCluster: optionalText,
   concurrency: z.optional(wholeNumber(0, 4096)),
   proxyAdminPort: z._default(port, 15_000),
@@ -52,40 +102,36 @@ const fields = z.object({
   drainDuration: z.prefault(durationMilliseconds, "45s"),
   terminationDrainDuration: z.optional(durationMilliseconds),
   readinessProbe: z.optional(readinessProbe),
+  /** Variables, such as `ISTIO_META_NETWORK`. */
   proxyMetadata: z._default(z.record(z.string(), text), {}),
+  /** Flags of Envoy's runtime. */
   runtimeValues: z._default(z.record(z.string(), text), {}),
+  /** Everything that was given, for istiod: it reads fields that the agent does not. */
+  given: z.custom<JsonObject>(),
 });
 
 /** `PROXY_CONFIG`: Istio's `ProxyConfig` as YAML or JSON. Fields that the agent does not read may be there. */
-export const proxyConfig: z.ZodMiniType<ProxyConfig, string> = z.pipe(
+export const proxyConfig = z.pipe(
   z.pipe(z.string(), z.transform(parseObject)),
   z.pipe(
-    z.pipe(
-      z.custom<JsonObject>(),
-      z.transform((given: JsonObject) => ({ ...given, given })),
-    ),
-    z.pipe(
-      z.extend(fields, { given: z.custom<JsonObject>() }),
-      z.transform(
-        ({ controlPlaneAuthPolicy, drainDuration, terminationDrainDuration, ...rest }) => ({
-          ...rest,
-          isPlaintext: controlPlaneAuthPolicy === "NONE",
-          configPath: rest.configPath ?? "./etc/istio/proxy",
-          concurrency: rest.concurrency,
-          readinessProbe: rest.readinessProbe,
-          drainMilliseconds: drainDuration,
-          terminationDrainMilliseconds: terminationDrainDuration,
-        }),
-      ),
-    ),
+    fields,
+    z.transform(({ controlPlaneAuthPolicy, drainDuration, terminationDrainDuration, ...rest }) => ({
+      ...rest,
+      /** Whether the agent speaks to istiod in plaintext. */
+      isPlaintext: controlPlaneAuthPolicy === "NONE",
+      /** Envoy's `--drain-time-s`. */
+      drainMilliseconds: drainDuration,
+      terminationDrainMilliseconds: terminationDrainDuration,
+    })),
   ),
 );
 
-function parseObject(yaml: string, context: z.core.ParsePayload): JsonObject {
+function parseObject(yaml: string, context: z.core.ParsePayload) {
   const document = parseDocument(yaml);
   const value: unknown = document.errors.length > 0 ? undefined : (document.toJS() ?? {});
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return camelCased(value) as JsonObject;
+    const given = camelCased(value) as JsonObject;
+    return { ...given, given };
   }
   return refuse(context, "must be a YAML or JSON object");
 }

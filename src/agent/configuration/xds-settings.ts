@@ -1,12 +1,43 @@
 import { isIPv4 } from "node:net";
+import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
-import { clientCertificateIn } from "../issuance/connection-files.ts";
-import type { HealthSettings } from "../xds/health/watch-workload.ts";
-import type { IstiodSettings } from "../xds/istiod-connection.ts";
-import type { XdsSettings } from "../xds/xds-proxy.ts";
+import { type ConnectionFiles, clientCertificateIn } from "./ca-settings.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
-import { addressesOf } from "./machine-addresses.ts";
+import type { ReadinessProbe } from "./proxy-config.ts";
+
+/** The settings of the XDS proxy. */
+export interface XdsSettings {
+  /** The path of Envoy's socket. */
+  readonly socket: string;
+  readonly istiod: IstiodSettings;
+}
+
+/** The address of istiod, and what authenticates both sides. */
+export interface IstiodSettings {
+  /** `host:port` */
+  readonly address: string;
+  /** Without TLS there is no token either: anybody on the way could take it. */
+  readonly isPlaintext: boolean;
+  readonly files: ConnectionFiles;
+  /** A file of roots that takes the place of the usual one if it exists. */
+  readonly preferredRootFile: string | undefined;
+  readonly tokenFile: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The default target of probes, and their source. */
+export interface ProbeAddresses {
+  readonly host: string;
+  /** The source of HTTP, which Istio's iptables rules let past Envoy. */
+  readonly localAddress: string | undefined;
+}
+
+/** The probe of a workload, and where it goes. */
+export interface HealthSettings {
+  readonly probe: ReadinessProbe;
+  readonly addresses: ProbeAddresses;
+}
 
 const plaintextPort = 15010;
 
@@ -104,3 +135,16 @@ function lowerCased(headers: Readonly<Record<string, string>>): Record<string, s
     Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
   );
 }
+
+/** The address that was given, and those of the machine that others can reach. */
+export function addressesOf({ INSTANCE_IP: given }: Variables): readonly string[] {
+  const found = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const reachable = found
+    .filter(({ internal, address }) => !internal && !/^fe80:|^169\.254\./i.test(address))
+    .map(({ address }) => address);
+  const all = new Set([...(given === loopback ? [] : [given]), ...reachable]);
+  return all.size > 0 ? [...all] : [loopback];
+}
+
+/** The default of `INSTANCE_IP`, which no peer can reach. */
+const loopback = "127.0.0.1";

@@ -1,12 +1,11 @@
 import { mkdir } from "node:fs/promises";
 import { isIPv4 } from "node:net";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
-import { addressesOf } from "../configuration/machine-addresses.ts";
-import { type EnvoyOption, immediateDrain } from "./envoy-arguments.ts";
-import { createMachineBootstrap } from "./machine-bootstrap.ts";
+import { addressesOf } from "../configuration/xds-settings.ts";
+import { createMachineBootstrap } from "./xds-bootstrap.ts";
 
 const maximumOverrideOctets = 1024 * 1024;
 
@@ -54,4 +53,42 @@ async function writtenBootstrap(environment: Environment, folder: string): Promi
   await mkdir(folder, { recursive: true, mode: 0o750 });
   await replaceFile(path, `${JSON.stringify(bootstrap, undefined, 2)}\n`, { mode: 0o600 });
   return ["-c", path];
+}
+
+/** The command line of a proxy. */
+export interface ProxyCommand {
+  readonly command: string;
+  readonly arguments: readonly string[];
+}
+
+/** An option, and its value if it has one. */
+type EnvoyOption = readonly [name: string] | readonly [name: string, value: string];
+
+/**
+ * The drain strategy of pilot-agent. Envoy's default strategy, gradual, tells connections to close over ten
+ * minutes, so a drain of seconds cuts off almost all of them.
+ */
+export const immediateDrain: EnvoyOption = ["--drain-strategy", "immediate"];
+
+/** The names of options that have another. */
+const synonyms: Readonly<Record<string, string>> = {
+  "--config-path": "-c",
+  "--log-level": "-l",
+};
+
+/** The command with options that Envoy does not have yet. The operator's own stay as they are. */
+export function withOptions(
+  { command, arguments: given }: ProxyCommand,
+  options: readonly EnvoyOption[],
+): ProxyCommand {
+  if (!isEnvoy(command)) return { command, arguments: given };
+  const names = new Set(given.map((each) => each.split("=", 1)[0] ?? ""));
+  const known = new Set([...names].map((name) => synonyms[name] ?? name));
+  const missing = options.filter(([name]) => !known.has(name));
+  return { command, arguments: [...given, ...missing.flat()] };
+}
+
+/** Whether the command is Envoy itself. A script that starts Envoy need not pass its arguments on. */
+export function isEnvoy(command: string): boolean {
+  return /^envoy(?:-static|-contrib|-v?\d[\d.]*)?$/.test(basename(command));
 }

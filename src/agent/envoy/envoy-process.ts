@@ -4,9 +4,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { backoffMilliseconds } from "../../foundation/work/backoff.ts";
-import type { ProxyControl } from "../status/proxy-control.ts";
-import { type DrainPolicy, drainConnections } from "./drain.ts";
+import { type Pause, pause as systemPause } from "../../foundation/work/pause.ts";
+import type { DrainPolicy } from "../configuration/configuration.ts";
 import type { EnvoyAdmin } from "./envoy-admin.ts";
+
+/** The proxy beside an agent, as the agent's status server sees and steers it. */
+export interface ProxyControl {
+  /** Why the proxy does not serve: one sentence for each reason. Never rejects. */
+  faults(): Promise<readonly string[]>;
+  /** The proxy's metrics in Prometheus' text format, empty if it gives none. Never rejects. */
+  metrics(): Promise<string>;
+  /** Has connections told to close. The proxy goes on, until it is told to end. */
+  drain(): Promise<void>;
+  /** Ends the proxy, and the agent with it, at once and without a drain. */
+  quit(): void;
+}
 
 /** How often a crashed program is restarted. */
 export interface RestartBudget {
@@ -151,5 +163,44 @@ export class EnvoyProcess implements ProxyControl {
     } catch (error) {
       log.operation({ event: "proxy-undrained", level: "warning", detail: messageOf(error) });
     }
+  }
+}
+
+/** The parts of a drain. */
+export interface DrainOptions {
+  readonly admin: EnvoyAdmin;
+  readonly policy: DrainPolicy;
+  readonly log: OperationLog;
+  readonly pause?: Pause;
+}
+
+const pauseMilliseconds = 1_000;
+
+/** Looks in a row that may fail before the drain ends. */
+const maximumFailures = 5;
+
+/**
+ * Tells all connections to close, and waits as the policy says, or until the signal aborts.
+ *
+ * @throws When Envoy cannot be told.
+ */
+export async function drainConnections(
+  { admin, policy, log, pause = systemPause }: DrainOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  await admin.drain(true, signal);
+  const milliseconds = policy.kind === "fixed" ? policy.milliseconds : policy.minimumMilliseconds;
+  log.operation({ event: "proxy-draining", level: "info", policy: policy.kind, milliseconds });
+  await pause(milliseconds, signal);
+  if (policy.kind === "fixed") return;
+  for (let failures = 0; failures < maximumFailures && !signal.aborted; ) {
+    try {
+      if (!(await admin.activeConnections())) return;
+      failures = 0;
+    } catch (error) {
+      failures++;
+      log.operation({ event: "connections-uncounted", level: "warning", detail: messageOf(error) });
+    }
+    await pause(pauseMilliseconds, signal);
   }
 }

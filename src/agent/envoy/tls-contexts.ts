@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { SocketAddress } from "../../foundation/text/socket-address.ts";
-import { defaultResource, rootResource } from "../secrets/identity-secrets.ts";
+import { defaultResource, rootResource } from "../secrets/secret-source.ts";
 import { type Json, sdsCluster, typeUrl } from "./bootstrap-parts.ts";
 
 /** The peers that a listener accepts: exactly these SPIFFE IDs, or every one of a trust domain. */

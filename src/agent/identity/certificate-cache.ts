@@ -1,21 +1,36 @@
-import { createHash, createPrivateKey } from "node:crypto";
-import { readdir, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createPrivateKey,
+  randomBytes,
+} from "node:crypto";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import * as z from "zod/mini";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { concatBytes } from "../../foundation/octets.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { replaceFile } from "../../program/files/atomic-file.ts";
+import { readSmallFile, readSmallOctets, unlessMissing } from "../../program/files/small-file.ts";
+import type { CertificatePurpose } from "../configuration/ca-settings.ts";
 import type { CacheSettings } from "../configuration/configuration.ts";
-import { IssuanceError } from "../issuance/issuance-error.ts";
-import { readCacheKey, readSealed, writeSealed } from "./sealed-file.ts";
-import { privateKeyPem } from "./subject-key.ts";
-import { type CertificatePurpose, type Issuance, parseIssuance } from "./x509-svid.ts";
+import {
+  type CaAnswer,
+  IssuanceError,
+  parseAnswer,
+  privateKeyPem,
+  type X509Svid,
+} from "./x509-svid.ts";
 
 /** Certificates and roots that survive a restart. No method rejects, and every entry may be missing. */
 export interface CertificateCache {
-  store(issuance: Issuance): Promise<void>;
+  store(svid: X509Svid): Promise<void>;
   /** The stored certificate, if it still passes every check of a CA's answer. */
-  load(spiffeId: SpiffeId): Promise<Issuance | undefined>;
+  load(spiffeId: SpiffeId): Promise<CaAnswer | undefined>;
   remove(spiffeId: SpiffeId): Promise<void>;
   storeRoots(pem: string): Promise<void>;
   loadRoots(): Promise<string | undefined>;
@@ -72,7 +87,7 @@ export async function openCertificateCache(
     }
   };
   return {
-    store: (issuance) => writeInTurn(issuance.svid.spiffeId, toRecord(issuance)),
+    store: (svid) => writeInTurn(svid.spiffeId, toRecord(svid)),
     load: (spiffeId) => read(spiffeId, (text) => parseRecord(text, { spiffeId, purpose }, clock())),
     remove: (spiffeId) => rm(fileOf(folder, spiffeId), { force: true }).catch(() => undefined),
     storeRoots: (pem) => writeInTurn(rootsName, pem),
@@ -100,20 +115,77 @@ function fileOf(folder: string, name: string): string {
   return join(folder, createHash("sha256").update(name).digest("hex").slice(0, 32));
 }
 
-function toRecord({ svid, elements }: Issuance): string {
+function toRecord(svid: X509Svid): string {
   const privateKey = privateKeyPem(svid.privateKey, true);
-  return JSON.stringify({ elements, privateKey, obtainedAt: svid.obtainedAt.toISOString() });
+  const obtainedAt = svid.obtainedAt.toISOString();
+  return JSON.stringify({ elements: svid.certChain, privateKey, obtainedAt });
 }
 
 function parseRecord(
   text: string,
   { spiffeId, purpose }: { readonly spiffeId: SpiffeId; readonly purpose: CertificatePurpose },
   now: Date,
-): Issuance {
+): CaAnswer {
   const { elements, privateKey, obtainedAt } = recordForm.parse(JSON.parse(text));
   const requested = { spiffeId, privateKey: createPrivateKey(privateKey) };
-  const issuance = parseIssuance(elements, requested, now, purpose);
+  const answer = parseAnswer(elements, requested, now, purpose);
   // A wrong clock, then or now, must not delay the renewal.
-  const isSane = obtainedAt <= now && obtainedAt >= issuance.svid.chain[0].validFromDate;
-  return isSane ? { ...issuance, svid: { ...issuance.svid, obtainedAt } } : issuance;
+  const isSane = obtainedAt <= now && obtainedAt >= answer.svid.chain[0].validFromDate;
+  return isSane ? { ...answer, svid: { ...answer.svid, obtainedAt } } : answer;
+}
+
+/** A certificate, its chain, its key and a trust bundle have much less. */
+const maximumOctets = 16 * 1024 * 1024;
+
+const algorithm = "aes-256-gcm";
+const keyOctets = 32;
+const nonceOctets = 12;
+const tagOctets = 16;
+
+/** Reads the key of a cache: a file with 32 octets in base64. @throws ConfigurationError */
+async function readCacheKey(file: string): Promise<Uint8Array> {
+  const text = await readSmallFile(file, maximumOctets).catch(() => "");
+  const key = parseBase64(text.trim());
+  if (key?.length === keyOctets) return key;
+  throw new ConfigurationError([`RAMPART_CACHE_KEY_FILE: ${file} must hold 32 octets in base64`]);
+}
+
+/**
+ * Replaces a file, and seals it with AES-256-GCM if there is a key. The name is associated data, so no
+ * file can stand in for another.
+ */
+async function writeSealed(
+  path: string,
+  name: string,
+  text: string,
+  key: Uint8Array | undefined,
+): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await replaceFile(path, key ? seal(text, name, key) : text, { mode: 0o600 });
+}
+
+/** `undefined` for a missing file. @throws Error for one that was not sealed under this name and key. */
+async function readSealed(
+  path: string,
+  name: string,
+  key: Uint8Array | undefined,
+): Promise<string | undefined> {
+  const content = await unlessMissing(readSmallOctets(path, maximumOctets));
+  if (!content) return undefined;
+  return key ? open(content, name, key) : new TextDecoder().decode(content);
+}
+
+function seal(text: string, name: string, key: Uint8Array): Uint8Array {
+  const nonce = randomBytes(nonceOctets);
+  const cipher = createCipheriv(algorithm, key, nonce).setAAD(Buffer.from(name));
+  return concatBytes(nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag());
+}
+
+function open(sealed: Uint8Array, name: string, key: Uint8Array): string {
+  const nonce = sealed.subarray(0, nonceOctets);
+  const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagOctets })
+    .setAAD(Buffer.from(name))
+    .setAuthTag(sealed.subarray(-tagOctets));
+  const text = decipher.update(sealed.subarray(nonceOctets, -tagOctets));
+  return Buffer.concat([text, decipher.final()]).toString();
 }

@@ -2,15 +2,15 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import type { EventName } from "../../foundation/event-names.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
+import { InterruptibleSleep } from "../../foundation/work/interruptible-sleep.ts";
+import { Subscribers } from "../../foundation/work/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import type { Issue } from "../issuance/certificate-client.ts";
-import { IssuanceError } from "../issuance/issuance-error.ts";
-import { Subscribers } from "../secrets/subscribers.ts";
+import type { RenewalPolicy } from "../configuration/configuration.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
-import { InterruptibleSleep } from "./interruptible-sleep.ts";
-import { hoursUntil, type RenewalPolicy, renewalAt, retryAt } from "./renewal-plan.ts";
-import type { Issuance, IssuedSvid, X509Svid } from "./x509-svid.ts";
+import type { Issue } from "./certificate-client.ts";
+import { hoursUntil, renewalAt, retryAt } from "./renewal-plan.ts";
+import { type CaAnswer, IssuanceError, type X509Svid } from "./x509-svid.ts";
 
 /** The dependencies of a {@link RefreshingIdentity}. */
 export interface RefreshingPorts {
@@ -21,9 +21,9 @@ export interface RefreshingPorts {
   readonly random: () => number;
   readonly log: OperationLog;
   /** Loads the certificate of an earlier run, if it is still good. Never rejects. */
-  readonly load: (spiffeId: SpiffeId) => Promise<Issuance | undefined>;
+  readonly load: (spiffeId: SpiffeId) => Promise<CaAnswer | undefined>;
   /** Stores each new certificate. Never rejects. */
-  readonly store: (issuance: Issuance) => Promise<void>;
+  readonly store: (svid: X509Svid) => Promise<void>;
 }
 
 /** The state of an identity, for operators. */
@@ -47,7 +47,7 @@ export class RefreshingIdentity {
   readonly #ports: RefreshingPorts;
   readonly #sleep: InterruptibleSleep;
   readonly #ending = new AbortController();
-  #issuance: IssuedSvid | undefined;
+  #svid: X509Svid | undefined;
   #nextAttempt: Date;
   #failures = 0;
   #lastError: unknown;
@@ -62,13 +62,13 @@ export class RefreshingIdentity {
   }
 
   /** The certificate, or `undefined` before the first one and after it has expired. */
-  get issuance(): IssuedSvid | undefined {
-    const issuance = this.#issuance;
-    return issuance && this.#ports.clock() < issuance.svid.notAfter ? issuance : undefined;
+  get svid(): X509Svid | undefined {
+    const svid = this.#svid;
+    return svid && this.#ports.clock() < svid.notAfter ? svid : undefined;
   }
 
   get status(): IdentityStatus {
-    const svid = this.#issuance?.svid;
+    const svid = this.#svid;
     return {
       spiffeId: this.spiffeId,
       notAfter: svid?.notAfter,
@@ -82,7 +82,10 @@ export class RefreshingIdentity {
   /** Renews the certificate until {@link end}. */
   async run(): Promise<void> {
     const { signal } = this.#ending;
-    const unsubscribe = this.#ports.trust.changes.add(() => this.#renewIfWithdrawn());
+    const { trust, clock } = this.#ports;
+    const unsubscribe = trust.changes.add(() =>
+      this.renewIf((svid) => !trust.verifies(svid, clock()), "authority-withdrawn"),
+    );
     await this.#singleFlight(() => this.#load());
     while (!signal.aborted) {
       const due = this.#nextAttempt;
@@ -104,10 +107,10 @@ export class RefreshingIdentity {
    * @throws The error of the last attempt, at once, while the next attempt is not due.
    */
   async awaitSvid(): Promise<X509Svid> {
-    if (!this.issuance) await this.#inFlight;
-    if (!this.issuance && this.#nextAttempt <= this.#ports.clock()) await this.#attempt();
-    const { issuance } = this;
-    if (issuance) return issuance.svid;
+    if (!this.svid) await this.#inFlight;
+    if (!this.svid && this.#nextAttempt <= this.#ports.clock()) await this.#attempt();
+    const { svid } = this;
+    if (svid) return svid;
     throw this.#lastError ?? new IssuanceError("validity-unacceptable", "the certificate expired");
   }
 
@@ -128,7 +131,7 @@ export class RefreshingIdentity {
     const loaded = await this.#ports.load(this.spiffeId);
     if (!loaded) return;
     this.#ports.trust.restore(this.spiffeId, loaded.roots);
-    this.#install(loaded, "certificate-recalled");
+    this.#install(loaded.svid, "certificate-recalled");
   }
 
   async #renew(): Promise<void> {
@@ -136,22 +139,22 @@ export class RefreshingIdentity {
     const { spiffeId } = this;
     const trace = newTrace();
     try {
-      const issuance = await issue(spiffeId, this.#ending.signal, trace);
-      if (!trust.accepts(issuance, clock())) {
+      const answer = await issue(spiffeId, this.#ending.signal, trace);
+      if (!trust.accepts(answer, clock())) {
         throw new IssuanceError("authority-withdrawn", "issued by an authority that was withdrawn");
       }
       // No await since the check: a new bundle arrives before the check or after this block.
-      trust.updateFromAnswer(issuance);
-      this.#install(issuance, "certificate-obtained", trace);
-      this.#storing = store(issuance);
+      trust.updateFromAnswer(answer);
+      this.#install(answer.svid, "certificate-obtained", trace);
+      this.#storing = store(answer.svid);
     } catch (error) {
       this.#lastError = error;
       const seconds = error instanceof IssuanceError ? error.retryAfterSeconds : 0;
-      const requested = { seconds, notAfter: this.issuance?.svid.notAfter };
+      const requested = { seconds, notAfter: this.svid?.notAfter };
       this.#nextAttempt = retryAt(++this.#failures, random(), clock(), requested);
       if (this.#ending.signal.aborted) return;
       const fault = error instanceof IssuanceError ? error.fault : "defect";
-      const hoursLeft = hoursUntil(this.#issuance?.svid.notAfter, clock());
+      const hoursLeft = hoursUntil(this.#svid?.notAfter, clock());
       log.operation({
         event: "renewal-failed",
         level: "error",
@@ -164,10 +167,9 @@ export class RefreshingIdentity {
     }
   }
 
-  #install({ svid, elements }: Issuance, event: EventName, trace?: TraceContext): void {
+  #install(svid: X509Svid, event: EventName, trace?: TraceContext): void {
     const { policy, random, log } = this.#ports;
-    // TrustRoots keeps the roots once for all identities.
-    this.#issuance = { svid, elements };
+    this.#svid = svid;
     this.#failures = 0;
     this.#lastError = undefined;
     this.#nextAttempt = renewalAt(svid, policy, random());
@@ -187,7 +189,7 @@ export class RefreshingIdentity {
 
   /** Renews at once if peers refuse the certificate. After a failure the retry that is due soon does it. */
   renewIf(isRefused: (svid: X509Svid) => boolean, event: EventName): void {
-    const svid = this.issuance?.svid;
+    const { svid } = this;
     // The answer of a pending attempt is another certificate.
     const willRetry = this.#failures > 0 || this.#inFlight !== undefined;
     if (!svid || willRetry || !isRefused(svid)) return;
@@ -196,10 +198,52 @@ export class RefreshingIdentity {
     this.#nextAttempt = clock();
     this.#sleep.interrupt();
   }
+}
 
-  /** Peers refuse a certificate whose root has left the bundle. */
-  #renewIfWithdrawn(): void {
-    const { trust, clock } = this.#ports;
-    this.renewIf((svid) => !trust.verifies(svid, clock()), "authority-withdrawn");
+/** The identities that the agent keeps refreshed. */
+export class Identities {
+  /** Notified of each identity that gets another certificate or is removed. */
+  readonly changes: Subscribers<RefreshingIdentity> = new Subscribers();
+  readonly #ports: RefreshingPorts;
+  readonly #identities = new Map<string, RefreshingIdentity>();
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(ports: RefreshingPorts) {
+    this.#ports = ports;
+  }
+
+  find(spiffeId: string): RefreshingIdentity | undefined {
+    return this.#identities.get(spiffeId);
+  }
+
+  all(): readonly RefreshingIdentity[] {
+    return [...this.#identities.values()];
+  }
+
+  /** Keeps the identity refreshed until it is removed. An identity that is known already stays as it is. */
+  add(spiffeId: SpiffeId): RefreshingIdentity {
+    const known = this.#identities.get(spiffeId);
+    if (known) return known;
+    const identity = new RefreshingIdentity(spiffeId, this.#ports);
+    this.#identities.set(spiffeId, identity);
+    identity.changes.add(() => this.changes.notify(identity));
+    const running = identity.run().finally(() => this.#running.delete(running));
+    this.#running.add(running);
+    return identity;
+  }
+
+  remove(spiffeId: SpiffeId): void {
+    const identity = this.#identities.get(spiffeId);
+    if (!identity) return;
+    this.#identities.delete(spiffeId);
+    identity.end();
+    this.#ports.trust.remove(spiffeId);
+    identity.changes.notify();
+  }
+
+  /** Ends every identity, and resolves when no request is pending. */
+  async end(): Promise<void> {
+    for (const identity of this.#identities.values()) identity.end();
+    await Promise.all(this.#running);
   }
 }

@@ -1,12 +1,5 @@
 import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
-
-/** Renew a certificate when this share of its life is left, give or take the jitter. */
-export interface RenewalPolicy {
-  /** Istio's SECRET_GRACE_PERIOD_RATIO: 0.5 renews at half of the life. */
-  readonly graceRatio: number;
-  /** Istio's SECRET_GRACE_PERIOD_RATIO_JITTER: how far the ratio varies in each direction. */
-  readonly jitter: number;
-}
+import type { RenewalPolicy } from "../configuration/configuration.ts";
 
 /** The life of a certificate by the agent's clock. */
 export interface CertificateLife {

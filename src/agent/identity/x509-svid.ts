@@ -1,7 +1,10 @@
-import type { KeyObject, X509Certificate } from "node:crypto";
+import { generateKeyPair, type KeyObject, type X509Certificate } from "node:crypto";
+import { promisify } from "node:util";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { mayBeRoot, parseCertificates } from "../../program/files/certificates.ts";
-import { IssuanceError } from "../issuance/issuance-error.ts";
+import type { SubjectKey } from "../../program/certificate-request.ts";
+import { parseCertificates } from "../../program/files/certificates.ts";
+import type { CertificatePurpose, SubjectKeyKind } from "../configuration/ca-settings.ts";
+import { isIssuedBy } from "../trust/trust-roots.ts";
 
 /** A workload's identity document with its private key. */
 export interface X509Svid {
@@ -9,23 +12,16 @@ export interface X509Svid {
   readonly privateKey: KeyObject;
   /** The leaf first; no root. Never empty. */
   readonly chain: readonly [X509Certificate, ...X509Certificate[]];
+  /** The CA's answer, PEM, unchanged: the chain, then the roots as one. */
+  readonly certChain: readonly string[];
   readonly notAfter: Date;
   /** The agent's own clock when the answer came: the renewal counts from here, as in Istio. */
   readonly obtainedAt: Date;
 }
 
-/** The purpose of a certificate: an identity is an X509-SVID, serving is TLS under DNS names. */
-export type CertificatePurpose = "identity" | "serving";
-
-/** A certificate with the answer that it came in. */
-export interface IssuedSvid {
-  readonly svid: X509Svid;
-  /** The elements of the CA's answer, PEM, unchanged. */
-  readonly elements: readonly string[];
-}
-
 /** A CA's answer that has passed every check. */
-export interface Issuance extends IssuedSvid {
+export interface CaAnswer {
+  readonly svid: X509Svid;
   /** The roots of the answer, in its order. Never empty. */
   readonly roots: readonly X509Certificate[];
 }
@@ -34,23 +30,23 @@ export interface Issuance extends IssuedSvid {
 const futureToleranceMilliseconds = 3_600_000;
 
 /**
- * Reads the elements of a CreateCertificate answer: the leaf, each intermediate, the roots as one.
+ * Reads the answer of CreateCertificate: the leaf, each intermediate, the roots as one.
  *
- * @param elements At least two, PEM.
+ * @param certChain At least two, PEM.
  * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, or not valid at
  *   `now`. Its intermediates must lead to one of its roots.
  */
-export function parseIssuance(
-  elements: readonly string[],
+export function parseAnswer(
+  certChain: readonly string[],
   requested: { readonly spiffeId: SpiffeId; readonly privateKey: KeyObject },
   now: Date,
   purpose: CertificatePurpose = "identity",
-): Issuance {
-  if (elements.length < 2) {
-    throw new IssuanceError("answer-empty", `the answer has ${elements.length} elements, not two`);
+): CaAnswer {
+  if (certChain.length < 2) {
+    throw new IssuanceError("answer-empty", `the answer has ${certChain.length} elements, not two`);
   }
-  const [leaf, ...rest] = elements.slice(0, -1).flatMap((pem) => parseCertificates(pem));
-  const roots = parseCertificates(elements.at(-1) ?? "");
+  const [leaf, ...rest] = certChain.slice(0, -1).flatMap((pem) => parseCertificates(pem));
+  const roots = parseCertificates(certChain.at(-1) ?? "");
   if (leaf === undefined || roots.length === 0) {
     throw new IssuanceError("answer-malformed", "the answer has no leaf, or no root");
   }
@@ -58,6 +54,7 @@ export function parseIssuance(
   const intermediates = rest.filter((ca) => !roots.some((root) => root.raw.equals(ca.raw)));
   const svid = {
     ...requested,
+    certChain,
     chain: [leaf, ...intermediates] as const,
     notAfter: leaf.validToDate,
     obtainedAt: now,
@@ -66,7 +63,7 @@ export function parseIssuance(
   if (!isIssuedBy(svid.chain, roots, now)) {
     throw new IssuanceError("chain-broken", "the chain does not lead from the leaf to its roots");
   }
-  return { svid, roots, elements };
+  return { svid, roots };
 }
 
 /** The extended key usage `serverAuth` (RFC 5280 §4.2.1.12). */
@@ -100,25 +97,50 @@ function requireUsable(
   }
 }
 
-/** Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. */
-export function isIssuedBy(
-  chain: readonly X509Certificate[],
-  roots: readonly X509Certificate[],
-  now: Date,
-): boolean {
-  return chain.every((certificate, i) => {
-    const next = chain[i + 1];
-    const issuers = next ? [next].filter(({ ca }) => ca) : roots.filter(mayBeRoot);
-    return issuers.some(
-      (issuer) =>
-        now < issuer.validToDate &&
-        certificate.checkIssued(issuer) &&
-        certificate.verify(issuer.publicKey),
-    );
-  });
-}
-
 /** PEM of the chain, leaf first. */
 export function chainPem({ chain }: X509Svid): string {
   return chain.map((certificate) => certificate.toString()).join("");
+}
+
+/** Why the CA issued no certificate, or why its answer was refused. */
+export type IssuanceFault =
+  | "answer-empty"
+  | "answer-malformed"
+  | "key-mismatch"
+  | "identity-mismatch"
+  | "chain-broken"
+  | "validity-unacceptable"
+  | "authority-withdrawn"
+  | "authority-unreachable"
+  | "authority-refused"
+  | "token-unusable";
+
+/** A failed issuance. Its message reaches the log and the status, and holds no secret. */
+export class IssuanceError extends Error {
+  override readonly name = "IssuanceError";
+  readonly fault: IssuanceFault;
+  /** The wait that the CA asks for, as it says it; 0 without one. */
+  readonly retryAfterSeconds: number;
+
+  constructor(fault: IssuanceFault, detail: string, cause?: unknown, retryAfterSeconds = 0) {
+    super(detail, cause === undefined ? undefined : { cause });
+    this.fault = fault;
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+const generate = promisify(generateKeyPair);
+
+/** Generates a key on another thread, because an RSA key takes long. */
+export async function generateSubjectKey(key: SubjectKeyKind): Promise<SubjectKey> {
+  return key.kind === "EC"
+    ? await generate("ec", { namedCurve: key.curve })
+    : await generate("rsa", { modulusLength: key.bits, publicExponent: 0x10001 });
+}
+
+/** PEM as pilot-agent writes it: PKCS#8, or the older SEC 1 and PKCS#1 forms. */
+export function privateKeyPem(key: KeyObject, isPkcs8: boolean): string {
+  if (isPkcs8) return key.export({ type: "pkcs8", format: "pem" }).toString();
+  const type = key.asymmetricKeyType === "ec" ? "sec1" : "pkcs1";
+  return key.export({ type, format: "pem" }).toString();
 }

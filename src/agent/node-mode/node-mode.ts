@@ -1,16 +1,37 @@
-import type { AgentParts } from "../agent-parts.ts";
-import type { AgentSubject } from "../configuration/configuration.ts";
-import { startFileFeed } from "./file-feed.ts";
-import { startSocketFeed } from "./socket-feed.ts";
-import type { WorkloadFeed } from "./workload.ts";
-import { WorkloadRegistry } from "./workload-registry.ts";
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import * as z from "zod/mini";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
+import type { AgentConfiguration, AgentSubject } from "../configuration/configuration.ts";
+import type { CertificateCache } from "../identity/certificate-cache.ts";
+import type { Identities } from "../identity/refreshing-identity.ts";
+import { FileWatch } from "../secrets/file-watch.ts";
+import { listenOnSocket } from "../sockets/unix-socket.ts";
+import {
+  parseWorkload,
+  type Workload,
+  type WorkloadFeed,
+  type WorkloadListener,
+  WorkloadRegistry,
+} from "./workload-registry.ts";
+
+/** The parts of an agent that node mode needs. */
+export interface NodeParts {
+  readonly configuration: Pick<AgentConfiguration, "trustDomain">;
+  readonly identities: Identities;
+  readonly cache: CertificateCache;
+  readonly log: OperationLog;
+}
 
 const socketPrefix = "unix:";
 
 /** Keeps the identities of the feed's workloads refreshed. */
 export async function startNodeMode(
   { feed, lingerMilliseconds }: Extract<AgentSubject, { mode: "node" }>,
-  { configuration, identities, cache, log }: AgentParts,
+  { configuration, identities, cache, log }: NodeParts,
 ): Promise<WorkloadFeed> {
   const registry = new WorkloadRegistry({
     lingerMilliseconds,
@@ -34,4 +55,180 @@ export async function startNodeMode(
       await source.close();
     },
   };
+}
+
+const maximumBytes = 4 << 20;
+
+/** The answer to more workloads than any node runs. */
+const tooManyWorkloads = "too many workloads";
+
+/** The dependencies of a feed. */
+interface FeedOptions {
+  readonly path: string;
+  readonly trustDomain: TrustDomain;
+  readonly listener: WorkloadListener;
+  readonly log: OperationLog;
+}
+
+/**
+ * Starts a feed from a file of lines `uid namespace serviceaccount`; `#` begins a comment. The file lists
+ * every workload. While it is missing or wrong, the last good list stays in force.
+ */
+export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
+  const { path, listener, log, trustDomain } = options;
+  let fault: string | undefined = `${path} has not been read`;
+  const read = async (): Promise<void> => {
+    try {
+      const workloads = parseWorkloadFile(await readSmallFile(path, maximumBytes), trustDomain);
+      if (!listener.replaceAll(workloads)) throw new Error(tooManyWorkloads);
+      fault = undefined;
+      log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });
+    } catch (error) {
+      const detail = messageOf(error);
+      if (fault !== undefined) fault = detail;
+      log.operation({ event: "workloads-unread", level: "error", path, detail });
+    }
+  };
+  const onFailure = (error: unknown): void =>
+    log.operation({
+      event: "file-unwatched",
+      level: "warning",
+      file: path,
+      detail: messageOf(error),
+    });
+  const onChange = (): void => void read();
+  const watch = new FileWatch(path, { debounceMilliseconds: 100, onChange, onFailure });
+  await read();
+  return {
+    get fault() {
+      return fault;
+    },
+    close: async () => watch.close(),
+  };
+}
+
+/** @throws Error with the number of the first wrong line. */
+export function parseWorkloadFile(text: string, trustDomain: TrustDomain): readonly Workload[] {
+  return text.split("\n").flatMap((line, i) => {
+    const [content = ""] = line.split("#");
+    const words = content.trim().split(/\s+/);
+    if (words[0] === "") return [];
+    const [uid = "", namespace = "", serviceAccount = "", ...rest] = words;
+    const workload = parseWorkload(trustDomain, uid, namespace, serviceAccount);
+    if (workload && rest.length === 0) return [workload];
+    throw new Error(`line ${i + 1} must be: uid namespace serviceaccount`);
+  });
+}
+
+/** Enough for the longest list of workloads. */
+const maximumLineLength = 8 << 20;
+const maximumConnections = 64;
+
+const workloadForm = { uid: z.string(), namespace: z.string(), serviceAccount: z.string() };
+
+const commandForm = z.discriminatedUnion("op", [
+  z.strictObject({ op: z.literal("add"), ...workloadForm }),
+  z.strictObject({ op: z.literal("remove"), uid: z.string() }),
+  z.strictObject({ op: z.literal("sync"), workloads: z.array(z.strictObject(workloadForm)) }),
+  z.strictObject({ op: z.literal("list") }),
+]);
+
+/**
+ * Starts a feed from a socket, for a CNI plugin or the like. Each line is a command in JSON, and the feed
+ * answers it with a line. Workloads stay when their connection ends, but not when the agent does. The first
+ * `sync` lists all of them, and only then the feed is complete.
+ */
+export async function startSocketFeed({
+  path,
+  trustDomain,
+  listener,
+}: FeedOptions): Promise<WorkloadFeed> {
+  const sockets = new Set<Socket>();
+  let fault: string | undefined = "no list of the node's workloads has come (op sync)";
+  const answer = (line: string): string => {
+    const command = parseCommand(line);
+    const result = command ? execute(command, trustDomain, listener) : refusal("not a command");
+    if (command?.op === "sync" && result.ok) fault = undefined;
+    return `${JSON.stringify(result)}\n`;
+  };
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    socket.on("error", () => socket.destroy());
+    readLines(socket, answer);
+  });
+  server.maxConnections = maximumConnections;
+  await listenOnSocket(server, path, 0o600);
+  return {
+    get fault() {
+      return fault;
+    },
+    async close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      if (server.listening) await once(server, "close");
+    },
+  };
+}
+
+function readLines(socket: Socket, answer: (line: string) => string): void {
+  let rest = "";
+  socket.setEncoding("utf8");
+  socket.on("data", (chunk: string) => {
+    rest += chunk;
+    if (rest.length > maximumLineLength) socket.destroy();
+    if (!chunk.includes("\n")) return;
+    const lines = rest.split("\n");
+    rest = lines.pop() ?? "";
+    const answers = lines.map(answer).join("");
+    // The feed stops reading from a client that does not read its answers.
+    if (answers && !socket.write(answers)) {
+      socket.pause();
+      socket.once("drain", () => socket.resume());
+    }
+  });
+}
+
+type Command = z.output<typeof commandForm>;
+type AddCommand = Extract<Command, { readonly op: "add" }>;
+
+type CommandResult =
+  | { readonly ok: true; readonly workloads?: readonly Workload[] }
+  | { readonly ok: false; readonly error: string };
+
+const refusal = (error: string): CommandResult => ({ ok: false, error });
+
+function execute(
+  command: Command,
+  trustDomain: TrustDomain,
+  listener: WorkloadListener,
+): CommandResult {
+  const parse = ({ uid, namespace, serviceAccount }: Omit<AddCommand, "op">) =>
+    parseWorkload(trustDomain, uid, namespace, serviceAccount);
+  switch (command.op) {
+    case "add": {
+      const workload = parse(command);
+      if (!workload) return refusal("not a workload");
+      return listener.add(workload) ? { ok: true } : refusal(tooManyWorkloads);
+    }
+    case "remove":
+      listener.remove(command.uid);
+      return { ok: true };
+    case "sync": {
+      const workloads = command.workloads.map(parse).filter((each) => each !== undefined);
+      if (workloads.length < command.workloads.length) return refusal("not a list of workloads");
+      return listener.replaceAll(workloads) ? { ok: true } : refusal(tooManyWorkloads);
+    }
+    case "list":
+      return { ok: true, workloads: listener.list() };
+  }
+}
+
+function parseCommand(line: string): Command | undefined {
+  try {
+    return commandForm.safeParse(JSON.parse(line)).data;
+  } catch {
+    // Text that is not JSON gets the answer of any other unknown command.
+    return undefined;
+  }
 }

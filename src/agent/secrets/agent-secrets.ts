@@ -1,15 +1,31 @@
-import type { AgentParts } from "../agent-parts.ts";
-import { parseFileResource } from "./file-resource.ts";
-import { fileSecrets } from "./file-secrets.ts";
-import { defaultResource, identitySecrets, rootResource, rootSecrets } from "./identity-secrets.ts";
-import { withRevocationLists } from "./revocation-lists.ts";
-import type { SecretSource } from "./secret-source.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
+import { systemCode } from "../../program/files/system-code.ts";
+import type { AgentConfiguration } from "../configuration/configuration.ts";
+import type { Identities, RefreshingIdentity } from "../identity/refreshing-identity.ts";
+import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";
+import type { Revocation } from "../trust/revocation.ts";
+import type { TrustRoots } from "../trust/trust-roots.ts";
+import { type FileSecretPorts, fileSecrets, parseFileResource, watchFile } from "./file-secrets.ts";
+import type { MountedFiles } from "./mounted-files.ts";
+import {
+  defaultResource,
+  type RevocationLists,
+  rootResource,
+  type Secret,
+  type SecretSource,
+} from "./secret-source.ts";
 
 /** The parts of an agent that its secrets come from. */
-export type SecretParts = Pick<
-  AgentParts,
-  "configuration" | "identities" | "own" | "trust" | "revocation" | "mounted" | "log" | "metrics"
->;
+export interface SecretParts extends Pick<FileSecretPorts, "log" | "metrics"> {
+  readonly configuration: AgentConfiguration;
+  readonly identities: Identities;
+  /** The identity of a sidecar. */
+  readonly own: RefreshingIdentity | undefined;
+  readonly trust: TrustRoots;
+  readonly revocation: Revocation;
+  readonly mounted: MountedFiles;
+}
 
 /** Every resource that an agent serves. A file takes precedence over a certificate or root of the agent. */
 export function agentSecrets(parts: SecretParts): SecretSource {
@@ -38,4 +54,97 @@ export function agentSecrets(parts: SecretParts): SecretSource {
     },
   };
   return withRevocationLists(plain, parts.revocation, configuration.crlFile, filePorts);
+}
+
+/** The certificates of identities, by the names that `find` knows. */
+function identitySecrets(
+  find: (name: string) => RefreshingIdentity | undefined,
+  isPkcs8: boolean,
+): SecretSource {
+  return {
+    async load(name) {
+      const identity = find(name);
+      if (!identity) throw new Error("no such resource");
+      const svid = await identity.awaitSvid();
+      return {
+        kind: "certificate",
+        chainPem: chainPem(svid),
+        privateKeyPem: privateKeyPem(svid.privateKey, isPkcs8),
+      };
+    },
+    watch: (name, onChange) => find(name)?.changes.add(onChange) ?? (() => undefined),
+  };
+}
+
+/** The roots of the agent's own trust domain. Before any is known, a load waits for the first answer. */
+function rootSecrets(trust: TrustRoots, awaitFirst: () => Promise<unknown>): SecretSource {
+  const load = async (): Promise<Secret> => {
+    if (trust.current.length === 0) await awaitFirst();
+    if (trust.current.length === 0) throw new Error("no roots are known yet");
+    return { kind: "roots", pem: trust.pem };
+  };
+  return { load, watch: (_name, onChange) => trust.changes.add(onChange) };
+}
+
+/** A list of a million revoked certificates has about forty of these. */
+const maximumOctets = 64 << 20;
+
+const list = /-----BEGIN X509 CRL-----\s+[A-Za-z0-9+/=\s]+-----END X509 CRL-----/;
+
+/** The lists that the CA publishes. */
+export type PublishedLists = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
+
+/**
+ * Adds certificate revocation lists to the roots of the agent's trust domain: those that the CA publishes, or else
+ * those in a file. Roots of other files get none: Envoy refuses every certificate of an authority without a list, once
+ * there is one.
+ *
+ * Rampart's lists name leaves. Envoy must not ask for lists of the CAs above, which belong to others.
+ *
+ * @param file Looked at anew in each load. As in Istio, a missing or empty one revokes nothing. A load fails while it
+ *   holds anything else, so that a proxy keeps the lists that it has.
+ */
+export function withRevocationLists(
+  source: SecretSource,
+  published: PublishedLists,
+  file: string | undefined,
+  ports: FileSecretPorts,
+): SecretSource {
+  async function current(): Promise<RevocationLists | undefined> {
+    await published.settled();
+    const { isPublished } = published;
+    const pem = isPublished ? published.pem : file === undefined ? "" : await readLists(file);
+    return pem === "" ? undefined : { pem, isOfLeaves: isPublished };
+  }
+
+  return {
+    async load(name) {
+      const secret = await source.load(name);
+      if (name !== rootResource || secret.kind !== "roots") return secret;
+      const revocation = await current();
+      return revocation ? { ...secret, revocation } : secret;
+    },
+    watch(name, onChange) {
+      const unwatch = source.watch(name, onChange);
+      if (name !== rootResource) return unwatch;
+      const ends = [
+        unwatch,
+        published.changes.add(onChange),
+        ...(file === undefined ? [] : [watchFile(file, onChange, ports, maximumOctets)]),
+      ];
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+  };
+}
+
+async function readLists(file: string): Promise<string> {
+  const text = await readSmallFile(file, maximumOctets).catch((error: unknown) => {
+    if (error instanceof OperatorError && systemCode(error.cause) === "ENOENT") return "";
+    throw error;
+  });
+  if (text.trim() === "") return "";
+  if (list.test(text)) return text;
+  throw new OperatorError(`${file} holds no certificate revocation list`);
 }

@@ -5,8 +5,6 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { parseCertificates } from "../../program/files/certificates.ts";
 import { readPemFile } from "../../program/files/pem-file.ts";
-import type { AgentMetrics } from "../status/metrics.ts";
-import type { FileResource } from "./file-resource.ts";
 import { FileWatch } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
 
@@ -14,7 +12,7 @@ import type { Secret, SecretSource } from "./secret-source.ts";
 export interface FileSecretPorts {
   readonly debounceMilliseconds: number;
   readonly log: OperationLog;
-  readonly metrics: Pick<AgentMetrics, "watchFailed" | "fileSecretFailed">;
+  readonly metrics: { watchFailed(): void; fileSecretFailed(): void };
 }
 
 const retryTimeoutMilliseconds = 10_000;
@@ -106,4 +104,19 @@ async function readPair(files: { readonly chainFile: string; readonly keyFile: s
     throw new Error("the key is not that of the certificate");
   }
   return { kind: "certificate" as const, chainPem, privateKeyPem };
+}
+
+/** A resource that is read from files. */
+export type FileResource =
+  | { readonly kind: "certificate"; readonly chainFile: string; readonly keyFile: string }
+  | { readonly kind: "roots"; readonly file: string }
+  | { readonly kind: "system-roots" };
+
+/** Parses Istio's names `file-cert:<chain>~<key>`, `file-root:<file>` and `file-root:system`. */
+export function parseFileResource(name: string): FileResource | undefined {
+  if (name === "file-root:system") return { kind: "system-roots" };
+  const [, chainFile, keyFile] = /^file-cert:([^~]+)~([^~]+)$/.exec(name) ?? [];
+  if (chainFile && keyFile) return { kind: "certificate", chainFile, keyFile };
+  const [, file] = /^file-root:(.+)$/.exec(name) ?? [];
+  return file ? { kind: "roots", file } : undefined;
 }

@@ -2,12 +2,11 @@ import { createPrivateKey, type X509Certificate } from "node:crypto";
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
+import { Subscribers } from "../../foundation/work/subscribers.ts";
 import { parseCertificates } from "../../program/files/certificates.ts";
 import { readPemFileNow } from "../../program/files/pem-file.ts";
-import type { FileResource } from "./file-resource.ts";
-import { type FileSecretPorts, watchFile } from "./file-secrets.ts";
-import { defaultResource, rootResource } from "./identity-secrets.ts";
-import { Subscribers } from "./subscribers.ts";
+import { type FileResource, type FileSecretPorts, watchFile } from "./file-secrets.ts";
+import { defaultResource, rootResource } from "./secret-source.ts";
 
 /** The folders of a platform, by precedence, as in pilot-agent. */
 const workloadCredentials = "./var/run/secrets/workload-spiffe-credentials";

@@ -25,3 +25,7 @@ export interface SecretSource {
   /** Calls back after each change of the secret. @returns A function that ends the watch. */
   watch(name: string, onChange: () => void): () => void;
 }
+
+/** Istio's names for a proxy's own certificate and for the roots. */
+export const defaultResource = "default";
+export const rootResource = "ROOTCA";

@@ -1,9 +1,8 @@
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { FollowerState } from "../../program/bundle/document-follower.ts";
-import type { Identities } from "../identity/identities.ts";
-import type { IdentityStatus } from "../identity/refreshing-identity.ts";
+import type { Identities, IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";
-import type { WorkloadFeed } from "../node-mode/workload.ts";
+import type { WorkloadFeed } from "../node-mode/workload-registry.ts";
 import type { MountedFiles } from "../secrets/mounted-files.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
@@ -80,7 +79,7 @@ export interface ReportedParts {
 export function reportAgent(parts: ReportedParts): AgentStatus {
   const { identities, mounted, feed, trust, revocation, follower, listFollower, xds, now } = parts;
   const all = identities.all();
-  const missing = all.filter((identity) => identity.issuance === undefined);
+  const missing = all.filter((identity) => identity.svid === undefined);
   const reasons = [
     ...missing.map(
       ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,

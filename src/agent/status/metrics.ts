@@ -1,12 +1,5 @@
 import { Counter, Gauge, Registry } from "prom-client";
-
-/** The counters of the CA client, with pilot-agent's meanings. */
-export interface IssuanceMetrics {
-  /** Requests a certificate, with all attempts, and counts it once, with its failure and its duration. */
-  timed<T>(request: () => Promise<T>): Promise<T>;
-  /** Counts an attempt after the first. */
-  retried(): void;
-}
+import type { IssuanceMetrics } from "../identity/certificate-client.ts";
 
 /** The values of the gauges, read at each scrape. */
 export interface MetricsView {

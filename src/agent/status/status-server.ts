@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { SocketAddress } from "../../foundation/text/socket-address.ts";
+import type { ProxyControl } from "../envoy/envoy-process.ts";
 import type { AgentStatus } from "./agent-status.ts";
-import type { ProxyControl } from "./proxy-control.ts";
 
 /** The content of the status server. */
 export interface StatusView {

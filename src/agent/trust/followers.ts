@@ -1,5 +1,9 @@
+import type { X509Certificate } from "node:crypto";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import type { EventName } from "../../foundation/event-names.ts";
+import { InterruptibleSleep } from "../../foundation/work/interruptible-sleep.ts";
+import { Subscribers } from "../../foundation/work/subscribers.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import {
   DocumentFollower,
@@ -10,16 +14,14 @@ import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bun
 import { readRootFile } from "../../program/files/root-file.ts";
 import type { ClientTls } from "../../program/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
-import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
-import type { CaChannel } from "../issuance/ca-channel.ts";
-import type { FederatedBundles } from "./federated-bundles.ts";
 import type { Revocation } from "./revocation.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
 /** The dependencies of the followers. */
 export interface FollowersOptions {
   readonly configuration: AgentConfiguration;
-  readonly channel: CaChannel;
+  /** The connection to the CA. */
+  readonly channel: { tlsOptions(): Promise<ClientTls> };
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
   readonly revocation: Revocation;
@@ -121,4 +123,39 @@ function commonOptions(
 async function webTls(rootFile: string | undefined): Promise<ClientTls> {
   const ca = await readRootFile(rootFile);
   return ca === undefined ? {} : { ca };
+}
+
+/** The outcome for a bundle of a foreign trust domain. */
+export type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-domain";
+
+/** The roots of foreign trust domains, each from its own bundle endpoint. */
+export class FederatedBundles {
+  readonly changes: Subscribers = new Subscribers();
+  readonly #bundles = new Map<TrustDomain, SpiffeBundle>();
+
+  get current(): ReadonlyMap<TrustDomain, readonly X509Certificate[]> {
+    const entries = [...this.#bundles].map(([domain, { roots }]) => [domain, roots] as const);
+    // A bundle without roots withdraws trust in its domain (SPIFFE Trust Domain and Bundle §4.2).
+    return new Map(entries.filter(([, roots]) => roots.length > 0));
+  }
+
+  /** Takes a bundle, unless it is older than the known one, or has a root of another trust domain. */
+  update(trustDomain: TrustDomain, bundle: SpiffeBundle): FederatedOutcome {
+    const known = this.#bundles.get(trustDomain);
+    if (known && bundle.sequence < known.sequence) return "sequence-backwards";
+    if (bundle.roots.some((root) => namesAnotherTrustDomain(root, trustDomain)))
+      return "other-trust-domain";
+    this.#bundles.set(trustDomain, bundle);
+    this.changes.notify();
+    return "taken";
+  }
+}
+
+/** A bundle does not name its trust domain, but a root may by its SPIFFE ID (SPIFFE X509-SVID §3.2). */
+function namesAnotherTrustDomain(
+  { subjectAltName = "" }: X509Certificate,
+  trustDomain: TrustDomain,
+): boolean {
+  const named = subjectAltName.matchAll(/URI:"?spiffe:\/\/([^/",]*)/gi);
+  return [...named].some(([, name = ""]) => name.toLowerCase() !== trustDomain);
 }

@@ -1,4 +1,8 @@
+import type { X509Certificate } from "node:crypto";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import type { EventName } from "../../foundation/event-names.ts";
+import { InterruptibleSleep } from "../../foundation/work/interruptible-sleep.ts";
+import { Subscribers } from "../../foundation/work/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
 import {
@@ -7,16 +11,27 @@ import {
   type UsableLists,
 } from "../../program/bundle/known-lists.ts";
 import { listsPem } from "../../program/bundle/revocation-lists.ts";
-import type { Identities } from "../identity/identities.ts";
-import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
-import type { X509Svid } from "../identity/x509-svid.ts";
-import { Subscribers } from "../secrets/subscribers.ts";
 import type { TrustRoots } from "./trust-roots.ts";
+
+/** A certificate in use. */
+interface InUse {
+  readonly chain: readonly [X509Certificate, ...X509Certificate[]];
+}
+
+/** The identities of the agent, whose certificates a CRL may name. */
+export interface RenewableIdentities {
+  all(): readonly {
+    readonly svid: InUse | undefined;
+    /** Renews the certificate in use at once if peers refuse it. */
+    renewIf(isRefused: (svid: InUse) => boolean, event: EventName): void;
+  }[];
+  readonly changes: { add(listener: () => void): () => void };
+}
 
 /** The dependencies of {@link Revocation}. */
 export interface RevocationPorts {
   readonly trust: TrustRoots;
-  readonly identities: Pick<Identities, "all" | "changes">;
+  readonly identities: RenewableIdentities;
   readonly clock: () => Date;
   readonly log: OperationLog;
   readonly metrics: { revocationListsRefused(count: number): void };
@@ -126,7 +141,7 @@ export class Revocation {
     const { trust, identities } = this.#ports;
     const intermediates = identities
       .all()
-      .flatMap(({ issuance }) => issuance?.svid.chain.slice(1) ?? [])
+      .flatMap(({ svid }) => svid?.chain.slice(1) ?? [])
       .map((each) => [each.fingerprint256, each] as const);
     return { roots: trust.current, intermediates: [...new Map(intermediates).values()] };
   }
@@ -152,7 +167,7 @@ export class Revocation {
   /** Peers refuse a revoked certificate. The workload gets another one, unless it is denied as well. */
   #renewRevoked(): void {
     const all = this.#ports.identities.all();
-    const own = new Set(all.flatMap(({ issuance }) => (issuance ? serialOf(issuance.svid) : [])));
+    const own = new Set(all.flatMap(({ svid }) => (svid ? serialOf(svid) : [])));
     const revoked = new Set(this.lists.flatMap((list) => namedIn(list, own)));
     if (revoked.size === 0) return;
     for (const each of all) {
@@ -173,4 +188,4 @@ export class Revocation {
 }
 
 /** As {@link namedIn} compares it. */
-const serialOf = ({ chain: [leaf] }: X509Svid): string => shownSerialNumber(leaf.serialNumber);
+const serialOf = ({ chain: [leaf] }: InUse): string => shownSerialNumber(leaf.serialNumber);

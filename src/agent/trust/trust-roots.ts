@@ -1,10 +1,23 @@
 import type { X509Certificate } from "node:crypto";
+import { Subscribers } from "../../foundation/work/subscribers.ts";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
-import { type Issuance, isIssuedBy, type X509Svid } from "../identity/x509-svid.ts";
-import { Subscribers } from "../secrets/subscribers.ts";
+import { mayBeRoot } from "../../program/files/certificates.ts";
 
 /** The outcome for a published bundle. */
 export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
+
+/** A chain of certificates for an identity, the leaf first. */
+interface Chain {
+  readonly spiffeId: SpiffeId;
+  readonly chain: readonly X509Certificate[];
+}
+
+/** A chain with the roots that the CA sent with it. */
+interface RootedChain {
+  readonly svid: Chain;
+  readonly roots: readonly X509Certificate[];
+}
 
 /**
  * The roots of the agent's own trust domain, from two sources: the CA's answers, and its published bundle.
@@ -49,7 +62,7 @@ export class TrustRoots {
   }
 
   /** Takes the roots of an answer. They replace those of the last answer for the same identity. */
-  updateFromAnswer({ svid, roots }: Pick<Issuance, "svid" | "roots">): void {
+  updateFromAnswer({ svid, roots }: RootedChain): void {
     for (const name of this.#restored) this.#answers.delete(name);
     this.#restored.clear();
     this.#answers.set(svid.spiffeId, this.#intern(roots));
@@ -89,12 +102,12 @@ export class TrustRoots {
   }
 
   /** Whether a verifier with these roots accepts the certificate. */
-  verifies(svid: X509Svid, now: Date): boolean {
-    return isIssuedBy(svid.chain, this.#roots, now);
+  verifies({ chain }: Pick<Chain, "chain">, now: Date): boolean {
+    return isIssuedBy(chain, this.#roots, now);
   }
 
   /** Whether an answer's certificate leads to a root that no newer bundle has withdrawn. */
-  accepts({ svid, roots }: Pick<Issuance, "svid" | "roots">, now: Date): boolean {
+  accepts({ svid, roots }: RootedChain, now: Date): boolean {
     const trusted = roots.filter((root) => !this.#withdrawn.has(root.fingerprint256));
     return isIssuedBy(svid.chain, trusted, now);
   }
@@ -129,4 +142,22 @@ export class TrustRoots {
 
 function byPem(a: X509Certificate, b: X509Certificate): number {
   return a.toString() < b.toString() ? -1 : 1;
+}
+
+/** Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. */
+export function isIssuedBy(
+  chain: readonly X509Certificate[],
+  roots: readonly X509Certificate[],
+  now: Date,
+): boolean {
+  return chain.every((certificate, i) => {
+    const next = chain[i + 1];
+    const issuers = next ? [next].filter(({ ca }) => ca) : roots.filter(mayBeRoot);
+    return issuers.some(
+      (issuer) =>
+        now < issuer.validToDate &&
+        certificate.checkIssued(issuer) &&
+        certificate.verify(issuer.publicKey),
+    );
+  });
 }

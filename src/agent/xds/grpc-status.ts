@@ -96,3 +96,74 @@ export function isExpected({ code, message }: GrpcStatus): boolean {
   if (code === grpcCode.unavailable) return /client disconnected|is closing|EOF/.test(message);
   return code === grpcCode.ok || code === grpcCode.canceled || code === grpcCode.deadlineExceeded;
 }
+
+/** One octet of flags, four of length. */
+export const frameHeadOctets = 5;
+
+/** A frame that the proxy does not pass on. The stream ends with this status. */
+export class FrameError extends Error {
+  override readonly name = "FrameError";
+  readonly status: GrpcStatus;
+
+  constructor(code: number, message: string) {
+    super(message);
+    this.status = { code, message };
+  }
+}
+
+/** @throws FrameError for flags: the proxy offers no compression. */
+export function frameLength(head: Buffer): number {
+  if (head[0] !== 0) throw new FrameError(grpcCode.internal, "a frame is compressed or damaged");
+  return head.readUInt32BE(1);
+}
+
+/** A frame with this message. */
+export function toFrame(message: Uint8Array): Buffer {
+  const frame = Buffer.alloc(frameHeadOctets + message.length);
+  frame.writeUInt32BE(message.length, 1);
+  frame.set(message, frameHeadOctets);
+  return frame;
+}
+
+/** A reconnecting Envoy names every resource that it has: some MiB for the largest meshes. */
+const longestRequest = 64 * 1024 * 1024;
+
+/** Cuts a stream of octets into whole frames, each with its head. */
+export class RequestFrames {
+  #parts: Buffer[] = [];
+  #length = 0;
+
+  /** @returns The frames that are now complete. @throws FrameError */
+  take(chunk: Buffer): readonly Buffer[] {
+    this.#parts.push(chunk);
+    this.#length += chunk.length;
+    const frames: Buffer[] = [];
+    for (;;) {
+      const frame = this.#shift();
+      if (!frame) return frames;
+      frames.push(frame);
+    }
+  }
+
+  #shift(): Buffer | undefined {
+    if (this.#length < frameHeadOctets) return undefined;
+    const length = frameHeadOctets + frameLength(this.#peek(frameHeadOctets));
+    if (length > longestRequest) {
+      throw new FrameError(grpcCode.resourceExhausted, "a request is too long");
+    }
+    if (this.#length < length) return undefined;
+    const whole = this.#peek(length);
+    this.#parts = whole.length > length ? [whole.subarray(length)] : [];
+    this.#length -= length;
+    return whole.subarray(0, length);
+  }
+
+  /** The first part, made long enough. Parts are joined only once for each frame that spans several. */
+  #peek(length: number): Buffer {
+    const [first = Buffer.alloc(0)] = this.#parts;
+    if (first.length >= length) return first;
+    const whole = Buffer.concat(this.#parts);
+    this.#parts = [whole];
+    return whole;
+  }
+}

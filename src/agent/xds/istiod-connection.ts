@@ -5,21 +5,9 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import { systemCode } from "../../program/files/system-code.ts";
 import { readTokenFileIfAny } from "../../program/files/token-file.ts";
-import { type ConnectionFiles, readConnectionTls } from "../issuance/connection-files.ts";
-import { keepAlive } from "./keepalive.ts";
-
-/** The address of istiod, and what authenticates both sides. */
-export interface IstiodSettings {
-  /** `host:port` */
-  readonly address: string;
-  /** Without TLS there is no token either: anybody on the way could take it. */
-  readonly isPlaintext: boolean;
-  readonly files: ConnectionFiles;
-  /** A file of roots that takes the place of the usual one if it exists. */
-  readonly preferredRootFile: string | undefined;
-  readonly tokenFile: string;
-  readonly headers: Readonly<Record<string, string>>;
-}
+import type { ConnectionFiles } from "../configuration/ca-settings.ts";
+import type { IstiodSettings } from "../configuration/xds-settings.ts";
+import { readConnectionTls } from "../identity/ca-channel.ts";
 
 /** How the connection measures time. */
 export interface ConnectionTime {
@@ -130,3 +118,34 @@ async function connected(
 }
 
 const whyOf = (error: unknown): string => systemCode(error) ?? messageOf(error);
+
+const pingEveryMilliseconds = 30_000;
+const pingTimeoutMilliseconds = 10_000;
+
+/** Pings until the signal aborts, or until the peer does not answer. */
+async function keepAlive(
+  session: ClientHttp2Session,
+  pause: Pause,
+  signal: AbortSignal,
+): Promise<"over" | "unanswered"> {
+  for (;;) {
+    await pause(pingEveryMilliseconds, signal);
+    if (signal.aborted || session.destroyed) return "over";
+    if (!(await isAnswered(session, pause, signal))) return signal.aborted ? "over" : "unanswered";
+  }
+}
+
+async function isAnswered(
+  session: ClientHttp2Session,
+  pause: Pause,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const settled = new AbortController();
+  const answered = new Promise<boolean>((resolve) => {
+    session.ping((error) => resolve(error === null));
+  });
+  const late = pause(pingTimeoutMilliseconds, AbortSignal.any([signal, settled.signal]));
+  const isInTime = await Promise.race([answered, late.then(() => false)]);
+  settled.abort();
+  return isInTime;
+}

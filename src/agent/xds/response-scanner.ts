@@ -1,5 +1,5 @@
 import type { DiscoveryProtocol } from "./discovery-protocol.ts";
-import { frameHeadOctets, frameLength } from "./grpc-frame.ts";
+import { frameHeadOctets, frameLength } from "./grpc-status.ts";
 import { ResponsePeek } from "./response-peek.ts";
 
 /** A response that has gone by. */

@@ -1,20 +1,13 @@
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Registry } from "prom-client";
 import type { OperationLog } from "../../foundation/event-log.ts";
-import { type Http2Socket, serveHttp2 } from "../socket/http2-socket.ts";
+import type { XdsSettings } from "../configuration/xds-settings.ts";
+import { type Http2Socket, serveHttp2 } from "../sockets/unix-socket.ts";
 import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";
 import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc-status.ts";
-import { type ConnectionTime, connectToIstiod, type IstiodSettings } from "./istiod-connection.ts";
-import { XdsActivity, type XdsReport } from "./xds-activity.ts";
-import { XdsMetrics } from "./xds-metrics.ts";
+import { type ConnectionTime, connectToIstiod } from "./istiod-connection.ts";
+import { XdsActivity, XdsMetrics, type XdsReport } from "./xds-activity.ts";
 import { type Health, type StreamEnd, XdsStream } from "./xds-stream.ts";
-
-/** The settings of the proxy. */
-export interface XdsSettings {
-  /** The path of Envoy's socket. */
-  readonly socket: string;
-  readonly istiod: IstiodSettings;
-}
 
 /** The dependencies of the proxy on its agent. */
 export interface XdsPorts extends ConnectionTime {

@@ -1,17 +1,19 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { messageOf } from "../../foundation/errors.ts";
 import type { DiscoveryProtocol, ErrorDetail, RequestPeek } from "./discovery-protocol.ts";
-import { FrameError, frameHeadOctets, toFrame } from "./grpc-frame.ts";
 import {
+  FrameError,
+  frameHeadOctets,
   type GrpcStatus,
   grpcCode,
   parseStatus,
+  RequestFrames,
   statusOfHttp,
   statusOfReset,
+  toFrame,
   toTrailers,
 } from "./grpc-status.ts";
 import type { IstiodConnection } from "./istiod-connection.ts";
-import { RequestFrames } from "./request-frames.ts";
 import { ResponseScanner, type SeenResponse } from "./response-scanner.ts";
 
 /** How a stream ended, and whose doing it was. */

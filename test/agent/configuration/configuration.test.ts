@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { parseCaAddress } from "../../../src/agent/configuration/ca-settings.ts";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
-import { parseCaAddress } from "../../../src/agent/issuance/ca-address.ts";
 import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
@@ -23,7 +23,7 @@ test("has pilot-agent's defaults in a pod that sets its namespace and account al
     subject: { mode: "sidecar", spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" },
     ca: {
       address: { protocol: "grpc", baseUrl: "https://istiod.istio-system.svc:15012" },
-      rootFile: "./var/run/secrets/istio/root-cert.pem",
+      files: { rootFile: "./var/run/secrets/istio/root-cert.pem" },
     },
     renewal: { graceRatio: 0.55, jitter: 0.05 },
     sdsSocket: "./var/run/secrets/workload-spiffe-uds/socket",
@@ -69,7 +69,7 @@ test.each([
   [{ PILOT_CERT_PROVIDER: "custom" }, "./etc/certs/root-cert.pem"],
   [{ PROV_CERT: "/prov" }, "/prov/root-cert.pem"],
 ])("with %o takes the CA's roots from %s", (variables, rootFile) => {
-  expect(parse(variables).ca.rootFile).toBe(rootFile);
+  expect(parse(variables).ca.files.rootFile).toBe(rootFile);
 });
 
 test("sends CA_HEADER_ variables as headers", () => {

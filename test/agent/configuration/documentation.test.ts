@@ -52,7 +52,7 @@ test("shows a pod with the environment of a sidecar", () => {
   expect(document.errors).toEqual([]);
   expect(parseConfiguration(environment)).toMatchObject({
     subject: { mode: "sidecar", spiffeId: "spiffe://cluster.local/ns/shop/sa/cart" },
-    ca: { address: { protocol: "connect" }, rootFile: undefined },
+    ca: { address: { protocol: "connect" }, files: { rootFile: undefined } },
     bundleUrl: "https://ca.example.com/bundle.json",
   });
   const mounts = agent.volumeMounts.map(({ name }: { name: string }) => name);

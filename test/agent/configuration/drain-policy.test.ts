@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { drainPolicyOf } from "../../../src/agent/configuration/drain-policy.ts";
+import { drainPolicyOf } from "../../../src/agent/configuration/configuration.ts";
 import { type Environment, parseVariables } from "../../../src/agent/configuration/environment.ts";
 
 const drainOf = (environment: Environment) => drainPolicyOf(parseVariables(environment));

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
-import { parseVariables, variableNames } from "../../../src/agent/configuration/environment.ts";
-import { goBoolean, goDuration, goNumber } from "../../../src/agent/configuration/go-values.ts";
+import {
+  goBoolean,
+  goDuration,
+  goNumber,
+  parseVariables,
+  variableNames,
+} from "../../../src/agent/configuration/environment.ts";
 
 test.each([
   ..."1 t T true TRUE True".split(" ").map((text) => [text, true] as const),

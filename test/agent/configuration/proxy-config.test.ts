@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
-import { parseVariables } from "../../../src/agent/configuration/environment.ts";
-import type { ProxyConfig } from "../../../src/agent/configuration/proxy-config.ts";
+import { parseVariables, type Variables } from "../../../src/agent/configuration/environment.ts";
 
-const parse = (yaml: string): ProxyConfig => parseVariables({ PROXY_CONFIG: yaml }).PROXY_CONFIG;
+const parse = (yaml: string): Variables["PROXY_CONFIG"] =>
+  parseVariables({ PROXY_CONFIG: yaml }).PROXY_CONFIG;
 
 test.each([[""], ["{}"], ["# nothing"]])("has Istio's defaults for %o", (yaml) => {
   expect(parse(yaml).discoveryAddress).toBeUndefined();
+  expect(parse(yaml).readinessProbe).toBeUndefined();
   expect(parse(yaml)).toMatchObject({
     isPlaintext: false,
     configPath: "./etc/istio/proxy",
@@ -14,7 +15,6 @@ test.each([[""], ["{}"], ["# nothing"]])("has Istio's defaults for %o", (yaml) =
     statusPort: 15_020,
     drainMilliseconds: 45_000,
     terminationDrainMilliseconds: undefined,
-    readinessProbe: undefined,
     proxyMetadata: {},
   });
 });
@@ -70,7 +70,7 @@ const timing = {
 test.each([
   [
     "httpGet: { port: 8080 }",
-    { kind: "http", scheme: "http", host: undefined, port: 8080, path: "/", headers: [] },
+    { kind: "http", scheme: "http", host: undefined, port: 8080, path: "/", httpHeaders: [] },
   ],
   [
     "httpGet: { port: 8080, path: live, host: app, scheme: HTTPS, httpHeaders: [{ name: a, value: b }] }",
@@ -80,7 +80,7 @@ test.each([
       host: "app",
       port: 8080,
       path: "/live",
-      headers: [{ name: "a", value: "b" }],
+      httpHeaders: [{ name: "a", value: "b" }],
     },
   ],
   ["tcpSocket: { port: 22 }", { kind: "tcp", host: undefined, port: 22 }],

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { drainConnections } from "../../../src/agent/envoy/drain.ts";
 import { EnvoyAdmin } from "../../../src/agent/envoy/envoy-admin.ts";
+import { drainConnections } from "../../../src/agent/envoy/envoy-process.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 

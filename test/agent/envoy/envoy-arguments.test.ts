@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { immediateDrain, isEnvoy, withOptions } from "../../../src/agent/envoy/envoy-arguments.ts";
+import { immediateDrain, isEnvoy, withOptions } from "../../../src/agent/envoy/envoy-options.ts";
 
 const argumentsOf = (command: string, ...given: string[]): readonly string[] =>
   withOptions({ command, arguments: given }, [immediateDrain]).arguments;

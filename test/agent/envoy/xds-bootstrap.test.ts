@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
 import { parseVariables } from "../../../src/agent/configuration/environment.ts";
-import { parsePodFields } from "../../../src/agent/envoy/downward-api.ts";
-import { createNode, type NodeSources } from "../../../src/agent/envoy/envoy-node.ts";
-import { createMachineBootstrap } from "../../../src/agent/envoy/machine-bootstrap.ts";
+import {
+  createNode,
+  type NodeSources,
+  parsePodFields,
+} from "../../../src/agent/envoy/envoy-node.ts";
+import { createMachineBootstrap } from "../../../src/agent/envoy/xds-bootstrap.ts";
 
 const pod = { POD_NAME: "cart-1", POD_NAMESPACE: "shop", SERVICE_ACCOUNT: "cart" };
 

@@ -6,8 +6,7 @@ import {
   type CertificateCache,
   openCertificateCache,
 } from "../../../src/agent/identity/certificate-cache.ts";
-import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
-import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { createTestAuthority, expiresAt } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
@@ -17,8 +16,8 @@ const spiffeId = workload("foo", "bar");
 const now = new Date("2026-11-21T12:00:01Z");
 const root = await createTestAuthority();
 const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
-const elements = [await root.issue(spiffeId, key.publicKey), root.pem];
-const issuance = parseIssuance(elements, { spiffeId, privateKey: key.privateKey }, now);
+const certChain = [await root.issue(spiffeId, key.publicKey), root.pem];
+const { svid } = parseAnswer(certChain, { spiffeId, privateKey: key.privateKey }, now);
 
 let folder: string;
 let log: EventRecorder;
@@ -49,29 +48,29 @@ test.each([
   ["sealed", newKey()],
 ])("loads what it has stored, %s", async (_name, key) => {
   const cache = await open(key);
-  await cache.store(issuance);
+  await cache.store(svid);
   clock = new Date(now.getTime() + 60_000);
   const loaded = await cache.load(spiffeId);
-  expect(loaded?.elements).toEqual(elements);
+  expect(loaded?.svid.certChain).toEqual(certChain);
   expect(loaded?.svid.obtainedAt).toEqual(now);
-  expect(loaded?.svid.privateKey.equals(issuance.svid.privateKey)).toBe(true);
+  expect(loaded?.svid.privateKey.equals(svid.privateKey)).toBe(true);
   await cache.storeRoots(root.pem);
   expect(await cache.loadRoots()).toBe(root.pem);
 });
 
 test("makes its files readable for their owner alone", async () => {
-  await (await open()).store(issuance);
+  await (await open()).store(svid);
   expect((await stat(await onlyFile())).mode & 0o777).toBe(0o600);
 });
 
 test("shows no private key in a sealed file", async () => {
-  await (await open(newKey())).store(issuance);
+  await (await open(newKey())).store(svid);
   expect(await readFile(await onlyFile(), "latin1")).not.toContain("PRIVATE KEY");
 });
 
 test("loads no certificate that has expired", async () => {
   const cache = await open();
-  await cache.store(issuance);
+  await cache.store(svid);
   clock = expiresAt;
   expect(await cache.load(spiffeId)).toBeUndefined();
   expect(log.operations).toMatchObject([{ event: "cache-unread" }]);
@@ -80,7 +79,7 @@ test("loads no certificate that has expired", async () => {
 test("loads nothing under another name, nothing that was removed, and nothing before it was stored", async () => {
   const cache = await open();
   expect(await cache.load(spiffeId)).toBeUndefined();
-  await cache.store(issuance);
+  await cache.store(svid);
   expect(await cache.load(workload("foo", "baz"))).toBeUndefined();
   await cache.remove(spiffeId);
   expect(await cache.load(spiffeId)).toBeUndefined();
@@ -88,11 +87,11 @@ test("loads nothing under another name, nothing that was removed, and nothing be
 });
 
 test("opens no file with another key, and no file with a changed octet", async () => {
-  await (await open(newKey())).store(issuance);
+  await (await open(newKey())).store(svid);
   expect(await (await open(newKey())).load(spiffeId)).toBeUndefined();
   const key = newKey();
   const cache = await open(key);
-  await cache.store(issuance);
+  await cache.store(svid);
   const sealed = await readFile(await onlyFile());
   for (const at of [0, 20, sealed.length - 1]) {
     const changed = Buffer.from(sealed);
@@ -109,14 +108,14 @@ test.each([
   ["short", "abc"],
 ])("ignores a file that is %s, and logs nothing of its content", async (_name, content) => {
   const cache = await open();
-  await cache.store(issuance);
+  await cache.store(svid);
   await writeFile(await onlyFile(), content);
   expect(await cache.load(spiffeId)).toBeUndefined();
   expect(log.operations).toMatchObject([{ event: "cache-unread", detail: "not what was written" }]);
 });
 
 test("removes files that are older than any certificate lives", async () => {
-  await (await open()).store(issuance);
+  await (await open()).store(svid);
   clock = new Date(Date.now() + 91 * 86_400_000);
   await open();
   expect(await readdir(join(folder, "cache"))).toEqual([]);
@@ -125,7 +124,7 @@ test("removes files that are older than any certificate lives", async () => {
 test("survives a disk that cannot be written", async () => {
   const cache = await open();
   await writeFile(join(folder, "cache"), "a file where the folder should be");
-  await cache.store(issuance);
+  await cache.store(svid);
   expect(log.operations).toMatchObject([{ event: "cache-unwritten" }]);
 });
 

@@ -1,8 +1,11 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
-import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
-import { type Issuance, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
-import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
+import {
+  type CaAnswer,
+  generateSubjectKey,
+  IssuanceError,
+  parseAnswer,
+} from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -28,7 +31,7 @@ class Bench {
   outage: Error | undefined;
   /** While it is pending, the CA does not answer. */
   gate: Promise<void> | undefined;
-  cached: Issuance | undefined;
+  cached: CaAnswer | undefined;
   #signing = 0;
 
   constructor(graceRatio = 0.5) {
@@ -45,15 +48,11 @@ class Bench {
     this.identity.changes.add(() => this.changes++);
   }
 
-  async issuance(): Promise<Issuance> {
+  async answer(): Promise<CaAnswer> {
     const notAfter = new Date(this.now.getTime() + this.lifetimeMilliseconds);
     const overrides = { notBefore: this.now, notAfter };
     const leaf = await this.signer.issue(spiffeId, key.publicKey, overrides);
-    return parseIssuance(
-      [leaf, this.signer.pem],
-      { spiffeId, privateKey: key.privateKey },
-      this.now,
-    );
+    return parseAnswer([leaf, this.signer.pem], { spiffeId, privateKey: key.privateKey }, this.now);
   }
 
   run(): void {
@@ -77,12 +76,12 @@ class Bench {
     await nextTurn();
   }
 
-  async #issue(): Promise<Issuance> {
+  async #issue(): Promise<CaAnswer> {
     this.calls++;
     await this.gate;
     if (this.outage) throw this.outage;
     this.#signing++;
-    return await this.issuance().finally(() => this.#signing--);
+    return await this.answer().finally(() => this.#signing--);
   }
 }
 
@@ -147,7 +146,7 @@ test("does not let the CA delay the renewal of a short certificate to its end", 
   expect(bench.calls).toBe(2);
   await bench.pass(6_500);
   expect(bench.calls).toBe(3);
-  expect(bench.identity.issuance).toBeDefined();
+  expect(bench.identity.svid).toBeDefined();
 });
 
 test("keeps its certificate while the CA is unreachable, and asks ever more slowly", async () => {
@@ -157,7 +156,7 @@ test("keeps its certificate while the CA is unreachable, and asks ever more slow
   await bench.settle();
   bench.outage = unreachable;
   await bench.pass(19 * 60_000);
-  expect(bench.identity.issuance).toBeDefined();
+  expect(bench.identity.svid).toBeDefined();
   expect(bench.identity.status.lastError).toBe("away");
   // Waits of 1, 2, 4, … 128 s, then of 150 s, make about a dozen requests in nine minutes.
   expect(bench.calls).toBeGreaterThan(8);
@@ -175,11 +174,11 @@ test("never serves an expired certificate, and recovers by itself", async () => 
   await bench.settle();
   bench.outage = unreachable;
   await bench.pass(61_000);
-  expect(bench.identity.issuance).toBeUndefined();
+  expect(bench.identity.svid).toBeUndefined();
   await expect(bench.identity.awaitSvid()).rejects.toThrow("away");
   bench.outage = undefined;
   await bench.pass(150_000);
-  expect(bench.identity.issuance).toBeDefined();
+  expect(bench.identity.svid).toBeDefined();
   expect(bench.identity.status.lastError).toBeUndefined();
 });
 
@@ -206,10 +205,10 @@ test("renews when the clock jumps past the end of the certificate, which it does
   bench.run();
   await bench.settle();
   bench.now = new Date(bench.now.getTime() + 48 * hour);
-  expect(bench.identity.issuance).toBeUndefined();
+  expect(bench.identity.svid).toBeUndefined();
   await bench.pass(16_000);
   expect(bench.calls).toBe(2);
-  expect(bench.identity.issuance).toBeDefined();
+  expect(bench.identity.svid).toBeDefined();
 });
 
 test("does not wait a day longer because the clock was set back a day", async () => {
@@ -239,7 +238,7 @@ test("renews at once when its authority is withdrawn", async () => {
   bench.trust.updateFromBundle(bundleOf(2, successor));
   await bench.settle();
   expect(bench.calls).toBe(2);
-  expect(bench.identity.issuance?.svid.chain[0].issuer).toBe("O=successor");
+  expect(bench.identity.svid?.chain[0].issuer).toBe("O=successor");
 });
 
 test("refuses what a withdrawn authority still signs, and does not ask in a loop", async () => {
@@ -255,13 +254,13 @@ test("refuses what a withdrawn authority still signs, and does not ask in a loop
     fault: "authority-withdrawn",
   });
   // Peers that have not heard of the withdrawal still accept the old certificate.
-  expect(bench.identity.issuance).toBeDefined();
+  expect(bench.identity.svid).toBeDefined();
 });
 
 test("begins with the cached certificate, and renews it when that is due", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 120_000;
-  bench.cached = await bench.issuance();
+  bench.cached = await bench.answer();
   bench.run();
   await bench.settle();
   expect([bench.calls, bench.changes]).toEqual([0, 1]);

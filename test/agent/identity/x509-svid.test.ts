@@ -2,9 +2,12 @@ import "reflect-metadata/lite";
 import { readFile } from "node:fs/promises";
 import { ExtendedKeyUsage, ExtendedKeyUsageExtension } from "@peculiar/x509";
 import { expect, test } from "vitest";
-import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
-import { chainPem, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
-import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
+import {
+  chainPem,
+  generateSubjectKey,
+  IssuanceError,
+  parseAnswer,
+} from "../../../src/agent/identity/x509-svid.ts";
 import {
   authorityIn,
   createTestAuthority,
@@ -23,7 +26,7 @@ const leaf = await root.issue(spiffeId, key.publicKey);
 const { privateKey } = key;
 
 const parse = (elements: readonly string[], at = now) =>
-  parseIssuance(elements, { spiffeId, privateKey }, at);
+  parseAnswer(elements, { spiffeId, privateKey }, at);
 
 function faultOf(elements: readonly string[], at = now): string {
   try {
@@ -146,7 +149,7 @@ test("accepts a serving certificate only where one is due, and no identity there
   const serving = await root.issue(spiffeId, key.publicKey, { hosts, extensions: serverAuth });
   const withoutUsage = await root.issue(spiffeId, key.publicKey, { hosts });
   const parseServing = (pem: string) =>
-    parseIssuance([pem, root.pem], { spiffeId, privateKey }, now, "serving");
+    parseAnswer([pem, root.pem], { spiffeId, privateKey }, now, "serving");
   expect(parseServing(serving).svid.chain[0].subjectAltName).toBe(`DNS:${hosts[0]}`);
   expect(faultOf([serving, root.pem])).toBe("identity-mismatch");
   for (const pem of [leaf, withoutUsage]) {

@@ -4,9 +4,12 @@ import { rm, stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { parseWorkloadFile, startFileFeed } from "../../../src/agent/node-mode/file-feed.ts";
-import { startSocketFeed } from "../../../src/agent/node-mode/socket-feed.ts";
-import type { Workload, WorkloadListener } from "../../../src/agent/node-mode/workload.ts";
+import {
+  parseWorkloadFile,
+  startFileFeed,
+  startSocketFeed,
+} from "../../../src/agent/node-mode/node-mode.ts";
+import type { Workload, WorkloadListener } from "../../../src/agent/node-mode/workload-registry.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";

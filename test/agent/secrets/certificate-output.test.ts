@@ -1,9 +1,8 @@
 import { lstat, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import type { OutputSettings } from "../../../src/agent/configuration/output-settings.ts";
-import { joinPem } from "../../../src/agent/secrets/certificate-output.ts";
-import { writeOutput } from "../../../src/agent/secrets/output-folder.ts";
+import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
+import { joinPem, writeOutput } from "../../../src/agent/secrets/certificate-output.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let settings: OutputSettings;

@@ -1,9 +1,9 @@
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { withRevocationLists } from "../../../src/agent/secrets/revocation-lists.ts";
+import { withRevocationLists } from "../../../src/agent/secrets/agent-secrets.ts";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
-import { Subscribers } from "../../../src/agent/secrets/subscribers.ts";
+import { Subscribers } from "../../../src/foundation/work/subscribers.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
-import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
@@ -16,7 +15,7 @@ async function answer(name: string, issuer: TestAuthority, ...others: TestAuthor
   const spiffeId = workload("foo", name);
   const leaf = await issuer.issue(spiffeId, key.publicKey);
   const bundle = [issuer, ...others].map(({ pem }) => pem).join("");
-  return parseIssuance([leaf, bundle], { spiffeId, privateKey: key.privateKey }, now);
+  return parseAnswer([leaf, bundle], { spiffeId, privateKey: key.privateKey }, now);
 }
 
 const bundle = (sequence: number, ...authorities: TestAuthority[]): SpiffeBundle => ({
@@ -122,9 +121,9 @@ test("notify of changes alone", async () => {
 
 test("do not verify a certificate whose root is gone", async () => {
   const trust = new TrustRoots();
-  const issuance = await answer("x", a);
-  trust.updateFromAnswer(issuance);
-  expect(trust.verifies(issuance.svid, now)).toBe(true);
+  const taken = await answer("x", a);
+  trust.updateFromAnswer(taken);
+  expect(trust.verifies(taken.svid, now)).toBe(true);
   trust.updateFromBundle(bundle(1, b));
-  expect(trust.verifies(issuance.svid, now)).toBe(false);
+  expect(trust.verifies(taken.svid, now)).toBe(false);
 });

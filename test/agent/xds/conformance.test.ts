@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type ClientHttp2Stream, connect } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { toFrame } from "../../../src/agent/xds/grpc-frame.ts";
+import { toFrame } from "../../../src/agent/xds/grpc-status.ts";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
 import { type RunningXdsProxy, runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { discoveryProtocols } from "../../../src/agent/xds/discovery-protocol.ts";
-import { FrameError, toFrame } from "../../../src/agent/xds/grpc-frame.ts";
-import { RequestFrames } from "../../../src/agent/xds/request-frames.ts";
+import { FrameError, RequestFrames, toFrame } from "../../../src/agent/xds/grpc-status.ts";
 import { ResponseScanner, type SeenResponse } from "../../../src/agent/xds/response-scanner.ts";
 import { encode, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { paths } from "../../testkit/agent/discovery-peers.ts";

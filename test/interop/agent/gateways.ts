@@ -4,7 +4,7 @@ import { createServer, get } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { PeerCertificate, TLSSocket } from "node:tls";
-import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/subject-key.ts";
+import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x509-svid.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import type { Outcome } from "./outcome-table.ts";

@@ -1,9 +1,9 @@
+import type { RenewalPolicy } from "../../../src/agent/configuration/configuration.ts";
 import {
-  type RenewalPolicy,
-  renewalAt,
-  retryAt,
-} from "../../../src/agent/identity/renewal-plan.ts";
-import { maximumAttempts, pauseMilliseconds } from "../../../src/agent/issuance/call-retry.ts";
+  maximumAttempts,
+  pauseMilliseconds,
+} from "../../../src/agent/identity/certificate-client.ts";
+import { renewalAt, retryAt } from "../../../src/agent/identity/renewal-plan.ts";
 import { type Backoff, backoffMilliseconds } from "../../../src/foundation/work/backoff.ts";
 import { type RenewalRule, renewalRules } from "../../testkit/callers/renewal-rules.ts";
 

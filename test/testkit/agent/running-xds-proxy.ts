@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { onTestFinished } from "vitest";
-import type { IstiodSettings } from "../../../src/agent/xds/istiod-connection.ts";
+import type { IstiodSettings } from "../../../src/agent/configuration/xds-settings.ts";
 import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Registry } from "prom-client";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
-import { XdsMetrics } from "../../../src/agent/xds/xds-metrics.ts";
+import { XdsMetrics } from "../../../src/agent/xds/xds-activity.ts";
 import { distribute } from "../../../src/node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";

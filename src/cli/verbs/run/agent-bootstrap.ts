@@ -3,7 +3,7 @@ import { Command, Option } from "commander";
 import { parseVariables, type Variables } from "../../../agent/configuration/environment.ts";
 import { createBootstrap } from "../../../agent/envoy/envoy-bootstrap.ts";
 import { type NodeSources, nodeId } from "../../../agent/envoy/envoy-node.ts";
-import { createMachineBootstrap } from "../../../agent/envoy/machine-bootstrap.ts";
+import { createMachineBootstrap } from "../../../agent/envoy/xds-bootstrap.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { type ListenerFlags, parseAddress, parseListeners } from "./bootstrap-listeners.ts";

@@ -1,10 +1,13 @@
 import { Command } from "commander";
-import { parseConfiguration } from "../../../agent/configuration/configuration.ts";
-import { drainPolicyOf } from "../../../agent/configuration/drain-policy.ts";
+import { drainPolicyOf, parseConfiguration } from "../../../agent/configuration/configuration.ts";
 import { parseVariables } from "../../../agent/configuration/environment.ts";
 import { EnvoyAdmin } from "../../../agent/envoy/envoy-admin.ts";
-import { isEnvoy, type ProxyCommand, withOptions } from "../../../agent/envoy/envoy-arguments.ts";
-import { envoyOptions } from "../../../agent/envoy/envoy-options.ts";
+import {
+  envoyOptions,
+  isEnvoy,
+  type ProxyCommand,
+  withOptions,
+} from "../../../agent/envoy/envoy-options.ts";
 import { EnvoyProcess, usualRestarts } from "../../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../../agent/main.ts";
 import { addExitCodes } from "../../terminal/exit-codes.ts";

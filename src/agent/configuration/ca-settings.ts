@@ -1,0 +1,168 @@
+import { join } from "node:path";
+import { bracketed, parseSocketAddress } from "../../foundation/text/socket-address.ts";
+import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
+
+/** The address of a CA, and the protocol that it speaks. */
+export interface CaAddress {
+  readonly protocol: "connect" | "grpc-web" | "grpc";
+  /** An origin: no path, no trailing slash. */
+  readonly baseUrl: string;
+  /** The name that the CA's certificate must have, if that is not the host. */
+  readonly serverName?: string;
+}
+
+/** The files that authenticate both sides of a TLS connection. Each connection reads them anew. */
+export interface ConnectionFiles {
+  /** A PEM file, or `undefined` for the roots of the system. */
+  readonly rootFile: string | undefined;
+  /** The agent never sends a client certificate that has expired or cannot be read. */
+  readonly clientCertificate: { readonly key: string; readonly chain: string } | undefined;
+  /** The name that the server's certificate must have, if that is not the host. */
+  readonly serverName: string | undefined;
+}
+
+/** A client certificate as Istio names its files. */
+export function clientCertificateIn(folder: string): {
+  readonly key: string;
+  readonly chain: string;
+} {
+  return { key: join(folder, "key.pem"), chain: join(folder, "cert-chain.pem") };
+}
+
+/** The address of a CA, and the files that authenticate both sides. */
+export interface CaConnection {
+  readonly address: CaAddress;
+  readonly files: ConnectionFiles;
+}
+
+/** The kinds of key that a workload may have. */
+export type SubjectKeyKind =
+  | { readonly kind: "EC"; readonly curve: "P-256" | "P-384" }
+  | { readonly kind: "RSA"; readonly bits: number };
+
+/** The purpose of a certificate: an identity is an X509-SVID, serving is TLS under DNS names. */
+export type CertificatePurpose = "identity" | "serving";
+
+/** The fields and headers of a request besides its CSR, and the kind of its key. */
+export interface RequestSettings {
+  readonly key: SubjectKeyKind;
+  readonly lifetimeSeconds: number;
+  readonly tokenFile: string;
+  readonly clusterId: string;
+  readonly certSigner: string;
+  /** A serving certificate has the DNS names that the CA chooses, in place of the SPIFFE ID. */
+  readonly purpose: CertificatePurpose;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Istio's agents have no timeout, and hang with a CA that never answers. */
+  readonly attemptTimeoutMilliseconds: number;
+  /** Whether the agent is a node proxy, which names the workload in each request. */
+  readonly impersonates: boolean;
+}
+
+const defaultAddress = "istiod.istio-system.svc:15012";
+
+/** The connection to the CA; `undefined` with a fault. */
+export function caConnectionOf(variables: Variables, faults: string[]): CaConnection | undefined {
+  const { CA_ADDR, ISTIOD_SAN, PROXY_CONFIG, PROV_CERT } = variables;
+  const text = CA_ADDR ?? PROXY_CONFIG.discoveryAddress ?? defaultAddress;
+  const address = parseCaAddress(text, CA_ADDR ? undefined : ISTIOD_SAN);
+  const rootFile = rootFileOf(variables, faults);
+  if (!address) {
+    faults.push("CA_ADDR: must be host:port or an https URL without a path");
+    return undefined;
+  }
+  const clientCertificate = PROV_CERT === undefined ? undefined : clientCertificateIn(PROV_CERT);
+  return { address, files: { rootFile, clientCertificate, serverName: address.serverName } };
+}
+
+function rootFileOf(variables: Variables, faults: string[]): string | undefined {
+  const { CA_ROOT_CA, PILOT_CERT_PROVIDER, PROV_CERT } = variables;
+  if (CA_ROOT_CA !== undefined) return CA_ROOT_CA === "SYSTEM" ? undefined : CA_ROOT_CA;
+  if (PILOT_CERT_PROVIDER === "custom") return "./etc/certs/root-cert.pem";
+  if (PROV_CERT !== undefined) return `${PROV_CERT}/root-cert.pem`;
+  if (PILOT_CERT_PROVIDER === "none")
+    faults.push("CA_ROOT_CA: is required with PILOT_CERT_PROVIDER=none");
+  return "./var/run/secrets/istio/root-cert.pem";
+}
+
+const plaintextPort = 15_010;
+const loopback = /^(127(?:\.\d{1,3}){3}|localhost|\[::1\])$/;
+
+/**
+ * Parses `CA_ADDR`. `host:port` is Istio's form: native gRPC over TLS, or in plaintext on port 15010. A
+ * URL means Connect, or gRPC-Web or gRPC where its scheme begins with `grpc-web+` or `grpc+`. A URL with
+ * plaintext must lead to this machine.
+ *
+ * @param sanOverride The name in the certificate of an istiod that `CA_ADDR` does not name.
+ * @returns `undefined` for any other text.
+ */
+export function parseCaAddress(text: string, sanOverride?: string): CaAddress | undefined {
+  const [, prefix, url] = /^(?:(grpc-web|grpc|connect)\+)?(https?:\/\/.+)$/.exec(text) ?? [];
+  if (url === undefined) return parseHostAndPort(text, sanOverride);
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  const isOrigin = parsed?.pathname === "/" && !parsed.search && !parsed.hash && !parsed.username;
+  if (!parsed || !isOrigin) return undefined;
+  if (parsed.protocol === "http:" && !loopback.test(parsed.hostname)) return undefined;
+  const protocol = prefix === "grpc" || prefix === "grpc-web" ? prefix : "connect";
+  return { protocol, baseUrl: parsed.origin };
+}
+
+function parseHostAndPort(text: string, sanOverride?: string): CaAddress | undefined {
+  const parsed = parseSocketAddress(text);
+  if (!parsed) return undefined;
+  const { host, port } = parsed;
+  const scheme = port === plaintextPort ? "http" : "https";
+  const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${bracketed(host)}:${port}` };
+  // Through a forwarded port, istiod's certificate still names its Service.
+  const serverName = host.includes("localhost") ? "istiod.istio-system.svc" : sanOverride;
+  return serverName === undefined ? address : { ...address, serverName };
+}
+
+/** The `CertSigner` of a request for a serving certificate. */
+export const servingSigner = "serving";
+
+/** The request of each certificate: its own in sidecar and serving mode, those of others in node mode. */
+export function requestSettingsOf(
+  variables: Variables,
+  environment: Environment,
+  mode: "sidecar" | "serving" | "node",
+): RequestSettings {
+  return {
+    key: keyOf(variables),
+    lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
+    tokenFile: variables.RAMPART_TOKEN_FILE,
+    clusterId: variables.ISTIO_META_CLUSTER_ID,
+    certSigner: mode === "serving" ? servingSigner : variables.ISTIO_META_CERT_SIGNER,
+    purpose: mode === "serving" ? "serving" : "identity",
+    headers: variablesWithPrefix(environment, "CA_HEADER_"),
+    attemptTimeoutMilliseconds: 10_000,
+    impersonates: mode === "node",
+  };
+}
+
+/** Pilot-agent's default is RSA. Here a key size must ask for RSA. */
+function keyOf(variables: Variables): SubjectKeyKind {
+  const { ECC_SIGNATURE_ALGORITHM, ECC_CURVE, WORKLOAD_RSA_KEY_SIZE: bits } = variables;
+  const isRsa = bits !== undefined && ECC_SIGNATURE_ALGORITHM !== "ECDSA";
+  if (isRsa) return { kind: "RSA", bits: Math.max(2048, bits) };
+  return { kind: "EC", curve: ECC_CURVE === "P384" ? "P-384" : "P-256" };
+}
+
+/** The URL of the published bundle; `undefined` for none. istiod, which speaks native gRPC, has none. */
+export function bundleUrlOf(
+  url: string | undefined,
+  { protocol, baseUrl }: CaAddress,
+): string | undefined {
+  if (url === "off") return undefined;
+  return url ?? (protocol === "grpc" ? undefined : `${baseUrl}/bundle.json`);
+}
+
+/** The URL of the CA's revocation lists; `undefined` for none. They are published beside the bundle. */
+export function revocationUrlOf(
+  url: string | undefined,
+  bundleUrl: string | undefined,
+): string | undefined {
+  if (url === "off") return undefined;
+  if (url !== undefined) return url;
+  return URL.parse("crl.pem", bundleUrl)?.href;
+}

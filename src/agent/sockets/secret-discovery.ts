@@ -1,0 +1,154 @@
+import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import type { SecretDiscoveryService } from "../../gen/envoy/service/secret/v3/sds_pb.ts";
+import type { SecretSource } from "../secrets/secret-source.ts";
+import {
+  FullResponses,
+  FullSubscription,
+  IncrementalSubscription,
+  requireSecretType,
+  type Subscription,
+} from "./secret-subscriptions.ts";
+
+/** The dependencies of the service. */
+export interface SecretDiscoveryPorts {
+  readonly source: SecretSource;
+  readonly clock: () => Date;
+  readonly log: OperationLog;
+}
+
+/** Envoy's secret discovery service: both streaming protocols, and the unary call. */
+export function createSecretDiscovery(
+  ports: SecretDiscoveryPorts,
+): ServiceImpl<typeof SecretDiscoveryService> {
+  const { source, log } = ports;
+  const responses = new FullResponses(ports);
+  return {
+    streamSecrets: (requests) =>
+      discoveryStream(requests, new FullSubscription(responses), source, log),
+    deltaSecrets: (requests) =>
+      discoveryStream(requests, new IncrementalSubscription(source), source, log),
+    async fetchSecrets(request) {
+      requireSecretType(request.typeUrl);
+      return await responses.create(request.resourceNames).catch((error: unknown) => {
+        const sentence = `failed to generate secret: ${messageOf(error)}`;
+        throw new ConnectError(sentence, Code.Unknown, undefined, undefined, error);
+      });
+    },
+  };
+}
+
+/**
+ * Answers requests and pushes changes, one resource in each push, until the client ends the stream. A
+ * secret that cannot be loaded ends the stream too. The client then keeps its secrets and reconnects.
+ *
+ * The generator waits until a response is written, so a client that does not read costs no memory.
+ */
+async function* discoveryStream<Request, Response>(
+  requests: AsyncIterable<Request>,
+  subscription: Subscription<Request, Response>,
+  source: SecretSource,
+  log: OperationLog,
+): AsyncGenerator<Response> {
+  const changed = new ChangedNames(source);
+  const incoming = requests[Symbol.asyncIterator]();
+  let next = nextOf(incoming);
+  try {
+    for (;;) {
+      const event = await Promise.race([next, changed.wait()]);
+      if (event?.done) return;
+      if (event) next = nextOf(incoming);
+      const response = event
+        ? await answer(subscription, event.value, changed, log)
+        : await push(subscription, changed.shift());
+      if (response) yield response;
+    }
+  } finally {
+    changed.watchOnly(new Set());
+  }
+}
+
+/** The next request. Its rejection counts as handled even if the generator ends before it reads it. */
+function nextOf<T>(incoming: AsyncIterator<T>): Promise<IteratorResult<T>> {
+  const next = incoming.next();
+  next.catch(() => undefined);
+  return next;
+}
+
+async function answer<Request, Response>(
+  subscription: Subscription<Request, Response>,
+  request: Request,
+  changed: ChangedNames,
+  log: OperationLog,
+): Promise<Response | undefined> {
+  const result = subscription.receive(request);
+  if (result.outcome === "refused") throw new ConnectError(result.reason, Code.InvalidArgument);
+  if (result.outcome === "rejected") {
+    log.operation({ event: "sds-rejected", level: "warning", detail: result.detail.slice(0, 500) });
+  }
+  // The watch begins before the load, so a change during the load is pushed afterwards.
+  changed.watchOnly(subscription.watched);
+  if (result.outcome !== "answer") return undefined;
+  return await subscription.respond(result.names).catch((error) => refuse(result.names, error));
+}
+
+async function push<Request, Response>(
+  subscription: Subscription<Request, Response>,
+  name: string | undefined,
+): Promise<Response | undefined> {
+  if (name === undefined) return undefined;
+  return await subscription.push(name).catch((error) => refuse([name], error));
+}
+
+function refuse(names: readonly string[], error: unknown): never {
+  const sentence = `failed to generate secret for ${names.join(", ")}: ${messageOf(error)}`;
+  throw new ConnectError(sentence, Code.Unknown, undefined, undefined, error);
+}
+
+/** The watched names whose secrets have changed since their last push. A name is in it at most once. */
+class ChangedNames {
+  readonly #source: SecretSource;
+  readonly #watches = new Map<string, () => void>();
+  readonly #changed = new Set<string>();
+  #wake: () => void = () => undefined;
+
+  constructor(source: SecretSource) {
+    this.#source = source;
+  }
+
+  /** Watches exactly these names. */
+  watchOnly(names: ReadonlySet<string>): void {
+    for (const [name, unwatch] of this.#watches) {
+      if (names.has(name)) continue;
+      unwatch();
+      this.#watches.delete(name);
+      this.#changed.delete(name);
+    }
+    for (const name of names) {
+      if (!this.#watches.has(name)) this.#watches.set(name, this.#watch(name));
+    }
+  }
+
+  /** Resolves as soon as a name has changed. */
+  async wait(): Promise<undefined> {
+    if (this.#changed.size > 0) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** Removes one changed name and returns it. */
+  shift(): string | undefined {
+    const [name] = this.#changed;
+    if (name !== undefined) this.#changed.delete(name);
+    return name;
+  }
+
+  #watch(name: string): () => void {
+    return this.#source.watch(name, () => {
+      this.#changed.add(name);
+      this.#wake();
+    });
+  }
+}

@@ -1,0 +1,242 @@
+import { createHash, randomUUID } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
+import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { SecretSchema } from "../../gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
+import {
+  type DeltaDiscoveryRequest,
+  type DeltaDiscoveryResponse,
+  DeltaDiscoveryResponseSchema,
+  type DiscoveryRequest,
+  type DiscoveryResponse,
+  DiscoveryResponseSchema,
+} from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
+import type { Secret, SecretSource } from "../secrets/secret-source.ts";
+
+/** One of the two protocols of discovery on one stream. */
+export interface Subscription<Request, Response> {
+  readonly watched: ReadonlySet<string>;
+  receive(request: Request): RequestOutcome;
+  /** The response to a request for these resources, or `undefined` if the client has all of them. */
+  respond(names: readonly string[]): Promise<Response | undefined>;
+  /** The response for a changed resource, or `undefined` if the client has its current version. */
+  push(name: string): Promise<Response | undefined>;
+}
+
+/** The consequence of a request. */
+export type RequestOutcome =
+  | { readonly outcome: "refused"; readonly reason: string }
+  | { readonly outcome: "rejected"; readonly detail: string }
+  | { readonly outcome: "silent" }
+  | { readonly outcome: "answer"; readonly names: readonly string[] };
+
+const silent: RequestOutcome = { outcome: "silent" };
+
+/** Creates the responses of the state-of-the-world protocol, and numbers them across all streams. */
+export class FullResponses {
+  readonly #source: SecretSource;
+  readonly #clock: () => Date;
+  #count = 0;
+
+  constructor({ source, clock }: { readonly source: SecretSource; readonly clock: () => Date }) {
+    this.#source = source;
+    this.#clock = clock;
+  }
+
+  async create(names: readonly string[]): Promise<DiscoveryResponse> {
+    const load = async (name: string): Promise<Any> =>
+      toResource(name, await this.#source.load(name));
+    return create(DiscoveryResponseSchema, {
+      resources: await Promise.all(names.map(load)),
+      typeUrl: secretTypeUrl,
+      versionInfo: `${this.#clock().toISOString()}/${++this.#count}`,
+      nonce: randomUUID(),
+    });
+  }
+}
+
+/** The state-of-the-world protocol on one stream. */
+export class FullSubscription implements Subscription<DiscoveryRequest, DiscoveryResponse> {
+  readonly #responses: FullResponses;
+  readonly #state = new StateOfTheWorld();
+  /** The version of each resource that was last sent to the client. */
+  readonly #sent = new Map<string, string>();
+
+  constructor(responses: FullResponses) {
+    this.#responses = responses;
+  }
+
+  get watched(): ReadonlySet<string> {
+    return this.#state.watched;
+  }
+
+  receive(request: DiscoveryRequest): RequestOutcome {
+    requireSecretType(request.typeUrl);
+    return this.#state.receive(request);
+  }
+
+  async respond(names: readonly string[]): Promise<DiscoveryResponse> {
+    const response = await this.#responses.create(names);
+    this.#recordSent(names, response);
+    return response;
+  }
+
+  async push(name: string): Promise<DiscoveryResponse | undefined> {
+    const response = await this.#responses.create([name]);
+    const [resource] = response.resources;
+    if (resource && this.#sent.get(name) === resourceVersion(resource)) return undefined;
+    this.#recordSent([name], response);
+    return response;
+  }
+
+  #recordSent(names: readonly string[], { nonce, resources }: DiscoveryResponse): void {
+    this.#state.recordSent(nonce);
+    names.forEach((name, i) => {
+      const resource = resources[i];
+      if (resource) this.#sent.set(name, resourceVersion(resource));
+    });
+  }
+}
+
+/**
+ * The state of one stream of the state-of-the-world protocol. Its rules are those of istiod and
+ * pilot-agent (istio pkg/xds/server.go shouldRespond).
+ */
+export class StateOfTheWorld {
+  #hasNode = false;
+  #watched: ReadonlySet<string> = new Set();
+  #lastNonce = "";
+
+  get watched(): ReadonlySet<string> {
+    return this.#watched;
+  }
+
+  /** Records the nonce of a response that is about to be sent. */
+  recordSent(nonce: string): void {
+    this.#lastNonce = nonce;
+  }
+
+  receive(request: DiscoveryRequest): RequestOutcome {
+    if (!this.#hasNode && !request.node?.id) {
+      return { outcome: "refused", reason: "missing node information" };
+    }
+    this.#hasNode = true;
+    // The client keeps its secrets, and gets the next version as a push.
+    if (request.errorDetail) return { outcome: "rejected", detail: request.errorDetail.message };
+    const requested = new Set(request.resourceNames);
+    if (requested.size === 0) {
+      this.#watched = requested;
+      return silent;
+    }
+    const isFirst = request.responseNonce === "" || this.#watched.size === 0;
+    if (!isFirst && request.responseNonce !== this.#lastNonce) return silent;
+    const names = [...requested].filter((name) => isFirst || !this.#watched.has(name));
+    this.#watched = requested;
+    return names.length === 0 ? silent : { outcome: "answer", names };
+  }
+}
+
+/**
+ * The incremental protocol on one stream. The version of a resource is its hash, so it stays the same
+ * when the agent restarts. A request both acknowledges a response and changes the names. A stale nonce needs no
+ * rule, because each request names its resources.
+ */
+export class IncrementalSubscription
+  implements Subscription<DeltaDiscoveryRequest, DeltaDiscoveryResponse>
+{
+  readonly #source: SecretSource;
+  readonly watched = new Set<string>();
+  /** The version of each resource that the client has. */
+  readonly #versions = new Map<string, string>();
+  #hasNode = false;
+
+  constructor(source: SecretSource) {
+    this.#source = source;
+  }
+
+  receive(request: DeltaDiscoveryRequest): RequestOutcome {
+    requireSecretType(request.typeUrl);
+    if (!this.#hasNode) {
+      if (!request.node?.id) return { outcome: "refused", reason: "missing node information" };
+      for (const [name, version] of Object.entries(request.initialResourceVersions)) {
+        this.#versions.set(name, version);
+      }
+    }
+    this.#hasNode = true;
+    for (const name of request.resourceNamesUnsubscribe) {
+      this.watched.delete(name);
+      this.#versions.delete(name);
+    }
+    const names = request.resourceNamesSubscribe;
+    for (const name of names) {
+      // A client that subscribes again has lost the resource.
+      if (this.watched.has(name)) this.#versions.delete(name);
+      this.watched.add(name);
+    }
+    if (names.length > 0) return { outcome: "answer", names };
+    if (request.errorDetail) return { outcome: "rejected", detail: request.errorDetail.message };
+    return silent;
+  }
+
+  async respond(names: readonly string[]): Promise<DeltaDiscoveryResponse | undefined> {
+    const loaded = await Promise.all(names.map((name) => this.#load(name)));
+    const resources = loaded.filter(({ name, version }) => this.#versions.get(name) !== version);
+    for (const { name, version } of resources) this.#versions.set(name, version);
+    if (resources.length === 0) return undefined;
+    const nonce = randomUUID();
+    return create(DeltaDiscoveryResponseSchema, { resources, typeUrl: secretTypeUrl, nonce });
+  }
+
+  push(name: string): Promise<DeltaDiscoveryResponse | undefined> {
+    return this.respond([name]);
+  }
+
+  async #load(name: string) {
+    const resource = toResource(name, await this.#source.load(name));
+    return { name, version: resourceVersion(resource), resource };
+  }
+}
+
+/** The type URL of every resource of secret discovery. */
+const secretTypeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+
+/** Converts a secret to the message that Envoy reads. */
+export function toResource(name: string, secret: Secret): Any {
+  const type =
+    secret.kind === "certificate"
+      ? {
+          case: "tlsCertificate" as const,
+          value: {
+            certificateChain: inline(secret.chainPem),
+            privateKey: inline(secret.privateKeyPem),
+          },
+        }
+      : {
+          case: "validationContext" as const,
+          value: {
+            trustedCa: inline(secret.pem),
+            ...(secret.revocation && {
+              crl: inline(secret.revocation.pem),
+              onlyVerifyLeafCertCrl: secret.revocation.isOfLeaves,
+            }),
+          },
+        };
+  return anyPack(SecretSchema, create(SecretSchema, { name, type }));
+}
+
+const encoder = new TextEncoder();
+
+const inline = (pem: string) => ({
+  specifier: { case: "inlineBytes" as const, value: encoder.encode(pem) },
+});
+
+/** The version of a resource: a hash of its content, which does not reveal the private key in it. */
+function resourceVersion({ value }: Any): string {
+  return createHash("sha256").update(value).digest("hex").slice(0, 32);
+}
+
+/** Refuses a request for another type than secrets. An empty type URL means secrets. */
+export function requireSecretType(typeUrl: string): void {
+  if (typeUrl === "" || typeUrl === secretTypeUrl) return;
+  throw new ConnectError("only secrets are discovered here", Code.InvalidArgument);
+}

@@ -1,0 +1,176 @@
+import { once } from "node:events";
+import { chmod, mkdir, realpath, rm, stat } from "node:fs/promises";
+import {
+  createServer,
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerHttp2Session,
+  type ServerOptions,
+} from "node:http2";
+import { connect, type Server } from "node:net";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import {
+  universalRequestFromNodeRequest,
+  universalResponseToNodeResponse,
+} from "@connectrpc/connect-node";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import { capTimeouts } from "../../foundation/http/timeout-header.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
+
+const attempts = 5;
+const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };
+
+/**
+ * Listens on a Unix socket. It replaces the socket of a dead process, and does not disturb a live one.
+ *
+ * @param mode The permissions of the socket. Its folder may restrict clients further. In a folder that every user
+ *   may enter, the socket is for its owner and its group alone.
+ * @returns The permissions that the socket has.
+ * @throws ConfigurationError when another process accepts connections at the path.
+ */
+export async function listenOnSocket(server: Server, path: string, mode: number): Promise<number> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o750 });
+  for (let attempt = 1; ; attempt++) {
+    if (await isServed(path)) {
+      throw new ConfigurationError([`another process serves on ${path}`]);
+    }
+    await rm(path, { force: true });
+    try {
+      server.listen(path);
+      await once(server, "listening");
+      break;
+    } catch (error) {
+      if (attempt === attempts) throw error;
+      await sleep(backoffMilliseconds(backoff, attempt));
+    }
+  }
+  const granted = (await isOpenToAll(dirname(path))) ? mode & 0o770 : mode;
+  await chmod(path, granted);
+  return granted;
+}
+
+const othersMayEnter = 0o001;
+
+/** Whether every user may enter the folder and all folders above it. */
+async function isOpenToAll(folder: string): Promise<boolean> {
+  for (let current = await realpath(folder); ; current = dirname(current)) {
+    if (((await stat(current)).mode & othersMayEnter) === 0) return false;
+    if (dirname(current) === current) return true;
+  }
+}
+
+/** Whether a live process listens at the path, however busy it is: the kernel itself accepts for it. */
+async function isServed(path: string): Promise<boolean> {
+  const socket = connect(path);
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    // A missing socket and a refused connection both mean that no process serves there.
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** A running server of HTTP/2 without TLS. */
+export interface Http2Socket {
+  readonly path: string;
+  /** Cuts every stream. Clients reconnect to the next agent. */
+  close(): Promise<void>;
+}
+
+/** The path and the permissions of a server. */
+export interface Http2SocketOptions {
+  readonly path: string;
+  readonly mode: number;
+  readonly server: ServerOptions;
+  readonly log: OperationLog;
+}
+
+/** Serves HTTP/2 on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
+export async function serveHttp2(
+  { path, mode, server: options, log }: Http2SocketOptions,
+  attach: (server: Http2Server) => void,
+): Promise<Http2Socket> {
+  const server = createServer(options);
+  attach(server);
+  const sessions = new Set<ServerHttp2Session>();
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.on("close", () => sessions.delete(session));
+    // A protocol error ends the session of that peer alone.
+    session.on("error", () => session.destroy());
+  });
+  const granted = await listenOnSocket(server, path, mode);
+  if (granted !== mode) {
+    const detail = "every user may enter its folder, so only its owner and its group may open it";
+    log.operation({ event: "socket-narrowed", level: "warning", path, detail });
+  }
+  return {
+    path,
+    async close() {
+      server.close();
+      for (const session of sessions) session.destroy();
+      if (server.listening) await once(server, "close");
+    },
+  };
+}
+
+/** The path, the permissions and the services of a server. */
+export interface RpcSocketOptions {
+  readonly path: string;
+  readonly mode: number;
+  readonly routes: (router: ConnectRouter) => void;
+  readonly log: OperationLog;
+}
+
+const maximumMessageBytes = 1 << 20;
+const maximumStreams = 1_000;
+
+/** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
+export async function serveOnSocket({
+  path,
+  mode,
+  routes,
+  log,
+}: RpcSocketOptions): Promise<Http2Socket> {
+  const protocols = { grpc: true, grpcWeb: false, connect: false };
+  const router = createConnectRouter({ ...protocols, readMaxBytes: maximumMessageBytes });
+  routes(router);
+  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  const settings = { maxConcurrentStreams: maximumStreams };
+  return serveHttp2({ path, mode, server: { settings }, log }, (server) => {
+    server.on("request", (request, response) => {
+      const handler = handlers.get(request.url);
+      if (handler) void answer(handler, request, response, log);
+      else response.writeHead(404).end();
+    });
+  });
+}
+
+async function answer(
+  handler: UniversalHandler,
+  request: Http2ServerRequest,
+  response: Http2ServerResponse,
+  log: OperationLog,
+): Promise<void> {
+  // gRPC libraries send the path of the socket, which does not parse in a URL.
+  request.headers[":authority"] = "localhost";
+  try {
+    const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
+    const header = capTimeouts(call.header);
+    await universalResponseToNodeResponse(await handler({ ...call, header }), response);
+  } catch (error) {
+    // A stream that the client or the end of the agent has cut is no failure.
+    if (response.stream.destroyed || ConnectError.from(error).code === Code.Aborted) return;
+    log.operation({ event: "rpc-failed", level: "warning", detail: messageOf(error) });
+    response.stream.destroy();
+  }
+}

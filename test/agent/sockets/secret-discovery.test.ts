@@ -1,0 +1,265 @@
+import { create } from "@bufbuild/protobuf";
+import { type Client, Code, type ConnectError } from "@connectrpc/connect";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
+import { createSecretDiscovery } from "../../../src/agent/sockets/secret-discovery.ts";
+import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
+import { Subscribers } from "../../../src/foundation/work/subscribers.ts";
+import {
+  type DeltaDiscoveryRequest,
+  DeltaDiscoveryRequestSchema,
+  type DeltaDiscoveryResponse,
+} from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
+import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
+import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "../../testkit/agent/sds-client.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+/** Secrets that a test sets and removes. */
+class MemorySecrets implements SecretSource {
+  readonly #secrets = new Map<string, Secret>();
+  readonly #changes = new Map<string, Subscribers>();
+  loads = 0;
+  watches = 0;
+
+  set(name: string, pem: string | undefined): void {
+    if (pem === undefined) this.#secrets.delete(name);
+    else this.#secrets.set(name, { kind: "roots", pem });
+    this.#changes.get(name)?.notify();
+  }
+
+  /** Notifies the watchers without a change. */
+  touch(name: string): void {
+    this.#changes.get(name)?.notify();
+  }
+
+  async load(name: string): Promise<Secret> {
+    this.loads++;
+    const secret = this.#secrets.get(name);
+    if (!secret) throw new Error("no such resource");
+    return secret;
+  }
+
+  watch(name: string, onChange: () => void): () => void {
+    const changes = this.#changes.get(name) ?? new Subscribers();
+    this.#changes.set(name, changes);
+    this.watches++;
+    const end = changes.add(onChange);
+    return () => {
+      this.watches--;
+      end();
+    };
+  }
+}
+
+let source: MemorySecrets;
+let log: EventRecorder;
+let path: string;
+let client: Client<typeof SecretDiscoveryService>;
+
+beforeEach(async () => {
+  source = new MemorySecrets();
+  log = createEventRecorder();
+  source.set("default", "one");
+  source.set("ROOTCA", "root");
+  path = `${await temporaryFolder()}/sds`;
+  const clock = (): Date => new Date("2026-11-21T12:00:00Z");
+  const server = await serveOnSocket({
+    path,
+    mode: 0o600,
+    routes: (router) => {
+      router.service(SecretDiscoveryService, createSecretDiscovery({ source, clock, log }));
+    },
+    log,
+  });
+  onTestFinished(() => server.close());
+  client = sdsClient(path);
+});
+
+const nextOf = async (stream: SdsStream): Promise<string> => {
+  const secrets = await stream.secrets();
+  return secrets.map((secret) => `${secret.name}=${pemsOf(secret)}`).join(" ");
+};
+
+const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  const error = await work.then(
+    () => undefined,
+    (reason: ConnectError) => reason,
+  );
+  return error ? `${Code[error.code]}: ${error.rawMessage}` : "no error";
+};
+
+test("answers a subscription, and pushes a change, one resource a response", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default", "ROOTCA");
+  expect(await nextOf(stream)).toBe("default=one ROOTCA=root");
+  stream.acknowledge("default", "ROOTCA");
+  source.set("ROOTCA", "new");
+  expect(await nextOf(stream)).toBe("ROOTCA=new");
+});
+
+test("gives each response a nonce and a version of its own", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default");
+  const first = await stream.next();
+  source.set("default", "two");
+  const second = await stream.next();
+  expect(first.versionInfo).toMatch(/^2026-11-21T12:00:00.000Z\/\d+$/);
+  expect(second.versionInfo).not.toBe(first.versionInfo);
+  expect(second.nonce).not.toBe(first.nonce);
+  expect(second.typeUrl).toBe(
+    "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+  );
+});
+
+test("pushes a change to the streams that watch it, and to no other", async () => {
+  const [one, other] = [new SdsStream(path), new SdsStream(path)];
+  one.subscribe("default");
+  other.subscribe("ROOTCA");
+  await Promise.all([one.next(), other.next()]);
+  source.set("default", "two");
+  expect(await nextOf(one)).toBe("default=two");
+  source.set("ROOTCA", "new");
+  expect(await nextOf(other)).toBe("ROOTCA=new");
+});
+
+test("pushes nothing that has not changed", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default");
+  await stream.next();
+  source.touch("default");
+  source.set("default", "two");
+  expect(await nextOf(stream)).toBe("default=two");
+});
+
+test("combines changes in one push for a slow client", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default");
+  await stream.next();
+  for (let i = 0; i <= 100; i++) source.set("default", `number ${i}`);
+  expect(await nextOf(stream)).toBe("default=number 100");
+});
+
+test("ends a stream that asks for a missing secret, and serves the secret once it exists", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("missing");
+  expect(await codeOf(stream.next())).toBe(
+    "Unknown: failed to generate secret for missing: no such resource",
+  );
+  source.set("missing", "found");
+  const again = new SdsStream(path);
+  again.subscribe("missing");
+  expect(await nextOf(again)).toBe("missing=found");
+});
+
+test("ends a stream whose secret is removed", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default");
+  await stream.next();
+  source.set("default", undefined);
+  expect(await codeOf(stream.next())).toContain("failed to generate secret for default");
+});
+
+test("refuses a stream without a node", async () => {
+  const stream = new SdsStream(path);
+  stream.send({ resourceNames: ["default"] });
+  expect(await codeOf(stream.next())).toBe("InvalidArgument: missing node information");
+});
+
+test("refuses a request for anything but secrets", async () => {
+  const stream = new SdsStream(path);
+  stream.send({
+    node: { id: "e" },
+    resourceNames: ["default"],
+    typeUrl: "type.googleapis.com/envoy.config.listener.v3.Listener",
+  });
+  expect(await codeOf(stream.next())).toContain("InvalidArgument");
+});
+
+test("logs a rejection, and goes on", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default");
+  const { nonce } = await stream.next();
+  const responseNonce = nonce;
+  stream.send({ resourceNames: ["default"], responseNonce, errorDetail: { message: "bad" } });
+  stream.send({ resourceNames: ["default", "ROOTCA"], responseNonce });
+  expect(await nextOf(stream)).toBe("ROOTCA=root");
+  expect(log.operations).toContainEqual({ event: "sds-rejected", level: "warning", detail: "bad" });
+});
+
+test("ends its watches when a client ends its stream", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default", "ROOTCA");
+  await stream.next();
+  expect(source.watches).toBe(2);
+  stream.end();
+  await expect(stream.next()).rejects.toThrow("the stream has ended");
+  expect(source.watches).toBe(0);
+});
+
+test("answers a unary call", async () => {
+  const response = await client.fetchSecrets({ resourceNames: ["default", "ROOTCA"] });
+  expect(secretsOf(response).map(({ name }) => name)).toEqual(["default", "ROOTCA"]);
+  expect(await codeOf(client.fetchSecrets({ resourceNames: ["missing"] }))).toContain("Unknown");
+});
+
+/** Opens an incremental stream. */
+function openIncremental() {
+  const outbox = new Outbox<DeltaDiscoveryRequest>();
+  const responses = client.deltaSecrets(outbox)[Symbol.asyncIterator]();
+  const send = (init: Parameters<typeof create<typeof DeltaDiscoveryRequestSchema>>[1]): void =>
+    outbox.send(create(DeltaDiscoveryRequestSchema, init));
+  const next = async (): Promise<DeltaDiscoveryResponse> => {
+    const { value, done } = await responses.next();
+    if (done) throw new Error("the stream has ended");
+    return value;
+  };
+  const names = async (): Promise<string> =>
+    (await next()).resources.map(({ name }) => name).join(" ");
+  return { send, next, names };
+}
+
+test("answers an incremental subscription, and pushes changes", async () => {
+  const { send, names } = openIncremental();
+  send({ node: { id: "e" }, resourceNamesSubscribe: ["default"] });
+  expect(await names()).toBe("default");
+  send({ resourceNamesSubscribe: ["ROOTCA"] });
+  expect(await names()).toBe("ROOTCA");
+  source.set("default", "two");
+  expect(await names()).toBe("default");
+});
+
+test("does not send a version that an incremental client has from an earlier agent", async () => {
+  const first = openIncremental();
+  first.send({ node: { id: "e" }, resourceNamesSubscribe: ["default"] });
+  const { resources } = await first.next();
+  const second = openIncremental();
+  second.send({
+    node: { id: "e" },
+    resourceNamesSubscribe: ["default", "ROOTCA"],
+    initialResourceVersions: { default: resources[0]?.version ?? "", ROOTCA: "another" },
+  });
+  expect(await second.names()).toBe("ROOTCA");
+});
+
+test("sends a resource again when an incremental client subscribes again, and not after it unsubscribes", async () => {
+  const { send, names } = openIncremental();
+  send({ node: { id: "e" }, resourceNamesSubscribe: ["default", "ROOTCA"] });
+  expect(await names()).toBe("default ROOTCA");
+  send({ resourceNamesSubscribe: ["default"] });
+  expect(await names()).toBe("default");
+  send({ resourceNamesUnsubscribe: ["default"], resourceNamesSubscribe: ["ROOTCA"] });
+  expect(await names()).toBe("ROOTCA");
+  source.set("default", "two");
+  source.set("ROOTCA", "new");
+  expect(await names()).toBe("ROOTCA");
+});
+
+test("refuses an incremental stream without a node, and ends one that asks for a missing secret", async () => {
+  const anonymous = openIncremental();
+  anonymous.send({ resourceNamesSubscribe: ["default"] });
+  expect(await codeOf(anonymous.next())).toBe("InvalidArgument: missing node information");
+  const missing = openIncremental();
+  missing.send({ node: { id: "e" }, resourceNamesSubscribe: ["missing"] });
+  expect(await codeOf(missing.next())).toContain("failed to generate secret for missing");
+});

@@ -1,0 +1,126 @@
+import { create } from "@bufbuild/protobuf";
+import { anyUnpack } from "@bufbuild/protobuf/wkt";
+import { expect, test } from "vitest";
+import type { RevocationLists } from "../../../src/agent/secrets/secret-source.ts";
+import { StateOfTheWorld, toResource } from "../../../src/agent/sockets/secret-subscriptions.ts";
+import {
+  type Secret as SecretMessage,
+  SecretSchema,
+} from "../../../src/gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
+import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
+
+/** A request of the client, and its consequence. */
+type Step = readonly [
+  request: {
+    readonly node?: string;
+    readonly names?: readonly string[];
+    readonly nonce?: string;
+    readonly error?: string;
+  },
+  outcome: string,
+];
+
+/** Plays the steps. The answers have the nonces n1, n2, and so on. */
+function play(steps: readonly Step[]): void {
+  const state = new StateOfTheWorld();
+  let sent = 0;
+  for (const [{ node, names = [], nonce = "", error }, outcome] of steps) {
+    const request = create(DiscoveryRequestSchema, {
+      resourceNames: [...names],
+      responseNonce: nonce,
+      ...(node !== undefined && { node: { id: node } }),
+      ...(error !== undefined && { errorDetail: { message: error } }),
+    });
+    const result = state.receive(request);
+    expect(result.outcome === "answer" ? result.names.join(" ") : result.outcome).toBe(outcome);
+    if (result.outcome === "answer") state.recordSent(`n${++sent}`);
+  }
+}
+
+test.each<[string, readonly Step[]]>([
+  ["refuses a stream without a node", [[{ names: ["default"] }, "refused"]]],
+  ["refuses a node without an id", [[{ node: "", names: ["default"] }, "refused"]]],
+  [
+    "needs the node only once",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default"], nonce: "n1" }, "silent"],
+    ],
+  ],
+  [
+    "answers the first request in full, whatever nonce an earlier agent gave",
+    [[{ node: "e", names: ["default", "ROOTCA"], nonce: "old" }, "default ROOTCA"]],
+  ],
+  [
+    "sends only what was added to an accepted response",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
+    ],
+  ],
+  [
+    "answers in full each time without a nonce",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default"] }, "default"],
+    ],
+  ],
+  [
+    "does not answer a stale nonce",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
+      [{ names: ["default", "ROOTCA", "more"], nonce: "n1" }, "silent"],
+      [{ names: ["default", "ROOTCA", "more"], nonce: "n2" }, "more"],
+    ],
+  ],
+  [
+    "does not send a rejected response again",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default"], nonce: "n1", error: "bad" }, "rejected"],
+    ],
+  ],
+  [
+    "is silent when the last name is dropped, and answers in full when one comes back",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: [], nonce: "n1" }, "silent"],
+      [{ names: ["default"], nonce: "n1" }, "default"],
+    ],
+  ],
+  [
+    "is silent when a name is dropped, and sends it when it comes back",
+    [
+      [{ node: "e", names: ["default", "ROOTCA"] }, "default ROOTCA"],
+      [{ names: ["default"], nonce: "n1" }, "silent"],
+      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
+    ],
+  ],
+  [
+    "answers a name that comes twice once",
+    [[{ node: "e", names: ["default", "default"] }, "default"]],
+  ],
+])("%s", (_name, steps) => play(steps));
+
+/** The validation context of roots with these revocation lists. */
+function contextOf(revocation?: RevocationLists) {
+  const roots = { kind: "roots" as const, pem: "roots", ...(revocation && { revocation }) };
+  const message: SecretMessage | undefined = anyUnpack(toResource("ROOTCA", roots), SecretSchema);
+  if (message?.type.case !== "validationContext") throw new Error("no validation context");
+  return message.type.value;
+}
+
+test("carries the revocation lists themselves, so that another list is another version", () => {
+  const { crl } = contextOf({ pem: "lists", isOfLeaves: false });
+  expect(crl?.specifier).toEqual({ case: "inlineBytes", value: new TextEncoder().encode("lists") });
+});
+
+test("names no revocation list where there is none", () => {
+  expect(contextOf().crl).toBeUndefined();
+});
+
+test("asks for lists of the leaf's issuer alone where they name leaves", () => {
+  expect(contextOf({ pem: "lists", isOfLeaves: true }).onlyVerifyLeafCertCrl).toBe(true);
+  expect(contextOf({ pem: "lists", isOfLeaves: false }).onlyVerifyLeafCertCrl).toBe(false);
+});

@@ -1,0 +1,175 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { connect } from "node:net";
+import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
+import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
+import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
+import { createWorkloadApi } from "../../../src/agent/sockets/workload-api.ts";
+import { FederatedBundles } from "../../../src/agent/trust/followers.ts";
+import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { Subscribers } from "../../../src/foundation/work/subscribers.ts";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { type RunningAgent, runAgent } from "../../testkit/agent/running-agent.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const headers = { "workload.spiffe.io": "true" };
+const ownDomain = "spiffe://cluster.local";
+
+let ca: HttpCa;
+beforeAll(async () => {
+  ca = await startHttpCa();
+});
+afterAll(() => ca.close());
+
+interface Running extends RunningAgent {
+  readonly client: Client<typeof SpiffeWorkloadAPI>;
+}
+
+async function start(variables: Record<string, string> = {}): Promise<Running> {
+  const socket = `${await temporaryFolder()}/api`;
+  const running = await runAgent(ca, { RAMPART_WORKLOAD_API_SOCKET: socket, ...variables });
+  return { ...running, client: clientOf(socket) };
+}
+
+function clientOf(socket: string): Client<typeof SpiffeWorkloadAPI> {
+  const nodeOptions = { createConnection: () => connect(socket) };
+  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
+  return createClient(SpiffeWorkloadAPI, transport);
+}
+
+/** An identity with a certificate from a test authority. */
+async function startIdentity() {
+  const trust = new TrustRoots();
+  const root = await createTestAuthority();
+  const { privateKey, publicKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+  const spiffeId = workload("foo", "bar");
+  const clock = (): Date => new Date("2026-11-21T12:00:01Z");
+  const elements = [await root.issue(spiffeId, publicKey), root.pem];
+  const identity = new RefreshingIdentity(spiffeId, {
+    issue: async () => parseAnswer(elements, { spiffeId, privateKey }, clock()),
+    trust,
+    policy: { graceRatio: 0.5, jitter: 0 },
+    clock,
+    random: () => 0,
+    log: createEventRecorder(),
+    load: async () => undefined,
+    store: async () => undefined,
+  });
+  void identity.run();
+  onTestFinished(() => identity.end());
+  await identity.awaitSvid();
+  return { identity, trust };
+}
+
+async function first<T>(stream: AsyncIterable<T>): Promise<T> {
+  for await (const message of stream) return message;
+  throw new Error("the stream has ended");
+}
+
+const codeOf = async (work: Promise<unknown>): Promise<string> =>
+  await work.then(
+    () => "no error",
+    (error: ConnectError) => Code[error.code] ?? "",
+  );
+
+test("serves the certificate, the key and the bundle in DER", async () => {
+  const { client } = await start();
+  const { svids, federatedBundles } = await first(client.fetchX509SVID({}, { headers }));
+  expect(svids).toHaveLength(1);
+  const [svid] = svids;
+  if (!svid) throw new Error("no SVID");
+  const leaf = new X509Certificate(svid.x509Svid);
+  const key = createPrivateKey({
+    key: Buffer.from(svid.x509SvidKey),
+    format: "der",
+    type: "pkcs8",
+  });
+  expect(svid.spiffeId).toBe(`${ownDomain}/ns/foo/sa/bar`);
+  expect(leaf.checkPrivateKey(key)).toBe(true);
+  expect(leaf.verify(new X509Certificate(svid.bundle).publicKey)).toBe(true);
+  expect(federatedBundles).toEqual({});
+});
+
+test("serves the bundle under the SPIFFE ID of its trust domain", async () => {
+  const { client } = await start();
+  const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
+  expect(Object.keys(bundles)).toEqual([ownDomain]);
+  expect(new X509Certificate(bundles[ownDomain] ?? new Uint8Array()).ca).toBe(true);
+});
+
+test("sends the whole state again when the certificate is renewed", async () => {
+  const { client } = await start({ SECRET_TTL: "2s" });
+  const serials = new Set<string>();
+  for await (const { svids } of client.fetchX509SVID({}, { headers })) {
+    serials.add(new X509Certificate(svids[0]?.x509Svid ?? new Uint8Array()).serialNumber);
+    if (serials.size === 2) break;
+  }
+  expect(serials.size).toBe(2);
+});
+
+test("refuses every method without the security header, and with another value of it", async () => {
+  const { client } = await start();
+  for (const options of [{}, { headers: { "workload.spiffe.io": "True" } }]) {
+    const calls = [
+      first(client.fetchX509SVID({}, options)),
+      first(client.fetchX509Bundles({}, options)),
+      client.fetchJWTSVID({ audience: ["a"] }, options),
+      first(client.fetchJWTBundles({}, options)),
+      client.validateJWTSVID({}, options),
+    ];
+    expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "InvalidArgument"));
+  }
+});
+
+test("answers Unimplemented for the JWT profile", async () => {
+  const { client } = await start();
+  const calls = [
+    client.fetchJWTSVID({ audience: ["a"] }, { headers }),
+    first(client.fetchJWTBundles({}, { headers })),
+    client.validateJWTSVID({ audience: "a", svid: "b" }, { headers }),
+  ];
+  expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "Unimplemented"));
+});
+
+test("answers Unavailable while there is no certificate", async () => {
+  const { client, event } = await start({ RAMPART_TOKEN_FILE: "/nowhere" });
+  await event("renewal-failed");
+  expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("Unavailable");
+});
+
+test("serves the bundles of federated trust domains, and withdraws them", async () => {
+  const { identity, trust } = await startIdentity();
+  const federation = new FederatedBundles();
+  const other = trustDomain("other.test");
+  const bundleOf = (sequence: number, roots: readonly X509Certificate[]) => ({
+    sequence,
+    refreshSeconds: 300,
+    roots,
+  });
+  federation.update(other, bundleOf(1, trust.current));
+  const path = `${await temporaryFolder()}/api`;
+  const revocation = { lists: [], changes: new Subscribers(), settled: async () => undefined };
+  const api = createWorkloadApi({
+    ...{ trustDomain: clusterLocal, identity, trust, federation, revocation },
+  });
+  const server = await serveOnSocket({
+    path,
+    mode: 0o600,
+    routes: (router) => void router.service(SpiffeWorkloadAPI, api),
+    log: createEventRecorder(),
+  });
+  onTestFinished(() => server.close());
+  const domains: string[][] = [];
+  for await (const { federatedBundles } of clientOf(path).fetchX509SVID({}, { headers })) {
+    domains.push(Object.keys(federatedBundles));
+    if (domains.length === 2) break;
+    federation.update(other, bundleOf(2, []));
+  }
+  expect(domains).toEqual([["spiffe://other.test"], []]);
+});
