@@ -5,7 +5,7 @@ import { CaError } from "../foundation/errors.ts";
 import { LogSearchError } from "../status/log-search.ts";
 import type { Status } from "../status/status.ts";
 import { toConnectError } from "../transport/rpc/connect-error.ts";
-import { isFromElsewhere, type OperatorGuard } from "./operator/operator-guard.ts";
+import { isFromElsewhere, type OperatorGuard } from "./operator-guard.ts";
 import { answerIcon, answerPage, sentence } from "./page/answers.ts";
 import { logEntries } from "./page/certificates.ts";
 import type { Markup } from "./page/format.ts";

@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import type { Composition } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";
-import { createOperatorGuard } from "../console/operator/operator-guard.ts";
+import { createOperatorGuard } from "../console/operator-guard.ts";
 import type { RootPush } from "../delivery/root-push.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
 import { createStatus } from "../status/status.ts";

@@ -5,7 +5,7 @@ import { createFetchHandler } from "@connectrpc/connect/protocol";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { describe, expect, test } from "vitest";
 import { type ConsoleParts, createConsole } from "../../src/console/console.ts";
-import { createOperatorGuard } from "../../src/console/operator/operator-guard.ts";
+import { createOperatorGuard } from "../../src/console/operator-guard.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import {
   NextStep_Act as Act,

@@ -6,7 +6,7 @@ import {
   createOperatorGuard,
   isFromElsewhere,
   portGuard,
-} from "../../src/console/operator/operator-guard.ts";
+} from "../../src/console/operator-guard.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import {
   type Claims,

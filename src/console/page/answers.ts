@@ -1,6 +1,5 @@
 import { toBase64 } from "../../pki/encoding/base64.ts";
-import { mark } from "./page.ts";
-import { style } from "./style.ts";
+import { mark, style } from "./page.ts";
 
 const everywhere = {
   "x-content-type-options": "nosniff",

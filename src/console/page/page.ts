@@ -4,7 +4,6 @@ import { authorities } from "./authorities.ts";
 import { issuance, log } from "./certificates.ts";
 import { badge, foreign, instantText, type Markup } from "./format.ts";
 import { checkup, overview } from "./overview.ts";
-import { style } from "./style.ts";
 import { issuers, trust } from "./trust.ts";
 
 /** All that a page shows. */
@@ -93,3 +92,105 @@ const sections: readonly Section[] = [
 /** A wall with battlements. */
 export const mark =
   '<svg viewBox="0 0 24 24" width="24" height="24" aria-hidden="true"><path fill="currentColor" d="M3 4h4v3h3V4h4v3h3V4h4v7l-1 1v8H4v-8l-1-1z"/></svg>';
+
+/** The style of the page. No colour carries a meaning alone, and every text has a contrast of 4.5 or more. */
+export const style = `
+:root{color-scheme:light dark;
+--page:#f6f7f7;--card:#fff;--ink:#1a2024;--quiet:#56616a;--line:#dfe3e5;--accent:#0b6472;--soft:#cfe5e8;--later:#8fb3b8;
+--good:#17633a;--good-page:#e2f3e8;--warn:#7a4b00;--warn-page:#fdf1d7;--bad:#a1242b;--bad-page:#fbe6e6;--plain-page:#eceff0;--today:#c2410c}
+@media(prefers-color-scheme:dark){:root{
+--page:#0f1315;--card:#171d20;--ink:#e4e9eb;--quiet:#9aa7af;--line:#2b3439;--accent:#4fb3c1;--soft:#1d4a52;--later:#2f6b74;
+--good:#7fd6a2;--good-page:#143222;--warn:#f2c46d;--warn-page:#3a2c0d;--bad:#ff9c9c;--bad-page:#42191b;--plain-page:#262e32;--today:#fb923c}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:0 1.5rem 3rem;max-width:76rem;background:var(--page);color:var(--ink);
+font:400 .9375rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;-webkit-text-size-adjust:100%}
+code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+a{color:var(--accent);text-underline-offset:.15em}
+:focus-visible{outline:2px solid var(--accent);outline-offset:2px;border-radius:3px}
+.skip{position:absolute;left:-999rem}
+.skip:focus{left:1.5rem;top:.5rem;background:var(--card);padding:.4rem .8rem;z-index:1}
+header{display:flex;flex-wrap:wrap;align-items:baseline;gap:.25rem 1rem;padding:1.75rem 0 .75rem}
+.brand{display:flex;align-items:center;gap:.5rem;color:var(--accent);font-weight:600;flex-basis:100%}
+h1{font-size:1.75rem;line-height:1.2;letter-spacing:-.01em;font-weight:650;margin:0;overflow-wrap:anywhere}
+.state{display:flex;flex-wrap:wrap;align-items:center;gap:.35rem .6rem}
+nav{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;padding:.5rem 0;border-bottom:1px solid var(--line);font-size:.875rem}
+nav a{text-decoration:none;padding:.2rem 0}
+nav a:hover{text-decoration:underline}
+main:focus{outline:0}
+section{margin:1.25rem 0 0;padding:1.25rem 1.5rem 1.5rem;background:var(--card);border:1px solid var(--line);border-radius:10px}
+#overview{padding:0;border:0;background:none}
+h2{font-size:1.0625rem;font-weight:650;margin:0 0 .9rem}
+h3{font-size:.9375rem;font-weight:650;margin:1.6rem 0 .6rem}
+p{margin:.6rem 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(16rem,1fr));gap:1rem}
+.card,.attention,.note{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:1.1rem 1.25rem}
+.card h2{font-size:.8125rem;font-weight:600;color:var(--quiet);margin:0}
+.big{font-size:1.25rem;font-weight:600;letter-spacing:-.01em;margin:.2rem 0 .6rem;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:0}
+dt{color:var(--quiet)}dd{margin:0}
+.attention,.note{margin-top:1rem}
+.attention{background:var(--warn-page);border-color:transparent;border-left:4px solid var(--warn)}
+.attention h2{margin:0 0 .3rem}
+.attention ul{margin:0;padding-left:1.1rem;overflow-wrap:anywhere}
+.attention .quiet{color:inherit}
+.quiet{color:var(--quiet)}
+time{font-variant-numeric:tabular-nums;white-space:nowrap}
+.badge{display:inline-block;padding:.05rem .55rem;border-radius:99px;font-size:.8125rem;font-weight:600;white-space:nowrap;text-decoration:none;background:var(--plain-page);color:var(--ink)}
+.badge.good{background:var(--good-page);color:var(--good)}
+.badge.warn{background:var(--warn-page);color:var(--warn)}
+.badge.bad{background:var(--bad-page);color:var(--bad)}
+.scroll{overflow-x:auto;margin:0 -.25rem;padding:0 .25rem}
+table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
+th,td{text-align:left;vertical-align:top;padding:.45rem 1rem .45rem 0;border-bottom:1px solid var(--line);white-space:nowrap}
+th:last-child,td:last-child{padding-right:0}
+tbody tr:last-child>*{border-bottom:0}
+thead th{color:var(--quiet);font-weight:600;font-size:.8125rem;vertical-align:bottom}
+tbody th{font-weight:500}
+th.number,td.number{text-align:right}
+th.group{text-align:center}
+td.wrap,th.wrap{white-space:normal;overflow-wrap:anywhere;min-width:18rem}
+.state-of{white-space:normal;min-width:9rem;max-width:16rem}
+figure{margin:0 0 1.25rem}
+figcaption{color:var(--quiet);font-size:.8125rem;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin-top:.5rem}
+svg{display:block;width:100%;overflow:visible}
+.brand svg{width:1.4rem;height:1.4rem}
+.lane{display:grid;grid-template-columns:15rem 1fr;align-items:center;gap:0 1rem}
+.lane .who{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+rect.published{fill:var(--soft)}rect.signing{fill:var(--accent)}rect.verifying{fill:var(--later)}
+rect.root{fill:none;stroke:var(--later);stroke-width:1.5}
+rect.planned{fill:none;stroke:var(--accent);stroke-width:1.5;stroke-dasharray:4 3}
+line.grid{stroke:var(--line)}
+line.today{stroke:var(--today);stroke-width:2}
+text.tick{fill:var(--quiet);font-size:.75rem}
+text.now{fill:var(--today);font-weight:600}
+.key::before{content:"";display:inline-block;width:.9em;height:.7em;border-radius:2px;margin-right:.4em;background:var(--soft)}
+.key.signing::before,.key.issued::before{background:var(--accent)}
+.key.verifying::before{background:var(--later)}
+.key.root::before{background:none;border:1.5px solid var(--later)}
+.key.planned::before{background:none;border:1.5px dashed var(--accent)}
+.key.today::before{background:var(--today);width:2px;height:1em;vertical-align:-.15em}
+.key.refused::before{background:var(--today)}
+.chart figcaption{justify-content:space-between}
+.chart .key+.key{margin-left:.9rem}
+rect.issued{fill:var(--accent)}rect.refused{fill:var(--today)}
+line.base{stroke:var(--line)}
+.events{list-style:none;margin:0;padding:0}
+.events li{display:grid;grid-template-columns:max-content 8rem 1fr;gap:0 1rem;padding:.3rem 0;border-bottom:1px solid var(--line);font-size:.875rem}
+.events li:last-child{border-bottom:0}
+.findings{list-style:none;margin:0;padding:0}
+.findings li{padding:.7rem 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
+.findings li:last-child{border-bottom:0}
+pre{margin:.5rem 0;padding:.6rem .8rem;background:var(--plain-page);border-radius:6px;white-space:pre-wrap;overflow-wrap:anywhere}
+label{display:block;font-size:.8125rem;color:var(--quiet);margin-bottom:.25rem}
+.field{display:flex;gap:.5rem;max-width:40rem;margin-bottom:1rem}
+input,button{font:inherit;color:inherit;padding:.4rem .7rem;border:1px solid var(--quiet);border-radius:6px;background:var(--card)}
+input{flex:1;min-width:0}
+button{background:var(--accent);border-color:var(--accent);color:var(--card);font-weight:600;cursor:pointer}
+footer{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 2rem;color:var(--quiet);font-size:.8125rem;padding:1.25rem 0}
+footer a+a{margin-left:.9rem}
+@media(max-width:44rem){body{padding:0 .9rem 2rem}section{padding:1rem}header{padding-top:1.1rem}
+.lane{grid-template-columns:1fr;margin-bottom:.3rem}.lane.axis .who{display:none}
+.events li{grid-template-columns:max-content 1fr}.events li>:last-child{grid-column:1/-1}
+footer{display:block}}
+@media print{nav,.skip,#log-search{display:none}section,.card{break-inside:avoid}}
+`;

@@ -6,7 +6,7 @@ import {
   createConsole,
   scriptHeaders,
 } from "../../console/console.ts";
-import { createOperatorGuard, portGuard } from "../../console/operator/operator-guard.ts";
+import { createOperatorGuard, portGuard } from "../../console/operator-guard.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import { createStatus } from "../../status/status.ts";

@@ -7,7 +7,7 @@ import {
   formatRevokedTable,
 } from "../../../src/cli/verbs/certificate/revocation-report.ts";
 import { formatDeliveries } from "../../../src/cli/verbs/cluster/delivery-report.ts";
-import { formatDenials } from "../../../src/cli/verbs/deny/denial-report.ts";
+import { formatDenials } from "../../../src/cli/verbs/deny/deny.ts";
 import { plainScreen } from "../../testkit/programs/memory-terminal.ts";
 
 const at = new Date("2026-11-22T12:00:00Z");
@@ -54,15 +54,15 @@ const tables = {
     {
       serial: "ab".repeat(20),
       authority: id,
-      revokedAt: at.toISOString(),
-      expiresAt: at.toISOString(),
+      revokedAt: at,
+      expiresAt: at,
       reason: "cessationOfOperation",
       stated: "configuration",
       why,
     },
   ]),
   "deny list": formatDenials(screen, [
-    { subject: name, stated: "configuration", until: at.toISOString(), hasEnded: true, why },
+    { subject: name, stated: "configuration", until: at, hasEnded: true, why },
   ]),
   "authority plan": formatDeliveries(screen, [
     {

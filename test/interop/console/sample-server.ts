@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createFetchHandler } from "@connectrpc/connect/protocol";
 import { createConsole, scriptHeaders } from "../../../src/console/console.ts";
-import { portGuard } from "../../../src/console/operator/operator-guard.ts";
+import { portGuard } from "../../../src/console/operator-guard.ts";
 import { script } from "../../../src/gen/console/script.ts";
 import { scriptIntegrity, scriptPath } from "../../../src/gen/console/script-name.ts";
 import type { Status } from "../../../src/status/status.ts";

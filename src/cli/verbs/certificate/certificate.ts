@@ -1,11 +1,12 @@
 import { Command, Option } from "commander";
 import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
+import { revokedStatuses } from "../../../status/revocations.ts";
 import { openStore, type Session, withSession } from "../../session/session.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { addLogExitCodes, judgingLog } from "../log/judging-log.ts";
 import { addLogOptions, addSearchOptions } from "../log/log.ts";
-import { formatRevokedTable, reportRevoked } from "./revocation-report.ts";
+import { formatRevokedTable } from "./revocation-report.ts";
 import { type RevokeOptions, requireMainStore, revoke } from "./revoke.ts";
 
 interface ListOptions {
@@ -51,7 +52,7 @@ export function certificateCommand(terminal: Terminal): Command {
 async function list(session: Session, options: ListOptions): Promise<void> {
   requireMainStore(options);
   const { revocations } = await openStore(session);
-  const reports = reportRevoked(revocations, session.configuration.configuredRevocations);
+  const reports = revokedStatuses(revocations, session.configuration.configuredRevocations);
   if (options.json) session.terminal.printJson(reports);
   else
     session.terminal.print(

@@ -1,48 +1,17 @@
-import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
+import type { RevokedStatus } from "../../../status/revocations.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";
 import type { Candidate } from "./candidate.ts";
 
-/** A revoked certificate as `certificate revoked` shows it. */
-export interface RevokedReport {
-  readonly serial: string;
-  readonly authority: string;
-  readonly revokedAt: string;
-  readonly expiresAt: string;
-  readonly reason: RevocationReason;
-  readonly stated: "store" | "configuration";
-  readonly why: string | undefined;
-}
-
-export function reportRevoked(
-  stored: readonly RevocationContent[],
-  configured: readonly RevocationContent[],
-): RevokedReport[] {
-  const report =
-    (stated: RevokedReport["stated"]) =>
-    ({ certificates, authority, revokedAt, reason, why }: RevocationContent): RevokedReport[] =>
-      [...certificates].map(([serial, end]) => ({
-        serial: shownSerialNumber(serial),
-        authority,
-        revokedAt: revokedAt.toISOString(),
-        expiresAt: new Date(1000 * end).toISOString(),
-        reason,
-        stated,
-        why,
-      }));
-  const all = [...stored.flatMap(report("store")), ...configured.flatMap(report("configuration"))];
-  return all.toSorted((a, b) => (a.revokedAt < b.revokedAt ? -1 : 1));
-}
-
-export function formatRevokedTable(screen: Screen, reports: readonly RevokedReport[]): string {
-  const rows = reports.map(({ serial, authority, revokedAt, expiresAt, reason, stated, why }) => [
+/** Revoked certificates as a table. */
+export function formatRevokedTable(screen: Screen, revoked: readonly RevokedStatus[]): string {
+  const rows = revoked.map(({ serial, authority, revokedAt, expiresAt, reason, stated, why }) => [
     serial,
     authority.slice(0, 8),
-    formatInstant(new Date(revokedAt)),
-    formatInstant(new Date(expiresAt)),
+    formatInstant(revokedAt),
+    formatInstant(expiresAt),
     reason,
     stated,
     printable(why ?? ""),

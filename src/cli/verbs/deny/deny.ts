@@ -1,12 +1,14 @@
 import { Command } from "commander";
-import { deniedForms, toDenial } from "../../../ca/denial.ts";
+import { type Denial, deniedForms, toDenial } from "../../../ca/denial.ts";
 import { storeRecord } from "../../../ca/mint.ts";
+import { formatDenied } from "../../../config/distrust.ts";
 import { instant } from "../../../config/form.ts";
 import { type DenialContent, denialId, sealDenial } from "../../../custody/denial-statement.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { durationSeconds } from "../../../foundation/text/duration.ts";
 import type { TrustDomain } from "../../../pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
+import { type DenialStatus, denialStatuses } from "../../../status/revocations.ts";
 import {
   openStore,
   type Session,
@@ -16,9 +18,10 @@ import {
 import { usageError } from "../../terminal/exit-codes.ts";
 import { addPlaceChangeOptions, addPlaceOptions } from "../../terminal/options.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { formatInstant } from "../../terminal/text.ts";
-import { formatDenials, printDenied, reportDenials } from "./denial-report.ts";
+import { formatInstant, printable } from "../../terminal/text.ts";
 
 interface AddOptions extends SessionOptions, ConfirmationOptions {
   readonly until?: string;
@@ -62,7 +65,7 @@ export function denyCommand(terminal: Terminal): Command {
 
 async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const { denials } = await openStore(session);
-  const reports = reportDenials(denials, session.configuration.configuredDenials, session.now);
+  const reports = denialStatuses(denials, session.configuration.configuredDenials, session.now);
   if (json) session.terminal.printJson(reports);
   else
     session.terminal.print(
@@ -154,9 +157,35 @@ export async function remove(
 async function printStored(session: Session): Promise<void> {
   const { terminal, configuration, now, isDry, place } = session;
   const { denials } = await openStore(session);
-  const reports = reportDenials(denials, configuration.configuredDenials, now);
+  const reports = denialStatuses(denials, configuration.configuredDenials, now);
   terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would deny:` : `Denied in the ${place}:`,
   );
   terminal.print(reports.length > 0 ? formatDenials(terminal, reports) : "nobody");
+}
+
+/** Denials as a table. */
+export function formatDenials(screen: Screen, denials: readonly DenialStatus[]): string {
+  const rows = denials.map(({ subject, stated, until, hasEnded, why }) => [
+    printable(subject),
+    stated,
+    until === undefined ? "it is removed" : `${formatInstant(until)}${hasEnded ? ", over" : ""}`,
+    printable(why ?? ""),
+  ]);
+  return formatTable(screen, ["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows, ["WHY"]);
+}
+
+/** Prints the line of the configuration by which a denial counts even if the store withholds it. */
+export function printDenied(
+  terminal: Terminal,
+  configured: readonly Denial[],
+  added: DenialContent,
+): void {
+  const entries = [...configured, added].map((each) => `  ${formatDenied(each)},`);
+  terminal.print(`
+Anybody who can write to the store can withhold this denial. To have it count whatever the store says,
+put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
+DENIED = [
+${entries.join("\n")}
+]`);
 }

@@ -1,8 +1,6 @@
-import type { AuthorityView } from "../../../ca/authority-view.ts";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
 import { compose } from "../../../config/composition.ts";
-import type { Configuration, CrlLifetime } from "../../../config/configuration.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
@@ -20,13 +18,13 @@ import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";
 import { reportDeliveries } from "../cluster/delivery-report.ts";
-import { clusterFindings } from "./cluster-findings.ts";
-import { type CrlKnowledge, crlInspectionFindings } from "./crl-findings.ts";
-import { fileFindings } from "./file-findings.ts";
-import { nodeFindings } from "./machine-findings.ts";
-import { skewFindings } from "./skew-findings.ts";
-import { toolFindings } from "./tool-findings.ts";
-import { wranglerFindings } from "./wrangler-findings.ts";
+import { fileFindings, nodeFindings, toolFindings, wranglerFindings } from "./machine-findings.ts";
+import {
+  clusterFindings,
+  crlInspectionFindings,
+  knowledgeOf,
+  skewFindings,
+} from "./world-findings.ts";
 
 /** The deployment to examine, and whom to ask about it. */
 export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
@@ -195,23 +193,4 @@ async function worldFindings(
     ...clusterFindings(deliveries),
     ...(crl ? crlInspectionFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
   ];
-}
-
-function knowledgeOf(
-  { issuers, configuredRevocations }: Configuration,
-  { lifetimeSeconds }: CrlLifetime,
-  view: AuthorityView | undefined,
-): CrlKnowledge {
-  const listed = new Set(view?.crlIssuers.map(({ authority }) => authority.id));
-  const known = [...configuredRevocations, ...(view?.revocations ?? [])];
-  const instants = known
-    .filter(({ authority }) => listed.has(authority))
-    .map(({ revokedAt }) => revokedAt.getTime());
-  return {
-    lifetimeSeconds,
-    latestRevocation: instants.length > 0 ? new Date(Math.max(...instants)) : undefined,
-    delivering: new Set(
-      issuers.flatMap(({ issuer, kubernetes }) => (kubernetes?.deliver_crls ? [issuer] : [])),
-    ),
-  };
 }

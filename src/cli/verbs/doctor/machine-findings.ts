@@ -1,4 +1,9 @@
+import { lstat, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { systemCode } from "../../../program/files/system-code.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
+import type { WorkerTools } from "../../session/wrangler.ts";
+import { wranglerVersion } from "../../version.ts";
 
 /** The Node of the tests. */
 export const testedNode = "24.21.0";
@@ -11,6 +16,152 @@ export function nodeFindings(version: string): readonly Finding[] {
 }
 
 /** Whether a version, such as `24.11.0`, comes before another. */
-export function isOlder(version: string, other: string): boolean {
+function isOlder(version: string, other: string): boolean {
   return version.localeCompare(other, "en", { numeric: true }) < 0;
+}
+
+/** A fault of all versions before one. */
+interface KnownFault {
+  readonly before: string;
+  readonly fault: string;
+}
+
+/** As the records of both CVEs say, read on 2026-11-22 (GHSA-f8mp-x433-5wpf, GHSA-36p8-mvp6-cv38). */
+const wranglerFaults: readonly KnownFault[] = [
+  { before: "3.19.0", fault: "wrangler dev lets other sites open its inspector (CVE-2023-7080)" },
+  {
+    before: "4.59.1",
+    fault: "wrangler pages deploy runs commands out of a commit's hash (CVE-2026-0933)",
+  },
+];
+
+/** workerd's commit 72bbd70e5 of 2026-05-11 added `certRFC9440`, which the Worker reads; read on 2026-11-22. */
+const workerdFaults: readonly KnownFault[] = [
+  {
+    before: "1.20260512.0",
+    fault: "it hands the Worker no client certificate, so callers that have only one are refused",
+  },
+];
+
+/** Findings about the tools of a Worker. @param compatibilityDate Its own, such as `2026-10-23`. */
+export function toolFindings(
+  { wrangler, workerd }: WorkerTools,
+  compatibilityDate: string,
+): readonly Finding[] {
+  return [...olderWrangler(wrangler), ...unfitWorkerd(workerd, compatibilityDate)];
+}
+
+function olderWrangler(version: string): Finding[] {
+  if (!isOlder(version, wranglerVersion)) return [];
+  const faults = faultsOf(version, wranglerFaults);
+  const known = faults.length > 0 ? `: ${faults.join("; ")}` : "";
+  const what = `This is wrangler ${version}; Rampart is tested with ${wranglerVersion}${known}.`;
+  return [finding("wrangler-version", what, `npm install -D wrangler@${wranglerVersion}`)];
+}
+
+function unfitWorkerd(version: string, compatibilityDate: string): Finding[] {
+  const faults = faultsOf(version, workerdFaults);
+  const date = dateOf(version);
+  if (date !== undefined && date < compatibilityDate) {
+    faults.push(`it does not know compatibility_date ${compatibilityDate}, and takes an older one`);
+  }
+  if (faults.length === 0) return [];
+  const what = `This is workerd ${version}: ${faults.join("; ")}.`;
+  return [finding("workerd-version", what, `npm install -D wrangler@${wranglerVersion}`)];
+}
+
+const faultsOf = (version: string, known: readonly KnownFault[]): string[] =>
+  known.filter(({ before }) => isOlder(version, before)).map(({ fault }) => fault);
+
+/** The second number of workerd's version is its date. */
+function dateOf(version: string): string | undefined {
+  const [, year, month, day] = /^1\.(\d{4})(\d\d)(\d\d)\./.exec(version) ?? [];
+  return day === undefined ? undefined : `${year}-${month}-${day}`;
+}
+
+/** The owner and the mode of a store's files. A store that does not exist yet has none. */
+export async function fileFindings(directory: string): Promise<readonly Finding[]> {
+  const top = await lstat(directory).catch(ignoringAbsence);
+  // A path that is no folder is a store that cannot be read, which the records tell.
+  if (!top?.isDirectory()) return [];
+  const open = isOpen(top.mode) ? [notPrivate(directory, "its folder")] : [];
+  const files = await filesBelow(directory);
+  const foreign = files.filter(({ uid }) => uid !== top.uid);
+  const readable = files.filter(({ mode }) => isOpen(mode));
+  return [
+    ...open,
+    ...(foreign[0] ? [foreignOwner(directory, foreign.length, foreign[0])] : []),
+    ...(readable[0] ? [notPrivate(directory, countOf(readable.length, readable[0].path))] : []),
+  ];
+}
+
+interface File {
+  readonly path: string;
+  readonly uid: number;
+  readonly mode: number;
+}
+
+async function filesBelow(directory: string): Promise<File[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const paths = entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name));
+  const files: File[] = [];
+  for (const path of paths) {
+    const found = await lstat(path).catch(ignoringAbsence);
+    if (found) files.push({ path, uid: found.uid, mode: found.mode });
+  }
+  return files;
+}
+
+/** A record may be deleted while this looks. */
+function ignoringAbsence(error: unknown): undefined {
+  if (systemCode(error) !== "ENOENT") throw error;
+}
+
+const isOpen = (mode: number): boolean => (mode & 0o007) !== 0;
+
+const countOf = (count: number, path: string): string =>
+  count === 1 ? path : `${path} and ${count - 1} more files`;
+
+const notPrivate = (directory: string, what: string): Finding =>
+  finding(
+    "record-not-private",
+    `The store in ${directory} is open to every user of the machine: ${what}.`,
+    `chmod -R o-rwx ${directory}`,
+  );
+
+const foreignOwner = (directory: string, count: number, { path, uid }: File): Finding =>
+  finding(
+    "record-owner",
+    `In the store in ${directory}, ${countOf(count, path)} belong to user ${uid} and not to the folder's owner.`,
+    `chown -R --reference=${directory} ${directory}`,
+  );
+
+/** The id that the comment of `wrangler.toml` shows. */
+const exampleNamespaceId = "0123456789abcdef0123456789abcdef";
+
+/** The examples that a `wrangler.toml` still has outside `[vars]`, by its text. */
+export function wranglerFindings(text: string): readonly Finding[] {
+  const isSet = (line: RegExp): boolean => line.test(text);
+  return [
+    ...(isSet(new RegExp(`^\\s*id\\s*=\\s*"${exampleNamespaceId}"`, "m"))
+      ? [
+          finding(
+            "configuration-example",
+            "The KV namespace AUTHORITIES has the example id.",
+            "wrangler kv namespace create AUTHORITIES, and set the id that it prints",
+          ),
+        ]
+      : []),
+    ...(isSet(/^\s*routes\s*=.*[".]example\.(?:com|net|org)"/m)
+      ? [
+          finding(
+            "configuration-example",
+            "routes has an example host name.",
+            "Set the host name on which the CA answers",
+          ),
+        ]
+      : []),
+  ];
 }

@@ -2,9 +2,11 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
 import { inspectClusters } from "../../../../src/cli/verbs/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
-import { clusterFindings } from "../../../../src/cli/verbs/doctor/cluster-findings.ts";
-import { crlInspectionFindings } from "../../../../src/cli/verbs/doctor/crl-findings.ts";
-import { skewFindings } from "../../../../src/cli/verbs/doctor/skew-findings.ts";
+import {
+  clusterFindings,
+  crlInspectionFindings,
+  skewFindings,
+} from "../../../../src/cli/verbs/doctor/world-findings.ts";
 import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
 import type { Finding } from "../../../../src/status/finding.ts";
 import { issuerFindings } from "../../../../src/status/issuers.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { installedTools } from "../../../../src/cli/session/wrangler.ts";
-import { toolFindings } from "../../../../src/cli/verbs/doctor/tool-findings.ts";
+import { toolFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { wranglerVersion } from "../../../../src/cli/version.ts";
 
 const tested = { wrangler: wranglerVersion, workerd: "1.20261023.1" };

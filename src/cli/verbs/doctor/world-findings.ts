@@ -1,18 +1,62 @@
-import type { CrlLifetime } from "../../../config/configuration.ts";
+import type { AuthorityView } from "../../../ca/authority-view.ts";
+import type { Configuration, CrlLifetime } from "../../../config/configuration.ts";
 import { FetchError } from "../../../foundation/http/json-fetch.ts";
 import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
 import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseRevocationLists } from "../../../program/bundle/revocation-lists.ts";
-import { crlFindings, notInspected } from "../../../status/clusters.ts";
-import type { Finding } from "../../../status/finding.ts";
+import { crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
+import { type Finding, finding } from "../../../status/finding.ts";
+import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
+import type { DeliveryReport } from "../cluster/delivery-report.ts";
+
+/** Findings about the clocks of the issuers, from the reports about them. */
+export const skewFindings = (reports: readonly IssuerReport[]): readonly Finding[] =>
+  reports.flatMap(skewed);
+
+function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
+  if (clockAheadSeconds === undefined || !isSkewed(clockAheadSeconds)) return [];
+  const by = `${Math.abs(clockAheadSeconds)}s ${clockAheadSeconds > 0 ? "ahead of" : "behind"}`;
+  const what = `The clock of ${issuer} is ${by} this machine's.`;
+  return [finding("clock-skew", what, "Compare both with a time server (chronyc tracking)")];
+}
+
+/** Findings about the trust bundles in the clusters. */
+export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
+  return reports.flatMap(({ cluster, fault, namespaces, bundles, withoutBundle, without }) => {
+    if (fault !== undefined) return [notInspected("roots", cluster, fault)];
+    const others = bundles.filter(({ isCurrent }) => isCurrent === false);
+    const stale = others.reduce((sum, each) => sum + each.namespaces, 0);
+    return rootFindings({ cluster, namespaces, stale, missing: withoutBundle }, without);
+  });
+}
 
 /** The CA's own knowledge, to which the doctor compares the CRLs in the clusters. */
-export interface CrlKnowledge extends CrlLifetime {
+interface CrlKnowledge extends CrlLifetime {
   readonly latestRevocation: Date | undefined;
   /** The issuers of the clusters in which the CA itself keeps CRLs. */
   readonly delivering: ReadonlySet<string>;
+}
+
+/** What a CA with this configuration and this view knows. */
+export function knowledgeOf(
+  { issuers, configuredRevocations }: Configuration,
+  { lifetimeSeconds }: CrlLifetime,
+  view: AuthorityView | undefined,
+): CrlKnowledge {
+  const listed = new Set(view?.crlIssuers.map(({ authority }) => authority.id));
+  const known = [...configuredRevocations, ...(view?.revocations ?? [])];
+  const instants = known
+    .filter(({ authority }) => listed.has(authority))
+    .map(({ revokedAt }) => revokedAt.getTime());
+  return {
+    lifetimeSeconds,
+    latestRevocation: instants.length > 0 ? new Date(Math.max(...instants)) : undefined,
+    delivering: new Set(
+      issuers.flatMap(({ issuer, kubernetes }) => (kubernetes?.deliver_crls ? [issuer] : [])),
+    ),
+  };
 }
 
 /** Findings about the CRLs in the clusters. A cluster in which nobody keeps CRLs has none to be old. */

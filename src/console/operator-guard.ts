@@ -1,0 +1,157 @@
+import { rejectCredential } from "../authn/credential-rejection.ts";
+import type { IssuerKeys } from "../authn/token/issuer-keys.ts";
+import { createJsonWebSignatureParser } from "../authn/token/json-web-signature.ts";
+import { requireAudience, requireTime } from "../authn/token/registered-claims.ts";
+import { requireSignature } from "../authn/token/signature.ts";
+import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/console-keys.ts";
+import { CaError } from "../foundation/errors.ts";
+import { parseBase64 } from "../pki/encoding/base64.ts";
+import { fingerprintOf } from "../pki/encoding/fingerprint.ts";
+
+/** Lets operators in, and nobody else. */
+export interface OperatorGuard {
+  /**
+   * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`,
+   *   `too-many-waiting`.
+   */
+  readonly require: (headers: Headers, now: Date) => Promise<void>;
+  /** Whether a browser may ask a person for a token. */
+  readonly asksForToken: boolean;
+  /** The sentence for a caller without a credential. */
+  readonly sentence: string;
+}
+
+/**
+ * Lets in whoever shows one of the tokens, or a token of Cloudflare Access. Of a request with both, the
+ * `Authorization` header counts, because the caller itself has sent it.
+ *
+ * @param accessKeys The keys of the team, where Access is configured.
+ */
+export function createOperatorGuard(
+  { tokens, access }: ConsoleConfiguration,
+  accessKeys: IssuerKeys | undefined,
+): OperatorGuard {
+  const requireToken = createTokenVerifier(tokens);
+  const requireAccess = access && accessKeys && createAccessVerifier(access, accessKeys);
+  return {
+    asksForToken: tokens.length > 0,
+    sentence: "the console is for operators alone: show a token, or come through Cloudflare Access",
+    require: async (headers, now) => {
+      const authorization = headers.get("authorization");
+      const accessToken = headers.get(accessHeader);
+      if (tokens.length > 0 && authorization !== null) {
+        return requireToken(shownToken(authorization));
+      }
+      if (requireAccess && accessToken !== null) return requireAccess(accessToken, now);
+      throw new CaError({ reason: "credential-missing" }, "the console needs a credential");
+    },
+  };
+}
+
+/** An IPv4 or IPv6 address or `localhost`, with a port or without. */
+const addressForm = /^(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+
+/**
+ * Lets in whoever reaches a port that is for operators, by an address. A browser that has looked up a
+ * stranger's name, and found this port there, would hand the page to that stranger (DNS rebinding).
+ */
+export const portGuard: OperatorGuard = {
+  asksForToken: false,
+  sentence:
+    "without CONSOLE_TOKENS the console answers under an address or localhost, and not under a name",
+  require: async (headers) => {
+    const host = headers.get("host");
+    // Browsers always name a host in HTTP/1.1, and speak no HTTP/2 without TLS.
+    if (host === null || addressForm.test(host)) return;
+    throw new CaError({ reason: "credential-missing" }, "the console was asked for under a name");
+  },
+};
+
+/**
+ * Whether another site's page has sent the request, other than by a link. The answer would be of no use to
+ * it, and costs work.
+ */
+export function isFromElsewhere(headers: Headers): boolean {
+  const site = headers.get("sec-fetch-site");
+  const isNavigation = headers.get("sec-fetch-mode") === "navigate";
+  return (site === "cross-site" || site === "same-site") && !isNavigation;
+}
+
+const longestHeader = 2048;
+
+/**
+ * The token in an `Authorization` header: a bearer token, or the password of Basic, with which a browser
+ * answers the challenge of a page. The name beside the password means nothing.
+ *
+ * @throws CaError `credential-rejected` (`form`).
+ */
+function shownToken(authorization: string): string {
+  if (authorization.length > longestHeader) throw malformed();
+  const [, scheme = "", credentials = ""] = /^(\S+) +(\S+)$/.exec(authorization) ?? [];
+  if (/^bearer$/i.test(scheme)) return credentials;
+  if (!/^basic$/i.test(scheme)) throw malformed();
+  const decoded = new TextDecoder().decode(parseBase64(credentials));
+  const colon = decoded.indexOf(":");
+  if (colon < 0) throw malformed();
+  return decoded.slice(colon + 1);
+}
+
+const malformed = () =>
+  rejectCredential("form", "neither a bearer token nor the password of a name");
+
+/** Requires one of the tokens. @throws CaError `credential-rejected` (`key`). */
+export type RequireToken = (token: string) => Promise<void>;
+
+/** Digests are compared, and all of them to the end, so the time says nothing about a token. */
+function createTokenVerifier(tokens: readonly ConsoleToken[]): RequireToken {
+  let known: readonly string[] | undefined;
+  return async (token) => {
+    known ??= tokens.map((each) => ("sha256" in each ? each.sha256 : digestOf(each.token)));
+    const shown = digestOf(token);
+    const isKnown = known.map((each) => isSame(each, shown)).includes(true);
+    if (!isKnown) throw rejectCredential("key", "not a token of the console");
+  };
+}
+
+const digestOf = (token: string): string => fingerprintOf(new TextEncoder().encode(token));
+
+function isSame(a: string, b: string): boolean {
+  let difference = a.length ^ b.length;
+  for (let i = 0; i < a.length; i++) difference |= a.charCodeAt(i) ^ b.charCodeAt(i);
+  return difference === 0;
+}
+
+/** The header in which Cloudflare Access hands the token of an admitted person to an origin. */
+const accessHeader = "cf-access-jwt-assertion";
+
+/** Requires a token of Cloudflare Access for the application. @throws CaError */
+export type RequireAccessToken = (token: string, now: Date) => Promise<void>;
+
+const maximumTokenLength = 8 * 1024;
+
+/**
+ * Verifies tokens of Cloudflare Access: RS256 by a key of the team, its issuer, its audience, its time and
+ * its type. A request that has come around Access has no such token.
+ */
+function createAccessVerifier(
+  { team, audience }: AccessTable,
+  keys: IssuerKeys,
+): RequireAccessToken {
+  const parse = createJsonWebSignatureParser();
+  return async (token, now) => {
+    if (token.length > maximumTokenLength) throw rejectCredential("form", "the token is too long");
+    const jws = parse(token);
+    if (jws.algorithm !== "RS256") {
+      throw rejectCredential("algorithm", "Access signs its tokens with RS256");
+    }
+    const { iss, type } = jws.claims;
+    // Before any key is fetched: a stranger's token must not cause a request.
+    if (iss !== team) throw rejectCredential("issuer", "not a token of this team");
+    requireAudience(jws.claims, [audience]);
+    requireTime(jws.claims, now);
+    if (type !== "app") {
+      throw rejectCredential("subject", "not a token for an application");
+    }
+    await requireSignature(jws, keys, now);
+  };
+}
