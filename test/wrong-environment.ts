@@ -11,7 +11,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { variableNames } from "../src/agent/configuration/environment.ts";
 import { configurationKeys } from "../src/config/configuration.ts";
-import { distributeKeys } from "../src/node/distribute/distribute-configuration.ts";
+import { distributeKeys } from "../src/node/distribute/distribute.ts";
 import { gatewayKeys } from "../src/node/gateway/gateway-configuration.ts";
 import { serveKeys } from "../src/node/serve/serve-configuration.ts";
 import { signerKeys } from "../src/node/signer/signer-configuration.ts";

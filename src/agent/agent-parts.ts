@@ -1,6 +1,6 @@
 import type { OperationLog } from "../foundation/event-log.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
-import { parseCertificates } from "../program/files/certificates.ts";
+import { parseCertificates } from "../program/files/pem-file.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
 import { CaChannel } from "./identity/ca-channel.ts";

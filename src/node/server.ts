@@ -1,9 +1,16 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { Mint } from "../ca/mint.ts";
 import type { Pause } from "../foundation/work/pause.ts";
-import type { PeerProcesses } from "./observability/peer-processes.ts";
-import type { StatusOfConfiguration } from "./reload/configuration-status.ts";
-import type { PluggedInImport } from "./serve/plugged-in.ts";
+import type { StatusOfConfiguration } from "../program/configuration-status.ts";
+import type { PeerProcesses } from "../program/metrics.ts";
+
+/**
+ * Imports the CA in a directory, unless the store has its certificate already.
+ *
+ * @throws OperatorError for one that no import lets in.
+ */
+export type PluggedInImport = (mint: Mint, directory: string, now: Date) => Promise<void>;
 
 /** The means that a program hands to its server. */
 export interface ServerContext {

@@ -1,3 +1,4 @@
+import { type Backoff, backoffMilliseconds } from "../foundation/work/backoff.ts";
 import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
 
 /** Work that repeats, one run after the other. */
@@ -40,5 +41,59 @@ export function recur(
       ending.abort();
       return running;
     },
+  };
+}
+
+const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
+
+/** A value to fetch, and when to fetch it again. */
+export interface Refresh<T> {
+  readonly fetch: () => Promise<T>;
+  /** The time of the next fetch, after a value was fetched at `now`. */
+  readonly dueAt: (value: T, now: Date) => Date;
+  /** Called for each failed fetch while an earlier value still serves. */
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Fetches a value, and fetches it again when that is due. While fetches fail, the pauses between them
+ * grow, and the last value serves.
+ *
+ * @returns A function that gives the value at `now`. It rejects with the last failure before there is one.
+ */
+export function createRefreshing<T>({
+  fetch,
+  dueAt,
+  failed,
+}: Refresh<T>): (now: Date) => Promise<T> {
+  let value: { readonly of: T } | undefined;
+  let failure: unknown;
+  let nextTry = new Date(0);
+  let failures = 0;
+  let renewing: Promise<void> | undefined;
+
+  async function renew(now: Date): Promise<void> {
+    try {
+      const fetched = await fetch();
+      value = { of: fetched };
+      nextTry = dueAt(fetched, now);
+      failures = 0;
+    } catch (error) {
+      failure = error;
+      nextTry = new Date(now.getTime() + backoffMilliseconds(backoff, ++failures));
+      if (value) failed(error);
+    }
+  }
+
+  return async (now) => {
+    // One fetch serves all concurrent callers, so that they cannot flood the CA.
+    if (now >= nextTry) {
+      renewing ??= renew(now).finally(() => {
+        renewing = undefined;
+      });
+      await renewing;
+    }
+    if (value) return value.of;
+    throw failure;
   };
 }

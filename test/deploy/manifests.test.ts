@@ -1,7 +1,7 @@
 import { globSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { parseDistributeConfiguration } from "../../src/node/distribute/distribute-configuration.ts";
+import { parseDistributeConfiguration } from "../../src/node/distribute/distribute.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { parseSignerConfiguration } from "../../src/node/signer/signer-configuration.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
-import { distributeKeys } from "../../src/node/distribute/distribute-configuration.ts";
+import { distributeKeys } from "../../src/node/distribute/distribute.ts";
 import { gatewayKeys } from "../../src/node/gateway/gateway-configuration.ts";
 import { limitNames, limitsTable, usualLimits } from "../../src/node/limits/limits.ts";
 import { serveKeys } from "../../src/node/serve/serve-configuration.ts";

@@ -1,10 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { configurationKeys } from "../../src/config/configuration.ts";
-import {
-  distributeKeys,
-  distributeRestartKeys,
-} from "../../src/node/distribute/distribute-configuration.ts";
+import { distributeKeys, distributeRestartKeys } from "../../src/node/distribute/distribute.ts";
 import { gatewayKeys, gatewayRestartKeys } from "../../src/node/gateway/gateway-configuration.ts";
 import { serveKeys, serveRestartKeys } from "../../src/node/serve/serve-configuration.ts";
 import { signerKeys, signerRestartKeys } from "../../src/node/signer/signer-configuration.ts";

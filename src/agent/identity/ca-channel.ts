@@ -7,9 +7,7 @@ import {
   createGrpcTransport,
   createGrpcWebTransport,
 } from "@connectrpc/connect-node";
-import { parseCertificates } from "../../program/files/certificates.ts";
-import { readPemFile } from "../../program/files/pem-file.ts";
-import { readRootFile } from "../../program/files/root-file.ts";
+import { parseCertificates, readPemFile, readRootFile } from "../../program/files/pem-file.ts";
 import type { CaAddress, CaConnection, ConnectionFiles } from "../configuration/ca-settings.ts";
 
 /** The largest answer that the agent reads. Twenty roots and a long chain are far below it. */

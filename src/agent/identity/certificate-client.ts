@@ -9,7 +9,7 @@ import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
-import { readTokenFileIfAny } from "../../program/files/token-file.ts";
+import { readTokenFileIfAny } from "../../program/files/small-file.ts";
 import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { type CaAnswer, generateSubjectKey, IssuanceError, parseAnswer } from "./x509-svid.ts";

@@ -2,7 +2,7 @@ import { generateKeyPair, type KeyObject, type X509Certificate } from "node:cryp
 import { promisify } from "node:util";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { SubjectKey } from "../../program/certificate-request.ts";
-import { parseCertificates } from "../../program/files/certificates.ts";
+import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { CertificatePurpose, SubjectKeyKind } from "../configuration/ca-settings.ts";
 import { isIssuedBy } from "../trust/trust-roots.ts";
 

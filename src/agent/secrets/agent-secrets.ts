@@ -1,6 +1,5 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { readSmallFile } from "../../program/files/small-file.ts";
-import { systemCode } from "../../program/files/system-code.ts";
+import { readSmallFile, systemCode } from "../../program/files/small-file.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import type { Identities, RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";

@@ -3,8 +3,7 @@ import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import { Subscribers } from "../../foundation/work/subscribers.ts";
-import { parseCertificates } from "../../program/files/certificates.ts";
-import { readPemFileNow } from "../../program/files/pem-file.ts";
+import { parseCertificates, readPemFileNow } from "../../program/files/pem-file.ts";
 import { type FileResource, type FileSecretPorts, watchFile } from "./file-secrets.ts";
 import { defaultResource, rootResource } from "./secret-source.ts";
 

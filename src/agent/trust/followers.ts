@@ -5,13 +5,13 @@ import { InterruptibleSleep } from "../../foundation/work/interruptible-sleep.ts
 import { Subscribers } from "../../foundation/work/subscribers.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
+import { revocationLists } from "../../program/bundle/crls.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
-import { revocationLists } from "../../program/bundle/revocation-lists.ts";
 import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
-import { readRootFile } from "../../program/files/root-file.ts";
+import { readRootFile } from "../../program/files/pem-file.ts";
 import type { ClientTls } from "../../program/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import type { Revocation } from "./revocation.ts";

@@ -7,10 +7,10 @@ import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
 import {
   KnownLists,
+  listsPem,
   type MeshAuthorities,
   type UsableLists,
-} from "../../program/bundle/known-lists.ts";
-import { listsPem } from "../../program/bundle/revocation-lists.ts";
+} from "../../program/bundle/crls.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
 /** A certificate in use. */

@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/work/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
-import { mayBeRoot } from "../../program/files/certificates.ts";
+import { mayBeRoot } from "../../program/files/pem-file.ts";
 
 /** The outcome for a published bundle. */
 export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";

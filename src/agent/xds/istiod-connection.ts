@@ -3,8 +3,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import { messageOf } from "../../foundation/errors.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
-import { systemCode } from "../../program/files/system-code.ts";
-import { readTokenFileIfAny } from "../../program/files/token-file.ts";
+import { readTokenFileIfAny, systemCode } from "../../program/files/small-file.ts";
 import type { ConnectionFiles } from "../configuration/ca-settings.ts";
 import type { IstiodSettings } from "../configuration/xds-settings.ts";
 import { readConnectionTls } from "../identity/ca-channel.ts";

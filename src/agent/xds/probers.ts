@@ -12,7 +12,7 @@ import {
   HealthCheckRequestSchema,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
-import { systemCode } from "../../program/files/system-code.ts";
+import { systemCode } from "../../program/files/small-file.ts";
 import type { ProbeMethod } from "../configuration/proxy-config.ts";
 import type { ProbeAddresses } from "../configuration/xds-settings.ts";
 

@@ -1,7 +1,7 @@
 import { UpstreamError } from "../../ca/upstream/upstream-authority.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { systemCode } from "../../program/files/system-code.ts";
+import { systemCode } from "../../program/files/small-file.ts";
 
 /** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */
 export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-import { systemCode } from "../../program/files/system-code.ts";
+import { systemCode } from "../../program/files/small-file.ts";
 import { exitCodes } from "./exit-codes.ts";
 
 /**

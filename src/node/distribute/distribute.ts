@@ -1,17 +1,24 @@
+import * as z from "zod/mini";
+import { parseForm } from "../../config/form.ts";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
-import type { Listener } from "../http/listener.ts";
-import { monitorWork } from "../http/monitored-work.ts";
-import { createRegistry } from "../observability/grpc-metrics.ts";
-import { countingOperations } from "../observability/operation-metrics.ts";
-import { addReadyGauge } from "../observability/read-gauge.ts";
 import {
   addConfigurationMetrics,
   withConfigurationReasons,
-} from "../reload/configuration-status.ts";
-import { ReplaceableWork } from "../reload/replaceable-work.ts";
-import type { Reconfigure } from "../reload/running-configuration.ts";
+} from "../../program/configuration-status.ts";
+import { addReadyGauge, countingOperations, createRegistry } from "../../program/metrics.ts";
+import { ReplaceableWork } from "../../program/replaceable-work.ts";
+import type { Reconfigure } from "../../program/running-configuration.ts";
+import {
+  type Environment,
+  placeKeys,
+  type RootPlaces,
+  rootPlacesOf,
+} from "../files/cluster-place.ts";
+import { type UpstreamPlace, upstreamKeys, upstreamPlaceOf } from "../files/upstream-place.ts";
+import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
+import type { Listener } from "../http/listener.ts";
+import { monitorWork } from "../http/monitored-work.ts";
 import type { ServerContext } from "../server.ts";
-import type { DistributeConfiguration } from "./distribute-configuration.ts";
 import { addRootGauges, type RefreshingRoots, refreshRoots } from "./refreshing-roots.ts";
 import { followUpstreamBundle, lastBundleOf, type UpstreamBundle } from "./upstream-bundle.ts";
 
@@ -66,4 +73,38 @@ async function beginDelivery(
   starting.defer(roots.end);
   const begun = starting.move();
   return { report: roots.report, bundle, end: () => begun.disposeAsync() };
+}
+
+/** The configuration of `rampart distribute`. */
+export interface DistributeConfiguration extends UpstreamPlace {
+  readonly places: RootPlaces;
+  readonly monitoringListen: ListenAddress;
+}
+
+const form = z.strictObject({
+  ...upstreamKeys,
+  ...placeKeys,
+  MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
+});
+
+/** The names of all keys, in the order of the table in docs/how-to/distribute.md. */
+export const distributeKeys: readonly string[] = Object.keys(form.shape);
+
+/** The keys that count only after a restart. */
+export const distributeRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
+
+/**
+ * @param environment The variables by which a pod finds its API server.
+ * @throws ConfigurationError
+ */
+export function parseDistributeConfiguration(
+  values: Readonly<Record<string, unknown>>,
+  environment: Environment,
+): DistributeConfiguration {
+  const read = parseForm(form, values);
+  return {
+    ...upstreamPlaceOf(read),
+    places: rootPlacesOf(read, environment),
+    monitoringListen: read.MONITORING_LISTEN,
+  };
 }

@@ -6,12 +6,12 @@ import type { RootDelivery } from "../../delivery/root-delivery.ts";
 import { logFault } from "../../foundation/fault-log.ts";
 import { crlConfigMap } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { addReadGauge, unixTime } from "../../program/metrics.ts";
 import { recur } from "../../program/recurrence.ts";
 import { openApiServer, type RootPlaces } from "../files/cluster-place.ts";
-import { addReadGauge, unixTime } from "../observability/read-gauge.ts";
 import type { ServerContext } from "../server.ts";
 import type { UpstreamBundle } from "./upstream-bundle.ts";
-import { followUpstreamLists } from "./upstream-lists.ts";
+import { followUpstreamLists } from "./upstream-crls.ts";
 
 const deliverySeconds = 0.25;
 

@@ -5,7 +5,7 @@ import { baseUrl } from "../../foundation/text/base-url.ts";
 import { bracketed } from "../../foundation/text/socket-address.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
-import { readRootFile } from "../../program/files/root-file.ts";
+import { readRootFile } from "../../program/files/pem-file.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { credentialInFile } from "./configuration-file.ts";
 

@@ -5,8 +5,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Credential } from "../../kubernetes/client.ts";
-import { type FileKinds, readSmallFile } from "../../program/files/small-file.ts";
-import { readTokenFile } from "../../program/files/token-file.ts";
+import { type FileKinds, readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
 
 /** Room for a thousand tables of issuers with their keys. */
 const maximumOctets = 16 * 1024 * 1024;

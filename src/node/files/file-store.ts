@@ -12,7 +12,7 @@ import {
 import { recordKey } from "../../custody/record-key.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { flushFolder, replaceFile } from "../../program/files/atomic-file.ts";
-import { systemCode } from "../../program/files/system-code.ts";
+import { systemCode } from "../../program/files/small-file.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 
 /** A process has so many descriptors, and the connections of callers need them. */

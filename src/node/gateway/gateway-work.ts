@@ -1,5 +1,14 @@
-import { isDeepStrictEqual } from "node:util";
+import { generateKeyPair, X509Certificate } from "node:crypto";
+import { isDeepStrictEqual, promisify } from "node:util";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { servingSigner } from "../../ca/issuance/serving-policy.ts";
 import { logFault } from "../../foundation/fault-log.ts";
+import {
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
+} from "../../gen/istio/v1/auth/ca_pb.ts";
+import { createCertificateRequest } from "../../program/certificate-request.ts";
+import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { type RefreshingRoots, refreshRoots } from "../distribute/refreshing-roots.ts";
 import {
@@ -8,11 +17,15 @@ import {
   type UpstreamBundle,
 } from "../distribute/upstream-bundle.ts";
 import type { ServerContext } from "../server.ts";
-import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
+import {
+  certificateInFiles,
+  renewalOf,
+  type ServingCertificate,
+  type ServingCertificateSource,
+} from "../tls/serving-certificate.ts";
+import { type Forwarding, forwardingRpc } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
-import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
-import { type Forwarding, forwardingRpc } from "./gateway-routes.ts";
-import { openUpstream, type Upstream } from "./upstream.ts";
+import { type GatewayCredentials, openUpstream, tokenInFile, type Upstream } from "./upstream.ts";
 
 /** The work of a gateway by one configuration. */
 export interface GatewayWork {
@@ -87,4 +100,40 @@ function servingCertificate(
     : certificateFromUpstream(upstream, credentials, (error) =>
         logFault(log, "renewal-failed", error, { what: "serving certificate" }),
       );
+}
+
+/**
+ * Requests the serving certificate from the CA, for a new key. The CA's table decides its DNS names. A
+ * renewal comes before half of the certificate's life is over.
+ *
+ * @param failed Called for each failed renewal.
+ */
+function certificateFromUpstream(
+  upstream: Upstream,
+  credentials: GatewayCredentials,
+  failed: (error: unknown) => void,
+): ServingCertificateSource {
+  return createRefreshing({
+    fetch: () => request(upstream, credentials),
+    dueAt: ({ chainPem }, now) => renewalOf(new X509Certificate(chainPem).validToDate, now),
+    failed,
+  });
+}
+
+const generate = promisify(generateKeyPair);
+
+async function request(
+  upstream: Upstream,
+  credentials: GatewayCredentials,
+): Promise<ServingCertificate> {
+  const key = await generate("ec", { namedCurve: "P-256" });
+  const asked = create(IstioCertificateRequestSchema, {
+    csr: await createCertificateRequest(key, undefined),
+    metadata: { CertSigner: servingSigner },
+  });
+  const message = toBinary(IstioCertificateRequestSchema, asked);
+  const answer = await upstream.createCertificate(message, { headers: await credentials() });
+  const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
+  const keyPem = key.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  return { chainPem: certChain.slice(0, -1).join(""), keyPem };
 }

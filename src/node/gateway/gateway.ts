@@ -1,9 +1,17 @@
 import type { Hono } from "hono";
 import type { Registry } from "prom-client";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
+import {
+  addConfigurationMetrics,
+  withConfigurationReasons,
+} from "../../program/configuration-status.ts";
+import { addReadyGauge, countingOperations, createRegistry } from "../../program/metrics.ts";
+import { ReplaceableWork } from "../../program/replaceable-work.ts";
+import type { Reconfigure } from "../../program/running-configuration.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
 import { createProbedApp, type Readiness } from "../../transport/http/probed-app.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
+import { addGuardGauges, countLimits, createRpcMetrics } from "../caller-metrics.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import type { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
@@ -11,18 +19,8 @@ import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { openWhenCertified } from "../http/renewing-listener.ts";
 import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
 import { createGuard, thisProcess } from "../limits/guard.ts";
-import { countForwardedCalls } from "../observability/gateway-metrics.ts";
-import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
-import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
-import { countingOperations } from "../observability/operation-metrics.ts";
-import { addReadyGauge } from "../observability/read-gauge.ts";
-import {
-  addConfigurationMetrics,
-  withConfigurationReasons,
-} from "../reload/configuration-status.ts";
-import { ReplaceableWork } from "../reload/replaceable-work.ts";
-import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
+import { countForwardedCalls } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
 

@@ -4,7 +4,8 @@ import * as z from "zod/mini";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/http/retry-after.ts";
 import { jsonText } from "../../foundation/text/json-text.ts";
-import { readRootFile } from "../../program/files/root-file.ts";
+import { readRootFile } from "../../program/files/pem-file.ts";
+import { readTokenFile } from "../../program/files/small-file.ts";
 import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";
 import type { WholeAnswer } from "../../program/http/http-exchange.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
@@ -27,6 +28,19 @@ export interface UpstreamCall {
   /** Ends the call, which then rejects with the reason of the signal. */
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number | undefined;
+}
+
+/** The headers with a program's own credential. */
+export type GatewayCredentials = () => Promise<{
+  readonly authorization: string;
+  readonly clusterid: string;
+}>;
+
+/** The credential of a token in a file. Each call reads it anew, because the kubelet replaces it. */
+export function tokenInFile(path: string, clusterid: string): GatewayCredentials {
+  return async () => {
+    return { authorization: `Bearer ${await readTokenFile(path)}`, clusterid };
+  };
 }
 
 const contentType = "application/proto";

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
-import { headersOf } from "../../program/http/raw-headers.ts";
+import { headersOf } from "../../program/http/http-exchange.ts";
 import { isGrpcContentType } from "../../transport/http/fetch-handler.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";

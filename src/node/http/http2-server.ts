@@ -7,7 +7,7 @@ import {
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
 import type { AnswerFields } from "../../foundation/http/header-fields.ts";
-import { fieldsOf, headersOf } from "../../program/http/raw-headers.ts";
+import { fieldsOf, headersOf } from "../../program/http/http-exchange.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";

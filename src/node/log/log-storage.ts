@@ -6,7 +6,7 @@ import {
   flushFolder,
   replaceFile,
 } from "../../program/files/atomic-file.ts";
-import { systemCode } from "../../program/files/system-code.ts";
+import { systemCode } from "../../program/files/small-file.ts";
 import type {
   LogObjects,
   LogStage,

@@ -8,9 +8,9 @@ import {
 } from "../../console/console.ts";
 import { createOperatorGuard, portGuard } from "../../console/operator-guard.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
+import type { PeerProcesses } from "../../program/metrics.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import { createStatus } from "../../status/status.ts";
-import type { PeerProcesses } from "../observability/peer-processes.ts";
 import type { RecurringPush } from "./recurring-push.ts";
 
 /** The parts of the console of a server. */

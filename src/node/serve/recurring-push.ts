@@ -7,7 +7,7 @@ import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
 import type { RootPush } from "../../delivery/root-push.ts";
 import { logFault } from "../../foundation/fault-log.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
-import { unixTime } from "../observability/read-gauge.ts";
+import { unixTime } from "../../program/metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
 

@@ -1,9 +1,11 @@
+import type { Mint } from "../../ca/mint.ts";
 import { rotateAll } from "../../ca/rotation/rotate.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
-import type { ServerContext } from "../server.ts";
+import type { PluggedInImport, ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
 import type { LiveCa } from "./live-ca.ts";
-import { followPluggedIn } from "./plugged-in.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 
 /** The longest time between two rotations. */
@@ -48,4 +50,27 @@ function pluggedInOf(
 /** Short enough for every phase of a schedule, and for an operator who waits for a rotation. */
 function rotationSeconds({ longestLeafSeconds, signingSeconds }: PhaseLengths): number {
   return Math.min(longestRotationSeconds, longestLeafSeconds / 8, signingSeconds / 8);
+}
+
+/**
+ * Imports what another program puts into a directory, as istiod does with `cacerts`. What cannot be
+ * imported is logged once, in one line, and nothing else changes.
+ */
+export function followPluggedIn(
+  directory: string,
+  importFrom: PluggedInImport,
+  log: OperationLog,
+): (mint: Mint, now: Date) => Promise<void> {
+  let logged: string | undefined;
+  return async (mint, now) => {
+    try {
+      await importFrom(mint, directory, now);
+      logged = undefined;
+    } catch (error) {
+      const detail = messageOf(error).replaceAll("\n", "; ");
+      if (detail !== logged)
+        log.operation({ event: "plugged-in-refused", level: "warning", detail });
+      logged = detail;
+    }
+  };
 }

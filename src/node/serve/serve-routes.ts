@@ -6,9 +6,9 @@ import {
   type PortState,
 } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/peer.ts";
+import { createRpcMetrics } from "../caller-metrics.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import type { OperatorPage, Routes, Rpc } from "../http/routes.ts";
-import { createRpcMetrics } from "../observability/grpc-metrics.ts";
 import type { LiveCa } from "./live-ca.ts";
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */

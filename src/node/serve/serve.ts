@@ -2,11 +2,18 @@ import type { Registry } from "prom-client";
 import type { Platform } from "../../config/composition.ts";
 import { openKeks } from "../../config/keks.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
+import {
+  addConfigurationMetrics,
+  withConfigurationReasons,
+} from "../../program/configuration-status.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { createRegistry, metricsOfAll } from "../../program/metrics.ts";
 import { sharePromises, waitBriefly } from "../../program/promise-sharing.ts";
 import { recur } from "../../program/recurrence.ts";
+import type { Reconfigure } from "../../program/running-configuration.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
 import type { PortState } from "../../transport/http/routes.ts";
+import { addGuardGauges, countLimits } from "../caller-metrics.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { openWhenCertified, type RenewingListener } from "../http/renewing-listener.ts";
@@ -14,17 +21,9 @@ import { createMonitoringRoutes } from "../http/routes.ts";
 import { createGuard, thisProcess } from "../limits/guard.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
-import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
-import { createRegistry } from "../observability/grpc-metrics.ts";
-import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
-import { metricsOfAll } from "../observability/peer-processes.ts";
-import {
-  addConfigurationMetrics,
-  withConfigurationReasons,
-} from "../reload/configuration-status.ts";
-import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
+import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
 import { countedCalls } from "./console.ts";
 import { type LiveCa, openLiveCa } from "./live-ca.ts";
 import { addPushGauges } from "./recurring-push.ts";

@@ -3,8 +3,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import type { GatewayCredentials } from "../gateway/gateway-identity.ts";
-import type { Upstream } from "../gateway/upstream.ts";
+import type { GatewayCredentials, Upstream } from "../gateway/upstream.ts";
 
 /** A request of the signer to the CA. */
 export interface CertificateAsk {

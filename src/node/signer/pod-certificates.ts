@@ -11,12 +11,20 @@ import { toPem } from "../../pki/encoding/pem.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../../pki/x509/request/certificate-signing-request.ts";
 import { parsePodKeyProof, parseProvedPublicKey } from "../../pki/x509/request/pod-key-proof.ts";
-import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import {
+  bitLength,
+  rsaModulusOf,
+  type SubjectPublicKey,
+} from "../../pki/x509/subject-public-key.ts";
 import { backdateSeconds } from "../../pki/x509/validity.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { CertificateSource } from "./certificate-source.ts";
-import { podKeyTypeOf } from "./pod-key-type.ts";
-import type { PodPolicy, SignerName } from "./signer-configuration.ts";
+import {
+  type PodKeyType,
+  type PodPolicy,
+  podKeyTypes,
+  type SignerName,
+} from "./signer-configuration.ts";
 
 /** Finds the answer to a PodCertificateRequest. Rejects while there is none. */
 export type PodCertificates = (request: PodCertificateRequest) => Promise<PodCertificateStatus>;
@@ -123,4 +131,20 @@ function issued(chain: readonly string[], spiffeId: string): PodCertificateStatu
   const { validFromDate: notBefore, validToDate: notAfter } = leaf;
   const beginRefreshAt = new Date((notBefore.getTime() + notAfter.getTime()) / 2);
   return { type: "Issued", certificateChain: chain.join(""), notBefore, notAfter, beginRefreshAt };
+}
+
+/** The type of a key; `undefined` for one that is none of them. */
+function podKeyTypeOf(key: SubjectPublicKey): PodKeyType | undefined {
+  switch (key.algorithm) {
+    case "EC-P256":
+      return "ECDSAP256";
+    case "EC-P384":
+      return "ECDSAP384";
+    case "EC-P521":
+      return "ECDSAP521";
+    case "Ed25519":
+      return "ED25519";
+    case "RSA":
+      return podKeyTypes.find((type) => type === `RSA${bitLength(rsaModulusOf(key))}`);
+  }
 }

@@ -12,7 +12,6 @@ import {
 } from "../files/cluster-place.ts";
 import { accessKeys, type UpstreamAccess, upstreamAccessOf } from "../files/upstream-place.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
-import { type PodKeyType, podKeyTypes } from "./pod-key-type.ts";
 
 /** The configuration of `rampart signer`. Its only secrets, two tokens, are in files. */
 export interface SignerConfiguration extends UpstreamAccess {
@@ -31,6 +30,18 @@ export interface SignerName {
   /** Empty if it answers no CertificateSigningRequest. */
   readonly services: readonly ServicePolicy[];
 }
+
+/** The types of key that a pod may ask for, by Kubernetes' names. */
+export const podKeyTypes = [
+  "ECDSAP256",
+  "ECDSAP384",
+  "ECDSAP521",
+  "ED25519",
+  "RSA3072",
+  "RSA4096",
+] as const;
+
+export type PodKeyType = (typeof podKeyTypes)[number];
 
 /** The pods that get certificates. */
 export interface PodPolicy {

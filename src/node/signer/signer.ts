@@ -3,26 +3,27 @@ import { hostname } from "node:os";
 import { Counter, type Registry } from "prom-client";
 import { createLeaseCandidate } from "../../foundation/work/lease.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
-import { openApiServer } from "../files/cluster-place.ts";
-import { tokenInFile } from "../gateway/gateway-identity.ts";
-import { openUpstream } from "../gateway/upstream.ts";
-import type { Listener } from "../http/listener.ts";
-import { monitorWork } from "../http/monitored-work.ts";
-import { createRegistry } from "../observability/grpc-metrics.ts";
-import { countingOperations } from "../observability/operation-metrics.ts";
-import { addReadGauge, addReadyGauge } from "../observability/read-gauge.ts";
 import {
   addConfigurationMetrics,
   withConfigurationReasons,
-} from "../reload/configuration-status.ts";
-import { ReplaceableWork } from "../reload/replaceable-work.ts";
-import type { Reconfigure } from "../reload/running-configuration.ts";
+} from "../../program/configuration-status.ts";
+import {
+  addReadGauge,
+  addReadyGauge,
+  countingOperations,
+  createRegistry,
+} from "../../program/metrics.ts";
+import { ReplaceableWork } from "../../program/replaceable-work.ts";
+import type { Reconfigure } from "../../program/running-configuration.ts";
+import { openApiServer } from "../files/cluster-place.ts";
+import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
+import type { Listener } from "../http/listener.ts";
+import { monitorWork } from "../http/monitored-work.ts";
 import type { ServerContext } from "../server.ts";
-import type { Answered } from "./answers.ts";
+import { type Answered, answerRequests, type SignerWork } from "./answers.ts";
 import { certificatesFrom } from "./certificate-source.ts";
 import { runElection } from "./leadership.ts";
 import type { SignerConfiguration } from "./signer-configuration.ts";
-import { answerRequests, type SignerWork } from "./signer-work.ts";
 
 /** A running `rampart signer`. */
 export interface RunningSigner extends Listener {

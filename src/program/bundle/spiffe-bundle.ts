@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
 import { FetchError, parseJson } from "../../foundation/http/json-fetch.ts";
-import { mayBeRoot, parseCertificate } from "../files/certificates.ts";
+import { mayBeRoot, parseCertificate } from "../files/pem-file.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
 /** The X.509 part of a SPIFFE bundle. */

@@ -3,7 +3,7 @@ import { open, stat } from "node:fs/promises";
 import { Socket } from "node:net";
 import { promisify } from "node:util";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { systemCode } from "./system-code.ts";
+import { bearerToken } from "../../foundation/text/bearer-token.ts";
 
 /** The kinds of file that are read, beside regular files and links to them. */
 export interface FileKinds {
@@ -92,4 +92,33 @@ async function readAtMost(path: string, maximumOctets: number): Promise<Uint8Arr
     ({ bytesRead: read } = await file.read(octets, length, octets.length - length, null));
   }
   return length > maximumOctets ? undefined : octets.subarray(0, length);
+}
+
+const maximumOctets = 16_384;
+
+/**
+ * Reads the bearer token in a file, without the white space around it. Each call reads it anew, because
+ * a kubelet or Vault's agent replaces the file.
+ *
+ * @throws OperatorError for a file that cannot be read, or holds no token.
+ */
+export async function readTokenFile(path: string): Promise<string> {
+  return requireToken((await readSmallFile(path, maximumOctets)).trim(), path);
+}
+
+/** {@link readTokenFile}, but `undefined` for a missing or empty file. */
+export async function readTokenFileIfAny(path: string): Promise<string | undefined> {
+  const text = await unlessMissing(readSmallFile(path, maximumOctets));
+  const token = text?.trim();
+  return token ? requireToken(token, path) : undefined;
+}
+
+function requireToken(text: string, path: string): string {
+  if (bearerToken.test(text)) return text;
+  throw new OperatorError(`${path} must hold a bearer token on one line`);
+}
+
+/** The code of a system error, such as `ENOENT`; `undefined` for any other error. */
+export function systemCode(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

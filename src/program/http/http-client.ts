@@ -1,3 +1,4 @@
+import { type LookupAddress, lookup } from "node:dns";
 import {
   type ClientRequest,
   Agent as HttpAgent,
@@ -5,12 +6,12 @@ import {
   type IncomingMessage,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { isIP } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import { urlToHttpOptions } from "node:url";
 import type { Reach } from "../../foundation/http/json-fetch.ts";
 import { isPublicAddress } from "../../foundation/http/public-address.ts";
-import { systemCode } from "../files/system-code.ts";
+import { systemCode } from "../files/small-file.ts";
 import {
   type AnswerReader,
   type ExchangeOptions,
@@ -20,7 +21,6 @@ import {
   readWhole,
   type WholeAnswer,
 } from "./http-exchange.ts";
-import { createPrivateAddressError, createPublicLookup } from "./public-lookup.ts";
 
 /** Options of TLS: roots instead of the system's, a client certificate, another server name. */
 export type ClientTls = SecureContextOptions & { readonly servername?: string };
@@ -120,3 +120,29 @@ function wasClosed({ reusedSocket }: ClientRequest, error: unknown): boolean {
   const code = error instanceof Error ? systemCode(error.cause) : undefined;
   return reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
 }
+
+/** Resolves a name to all of its addresses. */
+export type Resolve = (
+  hostname: string,
+  options: { readonly all: true },
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void;
+
+/**
+ * A lookup that knows no private addresses. The socket connects to nothing but what it returns, so a
+ * name that changes between two lookups gains nothing.
+ */
+export function createPublicLookup(resolve: Resolve = lookup): LookupFunction {
+  return (hostname, options, callback) =>
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      const usable = addresses?.filter(({ address }) => isPublicAddress(address)) ?? [];
+      const [first] = usable;
+      if (error || !first) callback(error ?? createPrivateAddressError(), []);
+      else if (options.all) callback(null, usable);
+      else callback(null, first.address, first.family);
+    });
+}
+
+/** The code stands in the log: a public issuer's key URL leads to a private address. */
+const createPrivateAddressError = (): NodeJS.ErrnoException =>
+  Object.assign(new Error("the address is private"), { code: "PRIVATE_ADDRESS" });

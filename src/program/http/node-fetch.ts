@@ -7,7 +7,7 @@ import {
   type Reach,
 } from "../../foundation/http/json-fetch.ts";
 import { type ClientTls, createHttpClient, parseTarget } from "./http-client.ts";
-import { headersOf } from "./raw-headers.ts";
+import { headersOf } from "./http-exchange.ts";
 
 const maximumConnections = 32;
 

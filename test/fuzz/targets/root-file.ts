@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { certificateBlocks, isCertificateBlocks, toPem } from "../../../src/pki/encoding/pem.ts";
-import { parseCertificates } from "../../../src/program/files/certificates.ts";
+import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { rootCertificates } from "../corpus/certificates.ts";
 import { mutateText } from "../mutation/text.ts";
 import { requireThat, type Target } from "./target.ts";

@@ -1,8 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
-import { distribute } from "../../../src/node/distribute/distribute.ts";
-import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import {
+  distribute,
+  parseDistributeConfiguration,
+} from "../../../src/node/distribute/distribute.ts";
 import type { Scene } from "./cluster/scene.ts";
 
 /** Runs `rampart distribute` in the cluster of the scene, with this token there, while the work runs. */

@@ -3,8 +3,10 @@ import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { pause } from "../../../src/foundation/work/pause.ts";
-import { distribute } from "../../../src/node/distribute/distribute.ts";
-import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import {
+  distribute,
+  parseDistributeConfiguration,
+} from "../../../src/node/distribute/distribute.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {

@@ -2,11 +2,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Distribution, distribute } from "../../../src/node/distribute/distribute.ts";
 import {
   type DistributeConfiguration,
+  type Distribution,
+  distribute,
   parseDistributeConfiguration,
-} from "../../../src/node/distribute/distribute-configuration.ts";
+} from "../../../src/node/distribute/distribute.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { taint } from "../../testkit/ca/tainted-ca.ts";
 import {

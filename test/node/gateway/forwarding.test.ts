@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { forwardingRpc } from "../../../src/node/gateway/gateway-routes.ts";
+import { forwardingRpc } from "../../../src/node/gateway/forwarding.ts";
 import { openUpstream } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { tokenInFile } from "../../../src/node/gateway/gateway-identity.ts";
+import { tokenInFile } from "../../../src/node/gateway/upstream.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 async function credentialsWith(content: string) {

@@ -6,7 +6,7 @@ import {
 } from "../../../src/kubernetes/pod-certificate-request.ts";
 import type { CertificateAsk } from "../../../src/node/signer/certificate-source.ts";
 import { podCertificates } from "../../../src/node/signer/pod-certificates.ts";
-import { podKeyTypes } from "../../../src/node/signer/pod-key-type.ts";
+import { podKeyTypes } from "../../../src/node/signer/signer-configuration.ts";
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
+import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
-import { answerRequests, type SignerWork } from "../../../src/node/signer/signer-work.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {

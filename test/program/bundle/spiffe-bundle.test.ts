@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/x509-svid.ts";
 import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
 import { parseSpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
-import { parseCertificates } from "../../../src/program/files/certificates.ts";
+import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 

@@ -1,12 +1,17 @@
 import { execFileSync } from "node:child_process";
+import { X509Certificate } from "node:crypto";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
 import {
   maximumPemOctets,
   readPemFile,
   readPemFileNow,
+  readRootFile,
 } from "../../../src/program/files/pem-file.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;
@@ -45,4 +50,61 @@ describe.each(readers)("%s", (_, read) => {
   test("says that a file is missing", async () => {
     await expect(read(at("missing"))).rejects.toThrow(/does not exist|ENOENT/);
   });
+});
+
+const { pem } = await createTestAuthority("root");
+const { pem: second } = await createTestAuthority("second");
+const damaged = second.replace(/MII\w/, "AAAA");
+const withRest = toPem(
+  "CERTIFICATE",
+  Buffer.concat([new X509Certificate(second).raw, Buffer.alloc(1)]),
+);
+const onOneLine = second.replaceAll("\n", " ");
+
+async function rootFile(text: string): Promise<string> {
+  const file = join(await temporaryFolder(), "roots.pem");
+  await writeFile(file, text);
+  return file;
+}
+
+test.each([
+  ["one root", pem],
+  ["two roots", `${pem}\n${second}`],
+  ["comments around its roots", `# first\n${pem}\n# second\n${second}`],
+  ["lines that end as on Windows", pem.replaceAll("\n", "\r\n")],
+])("a file with %s is read as it is", async (_, text) => {
+  expect(await readRootFile(await rootFile(text))).toBe(text);
+});
+
+test.each([
+  ["nothing", "", "holds no certificate"],
+  ["an empty line", "\n", "holds no certificate"],
+  ["a comment", "# no root yet\n", "holds no certificate"],
+  ["the first line of a certificate alone", "-----BEGIN CERTIFICATE-----\n", "no certificate"],
+  ["a certificate on one line", onOneLine, "holds no certificate"],
+  ["a key", pem.replaceAll("CERTIFICATE", "PRIVATE KEY"), "holds no certificate"],
+  ["a damaged certificate", damaged, "cannot be read"],
+  ["a certificate with an octet after it", withRest, "cannot be read"],
+  ["a damaged certificate after a good one", `${pem}\n${damaged}`, "cannot be read"],
+  [
+    "a block without base64 after a good one",
+    `${pem}\n-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----\n`,
+    "cannot be read",
+  ],
+  ["a mebibyte and more", `${pem}${"#".repeat(1024 * 1024)}`, "at most"],
+])("a file that holds %s is refused", async (_, text, reason) => {
+  const reading = readRootFile(await rootFile(text));
+  await expect(reading).rejects.toThrow(OperatorError);
+  await expect(reading).rejects.toThrow(reason);
+});
+
+test("a missing file and a folder are refused by name", async () => {
+  await expect(readRootFile("/nowhere/roots.pem")).rejects.toThrow(
+    "/nowhere/roots.pem does not exist",
+  );
+  await expect(readRootFile("/")).rejects.toThrow("/ is not a file");
+});
+
+test("without a file there are no roots of its own", async () => {
+  expect(await readRootFile(undefined)).toBeUndefined();
 });

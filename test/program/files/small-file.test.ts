@@ -1,9 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { symlink, writeFile } from "node:fs/promises";
+import { chmod, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { readSmallFile, unlessMissing } from "../../../src/program/files/small-file.ts";
+import {
+  readSmallFile,
+  readTokenFile,
+  readTokenFileIfAny,
+  unlessMissing,
+} from "../../../src/program/files/small-file.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 async function fileWith(content: string | Uint8Array): Promise<string> {
@@ -66,4 +71,64 @@ test("only a missing file may be missing", async () => {
   expect(await unlessMissing(readSmallFile("/nowhere/file", 4))).toBeUndefined();
   await expect(unlessMissing(readSmallFile("/", 4))).rejects.toThrow(OperatorError);
   await expect(unlessMissing(Promise.reject(new Error("defect")))).rejects.toThrow("defect");
+});
+
+async function tokenFile(content: string | Uint8Array): Promise<string> {
+  const file = join(await temporaryFolder(), "token");
+  await writeFile(file, content);
+  return file;
+}
+
+describe.each([
+  ["a token", readTokenFile],
+  ["a token, if any,", readTokenFileIfAny],
+])("%s", (_, read) => {
+  test.each(["a.b.c", "a.b.c\n", " \ta.b.c\r\n\n"])("is read from %j", async (text) => {
+    expect(await read(await tokenFile(text))).toBe("a.b.c");
+  });
+
+  test("is read anew each time", async () => {
+    const file = await tokenFile("first");
+    expect(await read(file)).toBe("first");
+    await writeFile(file, "second\n");
+    expect(await read(file)).toBe("second");
+  });
+
+  test.each<[string, string | Uint8Array]>([
+    ["two lines", "s3cret\ns3cret"],
+    ["two words", "s3cret s3cret"],
+    ["a control character", "s3cret\u0000"],
+    ["what is not ASCII", "s3cret\u00ff"],
+    ["what is not text", Uint8Array.of(0x73, 0xff, 0x73)],
+    ["more than a header carries", "s3cret".repeat(3000)],
+  ])("is not read from %s, and the error does not quote it", async (_, content) => {
+    const error = await read(await tokenFile(content)).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(OperatorError);
+    expect(String(error)).not.toContain("s3");
+  });
+
+  test("is not read from a folder", async () => {
+    await expect(read(await temporaryFolder())).rejects.toThrow("is not a file");
+  });
+
+  test("is not read from within a file", async () => {
+    const file = await tokenFile("a.b.c");
+    await expect(read(join(file, "token"))).rejects.toThrow("cannot be read: ENOTDIR");
+  });
+
+  test.skipIf(process.getuid?.() === 0)("is not read without the right to", async () => {
+    const file = await tokenFile("a.b.c");
+    await chmod(file, 0);
+    await expect(read(file)).rejects.toThrow("cannot be read: EACCES");
+  });
+});
+
+test("a missing or empty file is refused where a token is needed", async () => {
+  await expect(readTokenFile("/nowhere/token")).rejects.toThrow("does not exist");
+  await expect(readTokenFile(await tokenFile("\n"))).rejects.toThrow("must hold a bearer token");
+});
+
+test("a missing or empty file is no token where none is needed", async () => {
+  expect(await readTokenFileIfAny("/nowhere/token")).toBeUndefined();
+  expect(await readTokenFileIfAny(await tokenFile(" \n"))).toBeUndefined();
 });

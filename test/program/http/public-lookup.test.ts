@@ -1,8 +1,8 @@
 import type { LookupAddress } from "node:dns";
 import { describe, expect, test } from "vitest";
 import { createJsonFetch } from "../../../src/foundation/http/json-fetch.ts";
+import { createPublicLookup } from "../../../src/program/http/http-client.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
-import { createPublicLookup } from "../../../src/program/http/public-lookup.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 

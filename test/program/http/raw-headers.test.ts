@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { fieldsOf, headersOf } from "../../../src/program/http/raw-headers.ts";
+import { fieldsOf, headersOf } from "../../../src/program/http/http-exchange.ts";
 
 const name = fc.constantFrom("authorization", "x-a", "x-b", "content-type", "clusterid");
 const value = fc.stringMatching(/^[ \t]{0,3}[\x21-\x7e ,]{0,12}[ \t]{0,3}$/);

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ConfigurationStatus } from "../../../src/node/reload/configuration-status.ts";
 import { type ReconfigurableServer, serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import type { ConfigurationStatus } from "../../../src/program/configuration-status.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import type { VirtualTime } from "../time/virtual-time.ts";

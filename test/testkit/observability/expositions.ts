@@ -4,8 +4,10 @@ import { join } from "node:path";
 import type { Registry } from "prom-client";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
 import { XdsMetrics } from "../../../src/agent/xds/xds-activity.ts";
-import { distribute } from "../../../src/node/distribute/distribute.ts";
-import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import {
+  distribute,
+  parseDistributeConfiguration,
+} from "../../../src/node/distribute/distribute.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { runSigner } from "../../../src/node/signer/signer.ts";

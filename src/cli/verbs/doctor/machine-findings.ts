@@ -1,6 +1,6 @@
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { systemCode } from "../../../program/files/system-code.ts";
+import { systemCode } from "../../../program/files/small-file.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/wrangler.ts";
 import { wranglerVersion } from "../../version.ts";

@@ -4,7 +4,7 @@ import { FetchError } from "../../../foundation/http/json-fetch.ts";
 import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
 import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
-import { parseRevocationLists } from "../../../program/bundle/revocation-lists.ts";
+import { parseRevocationLists } from "../../../program/bundle/crls.ts";
 import { crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";

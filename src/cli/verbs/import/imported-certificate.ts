@@ -1,7 +1,3 @@
-import { printable } from "../../terminal/text.ts";
-import "reflect-metadata/lite";
-import type { X509Certificate } from "node:crypto";
-import * as x509 from "@peculiar/x509";
 import { CaError } from "../../../foundation/errors.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readWithOpenSsl } from "../../../node/node-crypto-provider.ts";
@@ -9,8 +5,12 @@ import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
 import { type CaCertificate, parseCaCertificate } from "../../../pki/path/certification-path.ts";
 import { maximumCertificates } from "../../../pki/path/verified-authority.ts";
+import { printable } from "../../terminal/text.ts";
 import { pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
+import "reflect-metadata/lite";
+import type { X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
 
 /** A certificate from an operator's files, read by three parsers that must all accept it. */
 export interface ImportedCertificate extends CaCertificate {

@@ -2,7 +2,7 @@ import { openStored } from "../../../ca/opened-store.ts";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
 import { installIntermediate } from "../../../ca/upstream/install-intermediate.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import type { PluggedInImport } from "../../../node/serve/plugged-in.ts";
+import type { PluggedInImport } from "../../../node/server.ts";
 import { knownAuthority, requireNothingNew } from "./known-authority.ts";
 import { loadDirectory } from "./load.ts";
 import { bundleRoots, otherRootsOf } from "./offered-intermediate.ts";

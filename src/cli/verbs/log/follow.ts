@@ -4,7 +4,7 @@ import { OperatorError } from "../../../foundation/operator-error.ts";
 import { pause } from "../../../foundation/work/pause.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
-import { readRootFile } from "../../../program/files/root-file.ts";
+import { readRootFile } from "../../../program/files/pem-file.ts";
 import { exitCodes, usageError } from "../../terminal/exit-codes.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";

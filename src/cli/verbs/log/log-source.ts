@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { FetchError, readOctets, toFetchError } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { readRootFile } from "../../../program/files/root-file.ts";
+import { readRootFile } from "../../../program/files/pem-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import type { ObjectReader } from "../../../tlog/extend.ts";

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import { distribute } from "../../../node/distribute/distribute.ts";
 import {
+  distribute,
   distributeRestartKeys,
   parseDistributeConfiguration,
-} from "../../../node/distribute/distribute-configuration.ts";
+} from "../../../node/distribute/distribute.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { followingCommand, withoutCallers } from "./following.ts";
 

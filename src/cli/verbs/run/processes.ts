@@ -1,6 +1,6 @@
 import type { OperationLog } from "../../../foundation/event-log.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import type { PeerProcesses, Report } from "../../../node/observability/peer-processes.ts";
+import type { PeerProcesses, Report } from "../../../program/metrics.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import { ChildProcesses } from "./child-processes.ts";
 import { openIpcChannel } from "./ipc.ts";

@@ -1,11 +1,11 @@
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
-import { fileState } from "../../../node/reload/file-state.ts";
-import type { Values } from "../../../node/reload/restart-keys.ts";
+import type { ServerContext } from "../../../node/server.ts";
 import {
+  fileState,
   type Reconfigure,
   RunningConfiguration,
-} from "../../../node/reload/running-configuration.ts";
-import type { ServerContext } from "../../../node/server.ts";
+  type Values,
+} from "../../../program/running-configuration.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 
 /** A program whose configuration may change while it runs. */

@@ -3,15 +3,14 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { type OperationLog, writeToConsole } from "../../../foundation/event-log.ts";
 import { addressText } from "../../../node/http/listen-address.ts";
-import type { Values } from "../../../node/reload/restart-keys.ts";
-import type { PluggedInImport } from "../../../node/serve/plugged-in.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import {
   parseServeConfiguration,
   type ServeConfiguration,
   serveRestartKeys,
 } from "../../../node/serve/serve-configuration.ts";
-import type { RunningServer, ServerContext } from "../../../node/server.ts";
+import type { PluggedInImport, RunningServer, ServerContext } from "../../../node/server.ts";
+import type { Values } from "../../../program/running-configuration.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";

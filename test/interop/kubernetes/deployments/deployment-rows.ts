@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
-import { parseDistributeConfiguration } from "../../../../src/node/distribute/distribute-configuration.ts";
+import { parseDistributeConfiguration } from "../../../../src/node/distribute/distribute.ts";
 import { parseGatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
 import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";

@@ -1,11 +1,12 @@
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import type { EventName } from "../../foundation/event-names.ts";
-import { type Pause, pause as systemPause } from "../../foundation/work/pause.ts";
+import { stat } from "node:fs/promises";
+import { isDeepStrictEqual } from "node:util";
+import { ConfigurationError } from "../foundation/configuration-error.ts";
+import { messageOf } from "../foundation/errors.ts";
+import type { OperationLog } from "../foundation/event-log.ts";
+import type { EventName } from "../foundation/event-names.ts";
+import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
 import { type ConfigurationStatus, restartSentence } from "./configuration-status.ts";
-import { pipeState } from "./file-state.ts";
-import { applicableValues, changedKeys, type Values } from "./restart-keys.ts";
+import { systemCode } from "./files/small-file.ts";
 
 /** The file of a configuration, and how a program understands it. */
 export interface ConfigurationSource<C> {
@@ -200,5 +201,48 @@ export class RunningConfiguration<C> {
   #log(event: EventName, level: "info" | "warning" | "error", detail: string): void {
     const { generation } = this.#status;
     this.#context.log.operation({ event, level, detail, generation });
+  }
+}
+
+/** The keys and values of a configuration, unchecked. */
+export type Values = Readonly<Record<string, unknown>>;
+
+/**
+ * Replaces the values of the keys that need a restart by those of the start. The others apply, because one
+ * changed port must not keep a removed cluster in. `awaitingRestart` has the keys that have changed.
+ */
+export function applicableValues(
+  written: Values,
+  atStart: Values,
+  restartKeys: readonly string[],
+): { readonly values: Values; readonly awaitingRestart: readonly string[] } {
+  const values: Record<string, unknown> = { ...written };
+  for (const key of restartKeys) {
+    if (key in atStart) values[key] = atStart[key];
+    else delete values[key];
+  }
+  return { values, awaitingRestart: changedKeys(values, written) };
+}
+
+/** The keys whose values differ, in alphabetical order. */
+export function changedKeys(before: Values, after: Values): readonly string[] {
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...keys].filter((key) => !isDeepStrictEqual(before[key], after[key])).toSorted();
+}
+
+/** The state of a pipe, which can be read only once. */
+export const pipeState = "a pipe";
+
+/**
+ * What tells two contents of a file apart without a read of it. A file that is replaced by another name, or
+ * by another target of a link, has another state, as the files of a mounted ConfigMap have.
+ */
+export async function fileState(path: string): Promise<string> {
+  try {
+    const found = await stat(path, { bigint: true });
+    const { dev, ino, size, mtimeNs, ctimeNs } = found;
+    return found.isFIFO() ? pipeState : [dev, ino, size, mtimeNs, ctimeNs].join(" ");
+  } catch (error) {
+    return systemCode(error) ?? "unreadable";
   }
 }

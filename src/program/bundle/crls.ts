@@ -1,8 +1,23 @@
-import type { X509Certificate } from "node:crypto";
-import { toHex } from "../../pki/encoding/bytes.ts";
-import { type Crl, isCurrentAt } from "../../pki/x509/crl/crl.ts";
+import { verify, type X509Certificate } from "node:crypto";
+import { CaError } from "../../foundation/errors.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
+import { parseCertificate } from "../../pki/x509/certificate.ts";
+import {
+  type Crl,
+  crlIssuerOf,
+  isCrlOf,
+  isCurrentAt,
+  namedIn,
+  parseCrl,
+} from "../../pki/x509/crl/crl.ts";
+import { signatureAlgorithms } from "../../pki/x509/signature-algorithm.ts";
+import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
-import { type ListIssuer, listIssuerOf } from "./list-issuer.ts";
+import type { DocumentKind } from "./document-follower.ts";
 
 /** Why a list is not taken. The one that is known already stays. */
 export type ListFault =
@@ -140,4 +155,86 @@ function isOlder(list: Crl, known: Crl): boolean {
     return list.number < known.number;
   }
   return list.thisUpdate < known.thisUpdate;
+}
+
+/** A CA that may have signed a list. */
+interface ListIssuer {
+  /** Whether a list names this CA as its issuer. */
+  readonly isNamedBy: (list: Crl) => boolean;
+  /** Whether this CA has signed the list, and may sign lists. */
+  readonly hasSigned: (list: Crl) => boolean;
+}
+
+/** A CA whose certificate or key cannot be read here has issued no list. */
+function listIssuerOf(certificate: X509Certificate): ListIssuer {
+  try {
+    const parsed = parseCertificate(Uint8Array.from(certificate.raw));
+    const { algorithm } = parseSubjectPublicKey(parsed.toBeSigned.spki);
+    const signer = crlIssuerOf(parsed);
+    // A list may have megabytes, and is looked at again whenever the roots change.
+    const verdicts = new WeakMap<Crl, boolean>();
+    const isSigned = ({ signatureAlgorithm, signedBytes, signature }: Crl): boolean => {
+      const scheme = signatureAlgorithms[algorithm].find(({ identifier }) =>
+        bytesEqual(identifier, signatureAlgorithm),
+      );
+      if (!scheme || !signer.maySign) return false;
+      return verify(scheme.hash, signedBytes, certificate.publicKey, signature);
+    };
+    return {
+      isNamedBy: (list) => isCrlOf(list, signer),
+      hasSigned: (list) => {
+        const verdict = verdicts.get(list) ?? isSigned(list);
+        verdicts.set(list, verdict);
+        return verdict;
+      },
+    };
+  } catch (error) {
+    if (!(error instanceof DerError || error instanceof CaError)) throw error;
+    return { isNamedBy: () => false, hasSigned: () => false };
+  }
+}
+
+/** More authorities than a mesh has at once. */
+const maximumLists = 100;
+
+/** The document of `/crl.pem`: a list of each authority. Three hundred thousand entries fit into it. */
+export const revocationLists: DocumentKind<readonly Crl[]> = {
+  name: "revocation list",
+  mediaType: "application/x-pem-file",
+  maximumOctets: 16 << 20,
+  parse: (octets) => parseRevocationLists(Buffer.from(octets).toString("latin1")),
+  // An authority revokes at any time, so an endpoint that holds no answers is asked often.
+  refreshSeconds: () => 60,
+};
+
+/**
+ * The lists in a PEM text.
+ *
+ * @throws FetchError for a text without a list, with too many, with any other block, or with one that is no list.
+ */
+export function parseRevocationLists(text: string): readonly Crl[] {
+  const blocks = revocationListBlocks(text);
+  const begun = text.match(/-----BEGIN /g)?.length ?? 0;
+  if (blocks.length === 0 || blocks.length > maximumLists || blocks.length !== begun) {
+    throw new FetchError("did not answer certificate revocation lists");
+  }
+  return blocks.map(parseList);
+}
+
+function parseList(base64: string): Crl {
+  try {
+    const der = parseBase64(base64);
+    const list = der && parseCrl(der);
+    // Later readers of the entries need not expect a broken one.
+    if (list && namedIn(list, new Set()).length === 0) return list;
+  } catch (error) {
+    if (!(error instanceof DerError)) throw error;
+    throw new FetchError("answered a broken revocation list", { cause: error });
+  }
+  throw new FetchError("answered a broken revocation list");
+}
+
+/** PEM of lists, each with its last newline; empty for none. */
+export function listsPem(lists: readonly Crl[]): string {
+  return lists.map(({ der }) => toPem("X509 CRL", der)).join("");
 }

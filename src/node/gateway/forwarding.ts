@@ -1,9 +1,11 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { Counter, type Registry } from "prom-client";
 import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
 import { forwardedHeader, forwardedValue } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import { CaError } from "../../foundation/errors.ts";
+import { CaError, messageOf } from "../../foundation/errors.ts";
+import type { Level } from "../../foundation/event-log.ts";
 import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-context.ts";
 import {
   IstioCertificateRequestSchema,
@@ -19,9 +21,12 @@ import type { UnaryCall } from "../../transport/rpc/fast-path/unary-call.ts";
 import { requestIdHeader, requestIdOf } from "../../transport/rpc/request-id.ts";
 import { unavailableError } from "../../transport/rpc/retry-later.ts";
 import type { Platform, RpcService } from "../../transport/rpc/rpc.ts";
-import { answered, type CallEnding, type CallOutcome, endingOf } from "./call-ending.ts";
-import type { GatewayCredentials } from "./gateway-identity.ts";
-import type { Upstream } from "./upstream.ts";
+import {
+  type GatewayCredentials,
+  type Upstream,
+  UpstreamFault,
+  UpstreamRefusal,
+} from "./upstream.ts";
 
 /** The dependencies of forwarding. */
 export interface Forwarding {
@@ -127,4 +132,75 @@ function toCallersError(error: unknown, now: Date): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof CaError) return toConnectError(error.refusal, now);
   return unavailableError(now);
+}
+
+/**
+ * How a call ended at a gateway. The CA answered it, or refused it, or gave no answer (`unavailable`), or
+ * none before the caller's deadline (`abandoned`). Or the gateway turned it away (`rejected`), or failed.
+ */
+type CallOutcome = "answered" | "refused" | "unavailable" | "abandoned" | "rejected" | "failed";
+
+/** The part of a gateway's log line that says what happened upstream. */
+interface CallEnding {
+  readonly event: "forwarded" | "not-forwarded" | "upstream-unavailable";
+  readonly level: Level;
+  readonly outcome: CallOutcome;
+  readonly detail: string;
+  /** The HTTP status of the answer, of the CA or of what stands in front of it. */
+  readonly upstreamStatus?: number | undefined;
+}
+
+const answered: CallEnding = {
+  event: "forwarded",
+  level: "info",
+  outcome: "answered",
+  detail: "the CA answered the call",
+  upstreamStatus: 200,
+};
+
+const longestDetail = 300;
+
+/** @param isSent Whether the gateway had begun to send the call to the CA. */
+function endingOf(error: unknown, isSent: boolean): CallEnding {
+  if (error instanceof UpstreamRefusal) {
+    const detail = `the CA refused the call: ${error.rawMessage}`.slice(0, longestDetail);
+    const { status: upstreamStatus } = error;
+    return { event: "forwarded", level: "warning", outcome: "refused", detail, upstreamStatus };
+  }
+  const unavailable = { event: "upstream-unavailable", level: "warning" } as const;
+  if (error instanceof UpstreamFault) {
+    const { message: detail, status: upstreamStatus } = error;
+    return { ...unavailable, outcome: "unavailable", detail, upstreamStatus };
+  }
+  const notForwarded = { event: "not-forwarded", level: "warning" } as const;
+  if (error instanceof CaError) {
+    return { ...notForwarded, outcome: "rejected", detail: error.message };
+  }
+  if (!(error instanceof ConnectError)) {
+    return { ...notForwarded, level: "error", outcome: "failed", detail: messageOf(error) };
+  }
+  // Such a message may quote the caller's, so only its code is logged.
+  return isSent
+    ? {
+        ...unavailable,
+        outcome: "abandoned",
+        detail: "the caller hung up, or its deadline passed, before the CA answered",
+      }
+    : {
+        ...notForwarded,
+        outcome: "rejected",
+        detail:
+          "the gateway turned the call away: no credential, or no message that it can forward",
+      };
+}
+
+/** Counts the calls of a gateway by what happened upstream. */
+export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
+  const calls = new Counter({
+    name: "rampart_gateway_calls_total",
+    help: "Calls that ended at this gateway, by what happened upstream.",
+    labelNames: ["outcome"],
+    registers: [registry],
+  });
+  return (outcome) => calls.inc({ outcome });
 }

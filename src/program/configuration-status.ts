@@ -1,5 +1,5 @@
 import { Counter, type Registry } from "prom-client";
-import { addReadGauge, type ReadGauge, unixTime } from "../observability/read-gauge.ts";
+import { addReadGauge, type ReadGauge, unixTime } from "./metrics.ts";
 
 /** The state of a configuration that may change while its program runs. */
 export interface ConfigurationStatus {

@@ -1,15 +1,22 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
-import { configurationReasons } from "../../../src/node/reload/configuration-status.ts";
-import { pipeState } from "../../../src/node/reload/file-state.ts";
-import type { Values } from "../../../src/node/reload/restart-keys.ts";
+import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import { configurationReasons } from "../../src/program/configuration-status.ts";
 import {
+  applicableValues,
+  changedKeys,
+  fileState,
+  pipeState,
   type Reconfigure,
   RunningConfiguration,
-} from "../../../src/node/reload/running-configuration.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { eventually } from "../../testkit/time/eventually.ts";
-import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
+  type Values,
+} from "../../src/program/running-configuration.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
+import { eventually } from "../testkit/time/eventually.ts";
+import { createVirtualTime } from "../testkit/time/virtual-time.ts";
 
 /** A file whose content and state the test sets, read by a program that takes on what it is told to. */
 async function follow(reconfigure: Reconfigure<Values> = async () => []) {
@@ -259,4 +266,75 @@ test("ends only when the reload under way has ended", async () => {
   goOn.resolve();
   await following;
   expect(applied).toHaveLength(1);
+});
+
+const atStart = { LISTEN: ":1", ISSUERS: [{ issuer: "https://a" }], KEK: "secret" };
+
+test("applies every change but those that need a restart, and names these", () => {
+  const written = { LISTEN: ":2", ISSUERS: [], STORE_DIRECTORY: "/new", KEK: "secret" };
+  const keys = ["LISTEN", "STORE_DIRECTORY", "KEK"];
+  expect(applicableValues(written, atStart, keys)).toEqual({
+    values: { LISTEN: ":1", ISSUERS: [], KEK: "secret" },
+    awaitingRestart: ["LISTEN", "STORE_DIRECTORY"],
+  });
+});
+
+test("keeps a key that was removed and needs a restart", () => {
+  const { values, awaitingRestart } = applicableValues({}, atStart, ["LISTEN"]);
+  expect(values).toEqual({ LISTEN: ":1" });
+  expect(awaitingRestart).toEqual(["LISTEN"]);
+});
+
+test("awaits no restart once a key is as it was", () => {
+  expect(applicableValues(atStart, atStart, ["LISTEN"]).awaitingRestart).toEqual([]);
+});
+
+test("compares values by their content, in depth", () => {
+  const same = { ISSUERS: [{ issuer: "https://a", audiences: ["x"] }] };
+  expect(changedKeys(same, structuredClone(same))).toEqual([]);
+  expect(changedKeys(same, { ISSUERS: [{ issuer: "https://a", audiences: ["y"] }] })).toEqual([
+    "ISSUERS",
+  ]);
+  expect(changedKeys({ B: 1 }, { A: 1 })).toEqual(["A", "B"]);
+});
+
+test("the state of a file differs when it is written, replaced, cut off or removed, and not otherwise", async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "rampart.toml");
+  await writeFile(path, "A = 1\n");
+  const states = [await fileState(path)];
+  expect(await fileState(path)).toBe(states[0]);
+  await writeFile(`${path}.new`, "A = 1\n");
+  await rename(`${path}.new`, path);
+  states.push(await fileState(path));
+  await truncate(path, 3);
+  states.push(await fileState(path));
+  await rm(path);
+  states.push(await fileState(path));
+  expect(new Set(states).size).toBe(states.length);
+  expect(states.at(-1)).toBe("ENOENT");
+});
+
+test("the state of a file follows the links of a mounted ConfigMap, whose folder is swapped as a whole", async () => {
+  const folder = await temporaryFolder();
+  for (const version of ["..1", "..2"]) {
+    await mkdir(join(folder, version));
+    await writeFile(join(folder, version, "rampart.toml"), `A = "${version}"\n`);
+  }
+  await symlink("..1", join(folder, "..data"));
+  await symlink("..data/rampart.toml", join(folder, "rampart.toml"));
+  const before = await fileState(join(folder, "rampart.toml"));
+  await symlink("..2", join(folder, "..data_tmp"));
+  await rename(join(folder, "..data_tmp"), join(folder, "..data"));
+  expect(await fileState(join(folder, "rampart.toml"))).not.toBe(before);
+});
+
+test("the state of a file knows a pipe, a link that leads nowhere and a path through a file", async () => {
+  const folder = await temporaryFolder();
+  execFileSync("mkfifo", [join(folder, "pipe")]);
+  expect(await fileState(join(folder, "pipe"))).toBe(pipeState);
+  await symlink("nowhere", join(folder, "link"));
+  expect(await fileState(join(folder, "link"))).toBe("ENOENT");
+  await writeFile(join(folder, "file"), "");
+  expect(await fileState(join(folder, "file", "rampart.toml"))).toBe("ENOTDIR");
 });

@@ -2,12 +2,15 @@ import { logFault } from "../../foundation/fault-log.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
-import { KnownLists, type MeshAuthorities } from "../../program/bundle/known-lists.ts";
-import { listsPem, revocationLists } from "../../program/bundle/revocation-lists.ts";
-import { parseCertificates } from "../../program/files/certificates.ts";
+import {
+  KnownLists,
+  listsPem,
+  type MeshAuthorities,
+  revocationLists,
+} from "../../program/bundle/crls.ts";
+import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { ServerContext } from "../server.ts";
-import type { UpstreamBundle } from "./upstream-bundle.ts";
-import { followUpstream, type UpstreamDocument } from "./upstream-document.ts";
+import { followUpstream, type UpstreamBundle, type UpstreamDocument } from "./upstream-bundle.ts";
 
 /** The CRLs of a CA for ConfigMaps. */
 export interface UpstreamLists {

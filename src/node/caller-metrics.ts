@@ -1,14 +1,10 @@
 import { Code } from "@connectrpc/connect";
-import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
-import type { RpcService } from "../../transport/rpc/rpc.ts";
-import { statusCodeOf } from "../../transport/rpc/status-code.ts";
-
-/** Creates a registry for the metrics of a server, with those of its process. */
-export function createRegistry(): Registry {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  return registry;
-}
+import { Counter, Histogram, type Registry } from "prom-client";
+import { addReadGauge } from "../program/metrics.ts";
+import type { RpcService } from "../transport/rpc/rpc.ts";
+import { statusCodeOf } from "../transport/rpc/status-code.ts";
+import type { Guard } from "./limits/guard.ts";
+import type { LimitReached } from "./limits/limits.ts";
 
 const methodLabels = ["grpc_type", "grpc_service", "grpc_method"] as const;
 
@@ -57,4 +53,29 @@ export function createRpcMetrics(
       }
     };
   };
+}
+
+/** Counts the connections and requests that a limit refuses or ends. */
+export function countLimits(registry: Registry): LimitReached {
+  const reached = new Counter({
+    name: "rampart_limits_reached_total",
+    help: "Connections and requests that were turned away or ended, by the limit that they reached.",
+    labelNames: ["limit"],
+    registers: [registry],
+  });
+  return (limit) => reached.inc({ limit });
+}
+
+/** Adds gauges of the connections and requests that the limits bound. */
+export function addGuardGauges(registry: Registry, { connections, exchanges }: Guard): void {
+  addReadGauge(registry, {
+    name: "rampart_connections",
+    help: "Established connections of callers.",
+    read: () => connections.count,
+  });
+  addReadGauge(registry, {
+    name: "rampart_requests_under_way",
+    help: "Requests of callers that have no whole answer yet.",
+    read: () => exchanges.count,
+  });
 }

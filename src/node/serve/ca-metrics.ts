@@ -5,8 +5,12 @@ import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
-import { countingOperations } from "./operation-metrics.ts";
-import { addReadGauge, type ReadGauge, unixTime } from "./read-gauge.ts";
+import {
+  addReadGauge,
+  countingOperations,
+  type ReadGauge,
+  unixTime,
+} from "../../program/metrics.ts";
 
 /** Istio's names for errors in signing (docs/explanation/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { addAuthorityGauges } from "../../../src/node/observability/ca-metrics.ts";
-import { createRegistry } from "../../../src/node/observability/grpc-metrics.ts";
+import { addAuthorityGauges } from "../../../src/node/serve/ca-metrics.ts";
+import { createRegistry } from "../../../src/program/metrics.ts";
 import { decideTaint, refresh, startWithSuccessor } from "../../testkit/ca/tainted-ca.ts";
 
 test("the gauge of the successor shows when it begins to sign, and never a tainted one", async () => {

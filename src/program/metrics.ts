@@ -1,0 +1,75 @@
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import type { OperationLog } from "../foundation/event-log.ts";
+
+/** Creates a registry for the metrics of a program, with those of its process. */
+export function createRegistry(): Registry {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}
+
+/** A gauge without labels, whose value is read whenever somebody asks for the metrics. */
+export interface ReadGauge {
+  readonly name: string;
+  readonly help: string;
+  /** Whose value counts among the processes of one program. By default it is the sum of all. */
+  readonly aggregator?: "first" | "min" | "max";
+  readonly read: () => number | Promise<number>;
+}
+
+export function addReadGauge(registry: Registry, { read, ...gauge }: ReadGauge): void {
+  new Gauge({
+    ...gauge,
+    registers: [registry],
+    async collect() {
+      this.set(await read());
+    },
+  });
+}
+
+/** Adds the gauge of readiness. @param help Its line of help, which says what a ready program does. */
+export function addReadyGauge(registry: Registry, help: string, isReady: () => boolean): void {
+  addReadGauge(registry, { name: "rampart_ready", help, read: () => (isReady() ? 1 : 0) });
+}
+
+/** An instant as metrics have it, in Unix time. NaN stands for none. */
+export const unixTime = (instant: Date | undefined): number =>
+  instant ? instant.getTime() / 1000 : Number.NaN;
+
+/** A log that counts its operational events, under the names that the runbook has. */
+export function countingOperations<Log extends OperationLog>(log: Log, registry: Registry): Log {
+  const operations = new Counter({
+    name: "rampart_operations_total",
+    help: "Operational events, by event and level.",
+    labelNames: ["event", "level"],
+    registers: [registry],
+  });
+  return {
+    ...log,
+    operation: (event) => {
+      operations.inc({ event: event.event, level: event.level });
+      log.operation(event);
+    },
+  };
+}
+
+/** The processes that form one server, as one of them sees them. */
+export interface PeerProcesses {
+  /** True in exactly one of them: the others read its writes. */
+  readonly rotates: boolean;
+  /** Offers this process's report to the others. @returns A function that gets the reports of all. */
+  readonly share: (own: () => Promise<Report>) => () => Promise<readonly Report[]>;
+}
+
+/** The metrics of one process, in a form that can be sent. */
+export type Report = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
+
+/** The answer to a scrape: the sum over all processes, whichever of them is scraped. */
+export function metricsOfAll(
+  registry: Registry,
+  peerProcesses: PeerProcesses | undefined,
+): () => Promise<string> {
+  if (!peerProcesses) return () => registry.metrics();
+  const reports = peerProcesses.share(() => registry.getMetricsAsJSON());
+  return async () => AggregatorRegistry.aggregate([...(await reports())]).metrics();
+}
