@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/peer-address.ts";
 import type { LimitReached, Limits } from "./limits.ts";
-import { first, foremost, hasMore, isLarger, type Share, Shares } from "./shares.ts";
+import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
 
 /** An established connection. */
 export interface Connection {
@@ -39,26 +39,19 @@ const penaltyMilliseconds = 5_000;
 const leaveMilliseconds = 1_000;
 const leavingAtOnce = 64;
 
-/** The connections of one address, and their number beside that of its network. */
-interface Lane {
-  readonly share: Share<"connections">;
-  readonly members: Set<Connection>;
-}
-
 const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 });
 
 /**
- * The established connections of one server, bounded in number. When its address is full, a new
- * connection replaces the longest idle one of that address. When the server is full, it replaces the
- * longest idle one of the network with the most connections, and there of the address with the most. If each has
- * a request, it replaces the oldest, unless its own address has one already, and the other has no two more.
+ * The established connections of one server, bounded in number. A new connection at the bound of its address replaces
+ * one of that address, which has had no request for longest. At the bound of all it replaces such a one of the largest
+ * share: in the network with most connections, at the address with most. If each connection there has a request, it
+ * replaces the oldest of them, provided that its own address has none or a share that is smaller by two.
  */
 export class Connections {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
-  readonly #lanes = new Map<string, Lane>();
-  readonly #shares = new Shares({ connections: 0 });
+  readonly #shares = new Shares<Connection, "connections">({ connections: 0 });
   readonly #traffic = new WeakMap<Connection, Traffic>();
   readonly #penalties = new Map<string, number>();
   /** Oldest first. */
@@ -83,11 +76,12 @@ export class Connections {
   /** @returns Whether there is room. Otherwise it destroys the connection. */
   admit(connection: Connection): boolean {
     const { connections, connections_per_address } = this.#limits;
-    const own = this.#lanes.get(connection.address);
-    if (own && own.members.size >= connections_per_address && !this.#makeRoom(own.members)) {
+    const { address } = connection;
+    const { members } = this.#shares.of(address);
+    if (members.size >= connections_per_address && !this.#replaceIdle(members)) {
       return this.#refuse(connection, "connections_per_address");
     }
-    if (this.count >= connections && !this.#makeRoomBeside(this.#lanes.get(connection.address))) {
+    if (this.count >= connections && !this.#replaceFor(address)) {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
@@ -141,29 +135,15 @@ export class Connections {
   }
 
   #add(connection: Connection): void {
-    const { socket, address } = connection;
-    const lane = this.#lanes.get(address) ?? this.#newLane(address);
-    lane.members.add(connection);
-    this.#shares.count(lane.share, "connections", 1);
+    this.#shares.add(connection, "connections");
     this.#traffic.set(connection, newTraffic(connection.octetsRead()));
     this.#all.add(connection);
-    socket.once("close", () => this.#remove(connection));
+    connection.socket.once("close", () => this.#remove(connection));
   }
 
   #remove(connection: Connection): void {
-    const lane = this.#lanes.get(connection.address);
-    if (!lane?.members.delete(connection)) return;
+    this.#shares.remove(connection, "connections");
     this.#all.delete(connection);
-    this.#shares.count(lane.share, "connections", -1);
-    if (lane.members.size > 0) return;
-    this.#lanes.delete(connection.address);
-    this.#shares.close(lane.share);
-  }
-
-  #newLane(address: string): Lane {
-    const lane = { share: this.#shares.open(address), members: new Set<Connection>() };
-    this.#lanes.set(address, lane);
-    return lane;
   }
 
   #refuse({ socket }: Connection, limit: "connections" | "connections_per_address"): false {
@@ -172,34 +152,35 @@ export class Connections {
     return false;
   }
 
-  #makeRoom(
-    among: Iterable<Connection>,
-    isSuch: (each: Connection) => boolean = () => true,
-  ): boolean {
+  /** Dismisses the one that has had no request for longest. @returns Whether there was one. */
+  #replaceIdle(among: Iterable<Connection>): boolean {
     const longest = foremost(
       among,
       (one, other) => one.idleSince < other.idleSince,
-      (each) => each.requests === 0 && isSuch(each),
+      ({ requests }) => requests === 0,
     );
     if (longest) this.#dismiss(longest);
     return longest !== undefined;
   }
 
-  /** @param own The connections at the address of the new one, if there are any. */
-  #makeRoomBeside(own: Lane | undefined): boolean {
-    const isMore = (one: Lane, other: Lane) => isLarger("connections", one.share, other.share);
-    const most = foremost(this.#lanes.values(), isMore);
-    if (!most) return false;
-    // Several addresses may have as much.
-    const isOfMost = ({ address }: Connection): boolean => {
-      const lane = this.#lanes.get(address);
-      return lane !== undefined && !isMore(most, lane);
-    };
-    if (this.#makeRoom(this.#all, isOfMost)) return true;
-    if (own && !hasMore("connections", most.share, own.share)) return false;
-    const oldest = first(this.#all, isOfMost);
-    if (oldest) this.#dismiss(oldest);
-    return oldest !== undefined;
+  /** Dismisses a connection of the largest share, for a new one at this address. @returns Whether one may go. */
+  #replaceFor(address: string): boolean {
+    const ofLargest = this.#ofLargest();
+    if (this.#replaceIdle(ofLargest)) return true;
+    const [oldest] = ofLargest;
+    if (!oldest) return false;
+    const [largest, own] = [this.#shares.of(oldest.address), this.#shares.of(address)];
+    if (own.members.size > 0 && !isLargerByTwo("connections", largest, own)) return false;
+    this.#dismiss(oldest);
+    return true;
+  }
+
+  /** The connections of the largest share, and of others that are as large: oldest first. */
+  #ofLargest(): Connection[] {
+    const largest = this.#shares.largest("connections");
+    const isOfLargest = ({ address }: Connection): boolean =>
+      largest !== undefined && !isLarger("connections", largest, this.#shares.of(address));
+    return [...this.#all].filter(isOfLargest);
   }
 
   #dismiss(connection: Connection): void {

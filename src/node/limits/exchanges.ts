@@ -1,6 +1,6 @@
-import { type FairLimits, FairQueue, type Piece } from "./fair-queue.ts";
-import { type Limit, type LimitReached, type Limits, patienceOf } from "./limits.ts";
-import { Lanes } from "./shares.ts";
+import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
+import { type Limit, type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
+import { Shares } from "./shares.ts";
 
 /** A request and its answer, with the parts that their peer can delay. */
 export interface Exchange {
@@ -64,37 +64,26 @@ const mebibyte = 1024 * 1024;
 
 const inOnePass = { all: 32, address: 4 };
 
-/** The queue's part of limits that may change. */
 const turnsOf = (limits: Limits): FairLimits => ({
-  get atWork() {
-    return limits.requests_at_work;
-  },
-  get atWorkPerAddress() {
-    return limits.requests_at_work_per_address;
-  },
-  get waiting() {
-    return limits.streams;
-  },
-  get waitingPerAddress() {
-    return limits.streams;
-  },
+  underWay: limits.requests_at_work,
+  underWayPerAddress: limits.requests_at_work_per_address,
+  waiting: limits.streams,
+  waitingPerAddress: limits.streams,
   inOnePass,
-  get patience() {
-    return patienceOf(limits.progress_timeout);
-  },
+  timeLimit: turnTimeLimitOf(limits.progress_timeout),
 });
 
 /**
  * The exchanges under way of one server. They are bounded in number and in octets, and each must make progress.
- * At a bound, the network with the most gives way, and there the address with the most: it loses its oldest exchange
- * that is not at work.
+ * At a bound, the largest share loses its oldest exchange that is not at work: that of the network with most, and
+ * there of the address with most.
  */
 export class Exchanges {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
   readonly #isShort: () => boolean;
-  readonly #underWay = new Lanes<Progress>();
+  readonly #shares = new Shares<Progress, "requests" | "octets">({ requests: 0, octets: 0 });
   readonly #turns: FairQueue;
   #begunAt: number;
 
@@ -105,11 +94,11 @@ export class Exchanges {
     this.#clock = clock;
     this.#isShort = isShort;
     this.#begunAt = clock();
-    this.#turns = new FairQueue(turnsOf(limits));
+    this.#turns = new FairQueue(() => turnsOf(limits));
   }
 
   get count(): number {
-    return this.#underWay.count;
+    return this.#shares.inAll("requests");
   }
 
   /** When the last exchange began, or asked to. */
@@ -125,12 +114,12 @@ export class Exchanges {
       return undefined;
     }
     const { address } = exchange;
-    if (this.#underWay.count >= this.#limits.streams && !this.#makeRoom(address)) {
+    if (this.count >= this.#limits.streams && !this.#makeRoom(address)) {
       this.#refuse(exchange, "streams", true);
       return undefined;
     }
     const progress = newProgress(exchange, this.#begunAt);
-    this.#underWay.add(progress);
+    this.#shares.add(progress, "requests");
     return {
       hold: (octets) => this.#hold(progress, octets),
       inTurn: (work) => this.#inTurn(progress, work),
@@ -171,30 +160,37 @@ export class Exchanges {
    */
   #turn(progress: Progress): Promise<(() => void) | undefined> {
     return new Promise((begin) => {
-      const giveWay = (): void => begin(undefined);
-      const piece: Piece = { address: progress.address, begin, giveWay };
+      const shed = (): void => begin(undefined);
+      const work: Work = { address: progress.address, begin, shed };
       // Its caller would otherwise hold what it has sent until its turn comes.
       progress.giveUp = () => {
-        this.#turns.withdraw(piece);
-        giveWay();
+        this.#turns.withdraw(work);
+        shed();
       };
-      if (this.#turns.take(piece)) giveWay();
+      if (this.#turns.take(work)) shed();
     });
   }
 
   #hold(progress: Progress, octets: number): void {
-    this.#underWay.hold(progress, octets);
-    while (this.#underWay.octets > this.#limits.request_memory * mebibyte) {
+    if (!this.#has(progress)) return;
+    progress.octets += octets;
+    this.#shares.count(progress.address, "octets", octets);
+    while (this.#shares.inAll("octets") > this.#limits.request_memory * mebibyte) {
       const mayGo = ({ isAtWork, octets }: Progress) => octets > 0 && !isAtWork;
-      const oldest = this.#underWay.oldestOfLargest("octets", mayGo) ?? progress;
+      const oldest = this.#shares.oldestOfLargest("octets", mayGo) ?? progress;
       this.#drop(oldest, "request_memory");
       if (oldest === progress) return;
     }
   }
 
-  /** @returns Whether another address has given way to this one. */
+  /** Whether it has not been removed. */
+  #has(progress: Progress): boolean {
+    return this.#shares.of(progress.address).members.has(progress);
+  }
+
+  /** @returns Whether another address has lost an exchange to this one. */
   #makeRoom(address: string): boolean {
-    const oldest = this.#underWay.oldestOfLargest("count", ({ isAtWork }) => !isAtWork);
+    const oldest = this.#shares.oldestOfLargest("requests", ({ isAtWork }) => !isAtWork);
     if (!oldest || oldest.address === address) return false;
     this.#drop(oldest, "streams");
     return true;
@@ -206,7 +202,10 @@ export class Exchanges {
   }
 
   #remove(progress: Progress): void {
-    this.#underWay.remove(progress);
+    if (this.#has(progress)) {
+      this.#shares.count(progress.address, "octets", -progress.octets);
+      this.#shares.remove(progress, "requests");
+    }
     progress.giveUp();
   }
 
@@ -218,7 +217,8 @@ export class Exchanges {
   /** Aborts exchanges that their peer delays: a request that does not arrive, an answer that it does not read. */
   sweep(): void {
     const now = this.#clock();
-    for (const progress of this.#underWay.all()) {
+    const all = [...this.#shares.all()].flatMap(({ members }) => [...members]);
+    for (const progress of all) {
       if (now - progress.since < this.#limits.progress_timeout) continue;
       if (this.#isHeldUp(progress)) {
         this.#reached("progress_timeout");

@@ -1,244 +1,229 @@
-import { type Loop, systemLoop } from "./loop.ts";
-import { first, foremost, hasMore, isLarger, type Share, Shares } from "./shares.ts";
+import { first, foremost, isLarger, isLargerByTwo, type Share, Shares } from "./shares.ts";
 
-/** The longest time between two looks at work that waits: the limits may have changed. */
-const longestLookMilliseconds = 1_000;
-
-/** The most works that run at once, and that wait: in all, and of one address. They may change at any time. */
+/** The most works that are under way at once, and that wait: in all, and of one address. */
 export interface FairLimits {
-  readonly atWork: number;
-  readonly atWorkPerAddress: number;
+  readonly underWay: number;
+  readonly underWayPerAddress: number;
   readonly waiting: number;
   readonly waitingPerAddress: number;
   /** The most that begin in one pass of the event loop, in all and of one address. */
   readonly inOnePass: { readonly all: number; readonly address: number };
-  /** Milliseconds after which a work gives way to that of an address with none under way. */
-  readonly patience: number;
+  /** Milliseconds for which a work keeps its turn while an address with none waits. */
+  readonly timeLimit: number;
 }
 
-/** A piece of work. */
-export interface Piece {
+/** Something that takes a turn. */
+export interface Work {
   readonly address: string;
   /** Begins the work, which calls `done` when it has ended. */
   readonly begin: (done: () => void) => void;
-  /** Called when the piece has lost its place in the queue, or its turn, to one of another address. */
-  readonly giveWay: () => void;
+  /** Called when the work has lost its place in the queue, or its turn, to that of another address. */
+  readonly shed: () => void;
 }
 
-/** The pieces of one address that wait, oldest first, and its share of all pieces. */
-interface Lane {
-  readonly address: string;
-  readonly share: Share<"waiting" | "underWay">;
-  readonly waiting: Set<Piece>;
-  begunInPass: number;
+type Kind = "waiting" | "underWay" | "begunInPass";
+
+/** Its members are the works that wait. */
+type QueueShare = Share<Work, Kind>;
+
+/** The event loop and its time. */
+export interface Loop {
+  readonly clock: () => number;
+  /** Calls back once, after the event loop has read from every socket. */
+  readonly afterPass: (resume: () => void) => void;
+  /** Calls back once, after so many milliseconds. */
+  readonly after: (milliseconds: number, resume: () => void) => void;
 }
+
+const systemLoop: Loop = {
+  clock: () => performance.now(),
+  afterPass: setImmediate,
+  after: (milliseconds, resume) => void setTimeout(resume, milliseconds).unref(),
+};
+
+/** The longest time between two looks at work that waits: the limits may have changed. */
+const longestLookMilliseconds = 1_000;
 
 /**
- * Begins the work of callers: first that of the network with least under way, and in it that of the address with
- * least. An address whose bound is reached waits for its own work to end, so that its flood delays no other address.
+ * Decides whose work begins next, so that no flood keeps the callers of other networks waiting.
  *
- * At the bound of all, the oldest work of the network with most gives way to a network with less, and within one
- * network that of the address with most to an address with less. An address with none does not wait for longer than
- * the patience: then the oldest work of all gives way. So callers with any
- * number of addresses keep a newcomer only for as long. Few works begin in one pass of the event loop, because the
- * loop reads what other callers send only between two passes.
+ *     take ───▶ waiting ───▶ under way ───▶ done
+ *                  │             │
+ *                  └──▶ shed ◀───┘
+ *
+ * Each work has an address, and each address a network. A share is what an address and its network have: one is
+ * larger than another if its network has more, and between equal networks if its address has more.
+ *
+ * 1. A free turn goes to the smallest share under way. Of equal ones, the one whose last turn was longest ago gets it.
+ * 2. An address at its bound waits for its own work to end, and delays no other address.
+ * 3. When all turns are taken, the largest share sheds its oldest work for a share that is smaller by two. Equals shed
+ *    nothing for each other, so that a herd that arrives at once does not undo its own work.
+ * 4. Work that never ends would keep its turn. So the oldest work of all is shed for an address with nothing under
+ *    way, once it has had its turn for the time limit.
+ * 5. A full queue sheds the oldest work that waits, in the largest share, for an address with none that waits or for
+ *    a share that is smaller by two. Otherwise it refuses the new work.
+ * 6. Few works begin in one pass of the event loop. The loop reads what other callers send only between two passes.
+ *
+ * By rule 3, one network never delays another, whatever the number of its addresses. By rule 4, strangers in many
+ * networks delay a newcomer by one time limit for each round of turns before it.
  */
 export class FairQueue {
-  readonly #limits: FairLimits;
+  readonly #limits: () => FairLimits;
   readonly #loop: Loop;
-  readonly #shares = new Shares({ waiting: 0, underWay: 0 });
-  /** Of addresses with as much under way, the one whose turn was longest ago is first. */
-  readonly #lanes = new Map<string, Lane>();
-  /** When each piece began, oldest first. */
-  readonly #underWay = new Map<Piece, number>();
-  readonly #begunInPass: Lane[] = [];
-  #isImpatient = false;
+  readonly #shares = new Shares<Work, Kind>({ waiting: 0, underWay: 0, begunInPass: 0 });
+  /** When each work began, oldest first. */
+  readonly #underWay = new Map<Work, number>();
+  readonly #begunInPass: string[] = [];
+  #willLook = false;
 
-  constructor(limits: FairLimits, loop: Loop = systemLoop) {
+  /** @param limits They may change at any time. */
+  constructor(limits: () => FairLimits, loop: Loop = systemLoop) {
     this.#limits = limits;
     this.#loop = loop;
   }
 
   /** Begins the work now or later. @returns The limit that is reached, if it never begins. */
-  take(piece: Piece): "all" | "address" | undefined {
-    const { waiting, waitingPerAddress } = this.#limits;
-    const lane = this.#laneOf(piece.address);
-    if (this.#hasTurn(lane)) {
-      this.#begin(lane, piece);
+  take(work: Work): "all" | "address" | undefined {
+    const limits = this.#limits();
+    const { address } = work;
+    if (hasTurn(this.#shares.of(address), limits) && this.#hasRoom(limits)) {
+      this.#begin(work);
       return undefined;
     }
-    const isFull = lane.waiting.size >= waitingPerAddress;
-    if (isFull || (this.#shares.inAll("waiting") >= waiting && !this.#makeRoom(lane))) {
-      this.#forgetIdle(lane);
-      return isFull ? "address" : "all";
-    }
-    lane.waiting.add(piece);
-    this.#shares.count(lane.share, "waiting", 1);
-    this.#giveTurnTo(lane);
-    this.#awaitPatience();
+    if (this.#shares.of(address).amounts.waiting >= limits.waitingPerAddress) return "address";
+    if (this.#shares.inAll("waiting") >= limits.waiting && !this.#makeRoom(address)) return "all";
+    this.#shares.add(work, "waiting");
+    this.#shedFor(address);
+    this.#lookLater();
     return undefined;
   }
 
-  /** Forgets a piece that waits. */
-  withdraw(piece: Piece): void {
-    const lane = this.#lanes.get(piece.address);
-    if (!lane?.waiting.delete(piece)) return;
-    this.#shares.count(lane.share, "waiting", -1);
-    this.#forgetIdle(lane);
+  /** Forgets a work that waits. */
+  withdraw(work: Work): void {
+    this.#shares.remove(work, "waiting");
   }
 
-  /** Drops all waiting work. */
+  /** Forgets all that wait. */
   clear(): void {
-    for (const { waiting } of [...this.#lanes.values()])
-      for (const piece of waiting) this.withdraw(piece);
+    for (const { members } of [...this.#shares.all()])
+      for (const work of members) this.withdraw(work);
   }
 
-  #laneOf(address: string): Lane {
-    const known = this.#lanes.get(address);
-    if (known) return known;
-    const share = this.#shares.open(address);
-    const lane = { address, share, waiting: new Set<Piece>(), begunInPass: 0 };
-    this.#lanes.set(address, lane);
-    return lane;
-  }
-
-  #forgetIdle({ address, share, waiting, begunInPass }: Lane): void {
-    if (share.amounts.underWay > 0 || begunInPass > 0 || waiting.size > 0) return;
-    if (this.#lanes.delete(address)) this.#shares.close(share);
-  }
-
-  /** @returns Whether a piece of a network or an address with more has left the queue, or the oldest for an address with none. */
-  #makeRoom(own: Lane): boolean {
-    const longest = foremost(
-      this.#lanes.values(),
-      (one, other) => isLarger("waiting", one.share, other.share),
-      ({ waiting }) => waiting.size > 0,
-    );
-    const [oldest] = longest?.waiting ?? [];
-    if (!longest || !oldest) return false;
-    if (own.waiting.size > 0 && !hasMore("waiting", longest.share, own.share)) return false;
+  /** Rule 5. @returns Whether a work has left the queue. */
+  #makeRoom(address: string): boolean {
+    const oldest = this.#shares.oldestOfLargest("waiting");
+    if (!oldest) return false;
+    const [largest, own] = [this.#shares.of(oldest.address), this.#shares.of(address)];
+    if (own.amounts.waiting > 0 && !isLargerByTwo("waiting", largest, own)) return false;
     this.withdraw(oldest);
-    oldest.giveWay();
+    oldest.shed();
     return true;
   }
 
-  /** @returns Whether work of a network or an address with more, or work that takes too long, has given its turn to this address. */
-  #giveTurnTo(own: Lane): boolean {
-    const { atWork, atWorkPerAddress } = this.#limits;
-    const held = this.#underWay.size;
-    if (held < atWork || own.share.amounts.underWay >= atWorkPerAddress) return false;
-    const oldest = this.#oldestOfLargest(own) ?? this.#oldestBeyondPatience(own);
+  /** Rules 3 and 4. @returns Whether a work has lost its turn to this address. */
+  #shedFor(address: string): boolean {
+    const { underWay, underWayPerAddress, timeLimit } = this.#limits();
+    const own = this.#shares.of(address);
+    const before = this.#underWay.size;
+    if (before < underWay || own.amounts.underWay >= underWayPerAddress) return false;
+    const oldest = this.#oldestOfLargest(own) ?? this.#overdue(own, timeLimit);
     if (!oldest) return false;
     this.#end(oldest);
-    oldest.giveWay();
+    oldest.shed();
     // More than the bound, where that was lowered: one makes room for one, and the others keep their turns.
-    this.#next(held);
+    this.#fill({ ...this.#limits(), underWay: before });
     return true;
   }
 
-  /** The oldest work under way of the address with most in the network with most, if that has more by two. */
-  #oldestOfLargest(own: Lane): Piece | undefined {
-    const shareOf = ({ address }: Piece) => (this.#lanes.get(address) ?? own).share;
+  #oldestOfLargest(own: QueueShare): Work | undefined {
+    const shareOf = ({ address }: Work) => this.#shares.of(address);
     return foremost(
       this.#underWay.keys(),
       (one, other) => isLarger("underWay", shareOf(one), shareOf(other)),
-      (piece) => hasMore("underWay", shareOf(piece), own.share),
+      (work) => isLargerByTwo("underWay", shareOf(work), own),
     );
   }
 
-  #oldestBeyondPatience(own: Lane): Piece | undefined {
+  #overdue(own: QueueShare, timeLimit: number): Work | undefined {
     const [[oldest, since] = []] = this.#underWay;
-    const isOverdue = since !== undefined && this.#loop.clock() - since >= this.#limits.patience;
-    return own.share.amounts.underWay === 0 && isOverdue ? oldest : undefined;
+    const isOverdue = since !== undefined && this.#loop.clock() - since >= timeLimit;
+    return own.amounts.underWay === 0 && isOverdue ? oldest : undefined;
   }
 
-  /** Looks for work that takes too long, and for room that a changed limit gives, while other work waits. */
-  #awaitPatience(): void {
-    if (this.#isImpatient) return;
-    this.#isImpatient = true;
-    this.#loop.after(Math.min(longestLookMilliseconds, this.#limits.patience / 2), () => {
-      this.#isImpatient = false;
+  /** Looks for work beyond its time limit, and for room that a changed limit gives, while other work waits. */
+  #lookLater(): void {
+    if (this.#willLook) return;
+    this.#willLook = true;
+    this.#loop.after(Math.min(longestLookMilliseconds, this.#limits().timeLimit / 2), () => {
+      this.#willLook = false;
       this.#next();
-      this.#relieve();
-      if (this.#shares.inAll("waiting") > 0) this.#awaitPatience();
+      if (this.#shares.inAll("waiting") > 0) this.#lookLater();
     });
   }
 
-  #hasTurn(lane: Lane): boolean {
-    return this.#mayBegin(lane) && this.#hasRoom();
+  #hasRoom({ underWay, inOnePass }: FairLimits): boolean {
+    return this.#underWay.size < underWay && this.#begunInPass.length < inOnePass.all;
   }
 
-  #mayBegin({ share, begunInPass }: Lane): boolean {
-    const { atWorkPerAddress, inOnePass } = this.#limits;
-    return share.amounts.underWay < atWorkPerAddress && begunInPass < inOnePass.address;
-  }
-
-  #hasRoom(atWork = this.#limits.atWork): boolean {
-    const { inOnePass } = this.#limits;
-    return this.#underWay.size < atWork && this.#begunInPass.length < inOnePass.all;
-  }
-
-  #begin(lane: Lane, piece: Piece): void {
+  #begin(work: Work): void {
+    const { address } = work;
     if (this.#begunInPass.length === 0) this.#loop.afterPass(() => this.#endPass());
-    this.#begunInPass.push(lane);
-    lane.begunInPass++;
-    this.#shares.count(lane.share, "underWay", 1);
-    this.#underWay.set(piece, this.#loop.clock());
-    piece.begin(() => {
-      if (this.#end(piece)) this.#next();
+    this.#begunInPass.push(address);
+    this.#shares.count(address, "begunInPass", 1);
+    this.#shares.count(address, "underWay", 1);
+    this.#underWay.set(work, this.#loop.clock());
+    work.begin(() => {
+      if (this.#end(work)) this.#fill();
     });
   }
 
-  /** @returns Whether the piece was under way. */
-  #end(piece: Piece): boolean {
-    const lane = this.#lanes.get(piece.address);
-    if (!lane || !this.#underWay.delete(piece)) return false;
-    this.#shares.count(lane.share, "underWay", -1);
-    this.#forgetIdle(lane);
-    return true;
+  /** @returns Whether the work was under way. */
+  #end(work: Work): boolean {
+    const wasUnderWay = this.#underWay.delete(work);
+    if (wasUnderWay) this.#shares.count(work.address, "underWay", -1);
+    return wasUnderWay;
   }
 
   #endPass(): void {
-    for (const lane of this.#begunInPass.splice(0)) {
-      lane.begunInPass = 0;
-      this.#forgetIdle(lane);
-    }
+    for (const address of this.#begunInPass.splice(0))
+      this.#shares.count(address, "begunInPass", -1);
     this.#next();
-    this.#relieve();
   }
 
-  /** Work that came in one pass found no turn to take, although others had more. */
-  #relieve(): void {
-    for (let lane = this.#nextLane(); lane && this.#giveTurnTo(lane); ) lane = this.#nextLane();
+  /** Fills free turns, then sheds: work that came in one pass found no turn to take, although others had more. */
+  #next(): void {
+    this.#fill();
+    for (let next = this.#smallest(); next && this.#shedFor(next.address); )
+      next = this.#smallest();
   }
 
-  /** Work that ends while it begins leads here again, within one pass. */
-  #next(atWork = this.#limits.atWork): void {
-    while (this.#hasRoom(atWork)) {
-      const lane = this.#nextLane();
-      const [piece] = lane?.waiting ?? [];
-      if (!lane || !piece) return;
-      lane.waiting.delete(piece);
-      this.#shares.count(lane.share, "waiting", -1);
-      this.#lanes.delete(lane.address);
-      this.#lanes.set(lane.address, lane);
-      this.#begin(lane, piece);
+  /** Rule 1. Work that ends while it begins leads here again, within one pass. */
+  #fill(limits: FairLimits = this.#limits()): void {
+    while (this.#hasRoom(limits)) {
+      const [work] = this.#smallest()?.members ?? [];
+      if (!work) return;
+      this.withdraw(work);
+      this.#shares.moveBack(work.address);
+      this.#begin(work);
     }
   }
 
-  #nextLane(): Lane | undefined {
+  /** The smallest share with work that waits and may begin. */
+  #smallest(): QueueShare | undefined {
     if (this.#shares.inAll("waiting") === 0) return undefined;
-    const hasNext = (lane: Lane) => lane.waiting.size > 0 && this.#mayBegin(lane);
-    // In a flood from many networks this is near the front, and most lanes need not be looked at.
+    const limits = this.#limits();
+    const hasNext = (share: QueueShare) => share.members.size > 0 && hasTurn(share, limits);
+    // In a flood from many networks this is near the front, and most shares need not be looked at.
     const idle = first(
-      this.#lanes.values(),
-      (lane) => lane.share.network.amounts.underWay === 0 && hasNext(lane),
+      this.#shares.all(),
+      (share) => share.network.amounts.underWay === 0 && hasNext(share),
     );
     if (idle) return idle;
-    return foremost(
-      this.#lanes.values(),
-      (one, other) => isLarger("underWay", other.share, one.share),
-      hasNext,
-    );
+    const isSmaller = (one: QueueShare, other: QueueShare) => isLarger("underWay", other, one);
+    return foremost(this.#shares.all(), isSmaller, hasNext);
   }
 }
+
+/** Rules 2 and 6, for one address. */
+const hasTurn = ({ amounts }: QueueShare, { underWayPerAddress, inOnePass }: FairLimits): boolean =>
+  amounts.underWay < underWayPerAddress && amounts.begunInPass < inOnePass.address;

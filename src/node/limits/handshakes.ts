@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/peer-address.ts";
-import { type FairLimits, FairQueue, type Piece } from "./fair-queue.ts";
-import { type LimitReached, type Limits, patienceOf } from "./limits.ts";
+import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
+import { type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
 
 /** The most sockets that wait for a handshake, for each handshake that may be under way. */
 const waitingForEach = 4;
@@ -9,24 +9,13 @@ const waitingForEach = 4;
 /** A handshake computes for about a millisecond. Others that are under way go on between two passes. */
 const inOnePass = { all: 8, address: 2 };
 
-/** The queue's part of limits that may change. */
 const turnsOf = (limits: Limits): FairLimits => ({
-  get atWork() {
-    return limits.handshakes;
-  },
-  get atWorkPerAddress() {
-    return limits.handshakes_per_address;
-  },
-  get waiting() {
-    return waitingForEach * limits.handshakes;
-  },
-  get waitingPerAddress() {
-    return waitingForEach * limits.handshakes_per_address;
-  },
+  underWay: limits.handshakes,
+  underWayPerAddress: limits.handshakes_per_address,
+  waiting: waitingForEach * limits.handshakes,
+  waitingPerAddress: waitingForEach * limits.handshakes_per_address,
   inOnePass,
-  get patience() {
-    return patienceOf(limits.handshake_timeout);
-  },
+  timeLimit: turnTimeLimitOf(limits.handshake_timeout),
 });
 
 /** Begins the handshake of a socket, and calls `done` when it has succeeded or failed. */
@@ -44,7 +33,7 @@ export class Handshakes {
     this.#limits = limits;
     this.#reached = reached;
     this.#begin = begin;
-    this.#queue = new FairQueue(turnsOf(limits));
+    this.#queue = new FairQueue(() => turnsOf(limits));
   }
 
   /** Begins the handshake of a new socket now or later, or destroys the socket if too many wait. */
@@ -55,14 +44,14 @@ export class Handshakes {
       this.#reached(limit);
       socket.destroy();
     };
-    const piece: Piece = {
+    const work: Work = {
       address: addressOf(socket.remoteAddress),
       begin: (done) => this.#start(socket, done),
-      giveWay: () => drop("handshakes"),
+      shed: () => drop("handshakes"),
     };
-    const limit = this.#queue.take(piece);
+    const limit = this.#queue.take(work);
     if (limit) drop(limit === "all" ? "handshakes" : "handshakes_per_address");
-    else socket.once("close", () => this.#queue.withdraw(piece));
+    else socket.once("close", () => this.#queue.withdraw(work));
   }
 
   /** Destroys every socket that has not completed its handshake. */

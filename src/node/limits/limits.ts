@@ -33,8 +33,8 @@ export interface Limits {
  */
 export const restTimeoutOf = ({ progress_timeout }: Limits): number => progress_timeout / 10;
 
-/** Milliseconds of such a time-out that one caller has while another one, at an address with less, waits. */
-export const patienceOf = (timeout: number): number => timeout / 10;
+/** Milliseconds of such a time-out for which a turn is kept while an address with none waits. */
+export const turnTimeLimitOf = (timeout: number): number => timeout / 10;
 
 const count = (usual: number) =>
   z._default(z.int().check(z.minimum(1), z.maximum(1_000_000)), usual);

@@ -1,81 +1,156 @@
 import { networkOf } from "../../foundation/peer-address.ts";
 
-/** How much there is of each kind. */
+/** How much there is of each kind, such as connections, octets, or requests that wait. */
 type Amounts<Kind extends string> = Record<Kind, number>;
 
-/** What all addresses of one network have. */
+/** What all addresses of one network have together. */
 interface Network<Kind extends string> {
   readonly prefix: string;
   addresses: number;
   readonly amounts: Amounts<Kind>;
 }
 
-/** What one address has, beside what its network has. */
-export interface Share<Kind extends string> {
+/** What one address has, and what its network has. */
+export interface Share<Member, Kind extends string> {
+  readonly address: string;
+  readonly network: Readonly<Network<Kind>>;
+  readonly amounts: Readonly<Amounts<Kind>>;
+  /** Oldest first. */
+  readonly members: ReadonlySet<Member>;
+}
+
+interface OpenShare<Member, Kind extends string> extends Share<Member, Kind> {
   readonly network: Network<Kind>;
   readonly amounts: Amounts<Kind>;
+  readonly members: Set<Member>;
 }
 
-/** Counts what addresses have, what their networks have, and what there is in all. */
-export class Shares<Kind extends string> {
-  readonly #none: Readonly<Amounts<Kind>>;
+/**
+ * The books of what callers hold: by address, by network, and in all. Whoever bounds something counts it here, and
+ * asks here who has most of it.
+ *
+ * A share is open for as long as an amount of it is not zero. Members are things of one kind that are looked for one
+ * by one, such as the requests of an address.
+ */
+export class Shares<Member extends { readonly address: string }, Kind extends string> {
+  readonly #nothing: Readonly<Amounts<Kind>>;
+  readonly #inAll: Amounts<Kind>;
   readonly #networks = new Map<string, Network<Kind>>();
-  readonly #all: Amounts<Kind>;
+  readonly #shares = new Map<string, OpenShare<Member, Kind>>();
 
-  /** @param none No amount of any kind. */
-  constructor(none: Readonly<Amounts<Kind>>) {
-    this.#none = none;
-    this.#all = { ...none };
+  /** @param nothing Zero of each kind. */
+  constructor(nothing: Readonly<Amounts<Kind>>) {
+    this.#nothing = nothing;
+    this.#inAll = { ...nothing };
   }
 
-  /** The share of an address that had none. */
-  open(address: string): Share<Kind> {
+  /** How much there is of a kind in all. */
+  inAll(kind: Kind): number {
+    return this.#inAll[kind];
+  }
+
+  /** All open shares: the one that was opened, or moved back, longest ago is first. */
+  all(): Iterable<Share<Member, Kind>> {
+    return this.#shares.values();
+  }
+
+  /** The share of an address, as it is now. */
+  of(address: string): Share<Member, Kind> {
+    return this.#shares.get(address) ?? this.#emptyShare(address);
+  }
+
+  /** Adds to an amount of an address, or takes from it. */
+  count(address: string, kind: Kind, change: number): void {
+    const share = this.#shares.get(address) ?? this.#open(address);
+    share.amounts[kind] += change;
+    share.network.amounts[kind] += change;
+    this.#inAll[kind] += change;
+    if (share.amounts[kind] === 0 && isEmpty(share)) this.#close(share);
+  }
+
+  /** Adds a member, which counts as one of the kind. */
+  add(member: Member, kind: Kind): void {
+    this.count(member.address, kind, 1);
+    this.#shares.get(member.address)?.members.add(member);
+  }
+
+  /** Removes a member, and takes one of the kind. @returns Whether it was one. */
+  remove(member: Member, kind: Kind): boolean {
+    const isMember = this.#shares.get(member.address)?.members.delete(member) ?? false;
+    if (isMember) this.count(member.address, kind, -1);
+    return isMember;
+  }
+
+  /** Makes a share the last one of {@link all}. */
+  moveBack(address: string): void {
+    const share = this.#shares.get(address);
+    if (share && this.#shares.delete(address)) this.#shares.set(address, share);
+  }
+
+  /** The largest such share; of equal ones the first of {@link all}. */
+  largest(
+    kind: Kind,
+    isSuch?: (share: Share<Member, Kind>) => boolean,
+  ): Share<Member, Kind> | undefined {
+    return foremost(this.#shares.values(), (one, other) => isLarger(kind, one, other), isSuch);
+  }
+
+  /** The oldest such member of the largest share that has one. */
+  oldestOfLargest(
+    kind: Kind,
+    isSuch: (member: Member) => boolean = () => true,
+  ): Member | undefined {
+    const oldestOf = ({ members }: Share<Member, Kind>) => first(members, isSuch);
+    const share = this.largest(kind, (each) => oldestOf(each) !== undefined);
+    return share && oldestOf(share);
+  }
+
+  #emptyShare(address: string): OpenShare<Member, Kind> {
     const prefix = networkOf(address);
-    const network = this.#networks.get(prefix) ?? {
-      prefix,
-      addresses: 0,
-      amounts: { ...this.#none },
-    };
-    this.#networks.set(prefix, network);
-    network.addresses++;
-    return { network, amounts: { ...this.#none } };
+    const amounts = { ...this.#nothing };
+    const network = this.#networks.get(prefix) ?? { prefix, addresses: 0, amounts };
+    return { address, network, amounts: { ...this.#nothing }, members: new Set() };
   }
 
-  /** Forgets a share in which nothing is left. */
-  close({ network }: Share<Kind>): void {
+  #open(address: string): OpenShare<Member, Kind> {
+    const share = this.#emptyShare(address);
+    this.#shares.set(address, share);
+    this.#networks.set(share.network.prefix, share.network);
+    share.network.addresses++;
+    return share;
+  }
+
+  #close({ address, network }: OpenShare<Member, Kind>): void {
+    this.#shares.delete(address);
     if (--network.addresses === 0) this.#networks.delete(network.prefix);
   }
-
-  /** Adds to an amount, or takes from it. */
-  count({ network, amounts }: Share<Kind>, kind: Kind, change: number): void {
-    amounts[kind] += change;
-    network.amounts[kind] += change;
-    this.#all[kind] += change;
-  }
-
-  inAll(kind: Kind): number {
-    return this.#all[kind];
-  }
 }
 
-/** Whether a share is larger than another: that of a network with more, and between equal ones of an address with more. */
+const isEmpty = ({ amounts }: Share<unknown, string>): boolean =>
+  Object.values(amounts).every((amount) => amount === 0);
+
+/** Whether a share is larger than another: first its network counts, and between equal ones its address. */
 export function isLarger<Kind extends string>(
   kind: Kind,
-  one: Share<Kind>,
-  other: Share<Kind>,
+  one: Share<unknown, Kind>,
+  other: Share<unknown, Kind>,
 ): boolean {
   const more = one.network.amounts[kind] - other.network.amounts[kind];
   return more === 0 ? one.amounts[kind] > other.amounts[kind] : more > 0;
 }
 
-/** Whether a share is larger by two: in its network, or within the network that both are of. */
-export function hasMore<Kind extends string>(
+/**
+ * Whether a share is larger by two: in its network, or by its address where both are of one network. So one can go from
+ * it to the other, and the other is no larger afterwards.
+ */
+export function isLargerByTwo<Kind extends string>(
   kind: Kind,
-  one: Share<Kind>,
-  other: Share<Kind>,
+  one: Share<unknown, Kind>,
+  other: Share<unknown, Kind>,
 ): boolean {
-  if (one.network === other.network) return one.amounts[kind] > other.amounts[kind] + 1;
-  return one.network.amounts[kind] > other.network.amounts[kind] + 1;
+  const isOneNetwork = one.network.prefix === other.network.prefix;
+  const [more, less] = isOneNetwork ? [one, other] : [one.network, other.network];
+  return more.amounts[kind] > less.amounts[kind] + 1;
 }
 
 /** The one that comes before all others, among such ones: of several equal ones the first. */
@@ -97,80 +172,4 @@ export function first<Each>(
 ): Each | undefined {
   for (const each of all) if (isSuch(each)) return each;
   return undefined;
-}
-
-/** A thing of an address, with the octets that it holds. */
-interface Laned {
-  readonly address: string;
-  octets: number;
-}
-
-type Kind = "count" | "octets";
-
-interface Lane<Each> {
-  readonly share: Share<Kind>;
-  readonly members: Set<Each>;
-}
-
-/** Things by their addresses, oldest first, and what each address and each network holds of them. */
-export class Lanes<Each extends Laned> {
-  readonly #lanes = new Map<string, Lane<Each>>();
-  readonly #shares = new Shares<Kind>({ count: 0, octets: 0 });
-
-  get count(): number {
-    return this.#shares.inAll("count");
-  }
-
-  get octets(): number {
-    return this.#shares.inAll("octets");
-  }
-
-  all(): Each[] {
-    return [...this.#lanes.values()].flatMap(({ members }) => [...members]);
-  }
-
-  add(each: Each): void {
-    const lane = this.#lanes.get(each.address) ?? this.#newLane(each.address);
-    lane.members.add(each);
-    this.#shares.count(lane.share, "count", 1);
-    this.#shares.count(lane.share, "octets", each.octets);
-  }
-
-  /** Counts more octets of a thing, unless it has been removed. */
-  hold(each: Each, octets: number): void {
-    const lane = this.#lanes.get(each.address);
-    if (!lane?.members.has(each)) return;
-    each.octets += octets;
-    this.#shares.count(lane.share, "octets", octets);
-  }
-
-  remove(each: Each): void {
-    const lane = this.#lanes.get(each.address);
-    if (!lane?.members.delete(each)) return;
-    this.#shares.count(lane.share, "count", -1);
-    this.#shares.count(lane.share, "octets", -each.octets);
-    if (lane.members.size > 0) return;
-    this.#lanes.delete(each.address);
-    this.#shares.close(lane.share);
-  }
-
-  /**
-   * The oldest such thing of the network with the most things, or with the most octets, that has one, and there of
-   * the address with the most.
-   */
-  oldestOfLargest(by: Kind, isSuch: (each: Each) => boolean): Each | undefined {
-    const oldestOf = ({ members }: Lane<Each>) => first(members, isSuch);
-    const lane = foremost(
-      this.#lanes.values(),
-      (one, other) => isLarger(by, one.share, other.share),
-      (each) => oldestOf(each) !== undefined,
-    );
-    return lane && oldestOf(lane);
-  }
-
-  #newLane(address: string): Lane<Each> {
-    const lane = { share: this.#shares.open(address), members: new Set<Each>() };
-    this.#lanes.set(address, lane);
-    return lane;
-  }
 }

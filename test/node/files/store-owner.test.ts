@@ -79,7 +79,7 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     expect(await as(server, directory, kinds)).toBe('["authority","authority","taint"]');
   });
 
-  test("that root makes is its parent's owner's, as are folders between, and signers' stores", async () => {
+  test("that root makes belongs to the owner of the folder above, as do the folders between and signers' stores", async () => {
     const deep = join(parent, "a/b/store");
     await openFileStore(deep);
     await openSignerStores({ storeDirectory: deep, ca: { signers: [{ name: "team-a" }] } });
@@ -87,7 +87,7 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     expect(await as(server, join(deep, "signers/team-a"), put)).toBe("done");
   });
 
-  test("on a volume that root owns is the user's that made the records' folder", async () => {
+  test("on a volume that root owns belongs to the user who made the folder of records", async () => {
     await chown(parent, 0, server);
     await chmod(parent, 0o2770);
     expect(await as(server, parent, load)).toBe("[]");

@@ -91,7 +91,7 @@ describe("a caller with an X509-SVID of this mesh", () => {
     expect(served.log.audits[0]).not.toHaveProperty("issuer");
   });
 
-  test("has it even with another identity's token, as in Istio's order", async () => {
+  test("has its own SPIFFE ID even if it shows another identity's token, as in Istio's order", async () => {
     served.log.audits.length = 0;
     const headers = await bearer(service(), "shop:cart");
     expect(await call(svid, {}, headers)).toHaveProperty("certChain");

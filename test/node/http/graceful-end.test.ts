@@ -110,18 +110,21 @@ describe("a server that ends", () => {
   test.each<[string, () => Promise<Socket>]>([
     ["in plaintext", async () => connect(served.server.plaintextAddress?.port ?? 0, "127.0.0.1")],
     ["over TLS", async () => connect(served.port, "127.0.0.1")],
-  ])("ends whole when a caller resets its connection meanwhile, %s", async (over, open) => {
-    const raw = await open();
-    const socket =
-      over === "over TLS" ? connectTls({ socket: raw, rejectUnauthorized: false }) : raw;
-    for (const each of [raw, socket]) each.on("error", () => {});
-    socket.write("POST /bundle.pem HTTP/1.1\r\nhost: a\r\n");
-    await eventually(async () => expect(await metric("rampart_connections")).toBe(1));
-    const closing = served.server.close(hangMilliseconds);
-    raw.resetAndDestroy();
-    await closing;
-    expect(await knock(served.monitoringPort)).toBe("ECONNREFUSED");
-  });
+  ])(
+    "ends without an error when a caller resets its connection meanwhile, %s",
+    async (over, open) => {
+      const raw = await open();
+      const socket =
+        over === "over TLS" ? connectTls({ socket: raw, rejectUnauthorized: false }) : raw;
+      for (const each of [raw, socket]) each.on("error", () => {});
+      socket.write("POST /bundle.pem HTTP/1.1\r\nhost: a\r\n");
+      await eventually(async () => expect(await metric("rampart_connections")).toBe(1));
+      const closing = served.server.close(hangMilliseconds);
+      raw.resetAndDestroy();
+      await closing;
+      expect(await knock(served.monitoringPort)).toBe("ECONNREFUSED");
+    },
+  );
 
   test("does not wait for idle connections, over HTTP/1.1 either", async () => {
     const origin = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;

@@ -45,7 +45,7 @@ async function openedListener() {
 
 const lost = new Error("the store cannot be read");
 
-test("a fault is told while it lasts, and no longer", async () => {
+test("a fault is reported for as long as it lasts", async () => {
   const { state, refresh } = await openedListener();
   expect(state()).toEqual({ isOpen: true, reasons: [] });
   await refresh(lost);
@@ -54,7 +54,7 @@ test("a fault is told while it lasts, and no longer", async () => {
   expect(state()).toEqual({ isOpen: true, reasons: [] });
 });
 
-test("a fault that comes back is logged again, and each refresh of one is not", async () => {
+test("a fault is logged once, and again if it returns after a success", async () => {
   const { refresh, log } = await openedListener();
   for (const fault of [lost, lost, undefined, lost]) await refresh(fault);
   const missing = log.operations.filter(({ event }) => event === "serving-certificate-missing");

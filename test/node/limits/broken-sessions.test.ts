@@ -38,7 +38,7 @@ async function start() {
   return { ...started, heldSessions };
 }
 
-test("the server keeps no session that its peer has broken, whichever way", async () => {
+test("the server keeps no session in memory that its peer has broken, in any of several ways", async () => {
   const { port, plaintextPort, heldSessions } = await start();
   const tls = { rejectUnauthorized: false, ALPNProtocols: ["h2"] };
   let strangers = 10;

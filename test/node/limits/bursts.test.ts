@@ -55,7 +55,7 @@ async function endOf(socket: Socket): Promise<void> {
   if (!socket.destroyed) await once(socket, "close");
 }
 
-test("a thousand requests and their resets in one piece: few become streams before the connection is cut", async () => {
+test("of a thousand requests and resets in one piece, few become streams before the connection is cut", async () => {
   const { port, connections, reached } = await start();
   const socket = await openFrames(port);
   socket.write(many(1000, (i) => requestAndReset(2 * i + 1)));
@@ -81,7 +81,7 @@ test.each([
   },
 );
 
-test("dozens of each end nothing", async () => {
+test("dozens of resets, pings and settings do not end a connection", async () => {
   const { port, reached } = await start();
   const socket = await openFrames(port);
   let answered = 0;

@@ -29,7 +29,7 @@ async function change(limits: object, { served } = started): Promise<void> {
   expect(await served.reconfigure({ LIMITS })).toEqual([]);
 }
 
-test("a raised bound of handshakes lets in who waited, and cuts nobody", async () => {
+test("a raised bound of handshakes admits those that wait, and cuts nobody", async () => {
   await change({ handshakes: 1, handshakes_per_address: 1 });
   const silent = openSocket(started.served.port);
   await once(silent, "connect");
@@ -58,7 +58,7 @@ test("a longer handshake_timeout counts over TLS", async () => {
   expect(silent.destroyed).toBe(false);
 });
 
-test("a lowered bound of connections closes none by itself, and admits one in place of another", async () => {
+test("a lowered bound of connections closes none by itself, and a new one replaces one", async () => {
   await change({});
   const open = [openTls(started, "h2"), openTls(started, "h2")];
   await Promise.all(open.map((each) => once(each, "secureConnect")));
@@ -92,7 +92,7 @@ test("shorter time-outs count for open connections", async () => {
   await endOf(partial);
 });
 
-test("a shorter progress_timeout ends a head that does not end, though no other connection comes", async () => {
+test("a shorter progress_timeout ends an unfinished head even if no other connection comes", async () => {
   await change({});
   const partial = openTls(started, "http/1.1");
   await once(partial, "secureConnect");
@@ -103,7 +103,7 @@ test("a shorter progress_timeout ends a head that does not end, though no other 
   await endOf(partial);
 });
 
-test("a table that changes again and again keeps no caller from its end", async () => {
+test("stalled callers are ended even if the table changes again and again", async () => {
   const limits = { ...usualLimits, progress_timeout: 200 };
   const guard = createGuard(limits);
   const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
@@ -118,7 +118,7 @@ test("a table that changes again and again keeps no caller from its end", async 
   }
 });
 
-test("a bound of memory comes and goes", async () => {
+test("a bound of memory can be added and removed", async () => {
   await change({ memory: 1 });
   const session = openSession(started, "plaintext");
   await eventually(async () => {

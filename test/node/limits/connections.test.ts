@@ -46,7 +46,7 @@ function start(limits: object, close = (emit: () => void) => emit()) {
 }
 
 describe("connections", () => {
-  test("give way at one address: the one without a request for longest", () => {
+  test("at the bound of one address: a new one replaces the one that has had no request for longest", () => {
     const { open, pass } = start({ connections_per_address: 2 });
     const [first, second] = [open("a"), open("a")];
     pass(10);
@@ -55,7 +55,7 @@ describe("connections", () => {
     expect([first.state.isOpen, second.state.isOpen]).toEqual([true, false]);
   });
 
-  test("with requests give way at the address that has most of them: the oldest", () => {
+  test("with a request each: a new one replaces the oldest, at the address with most connections", () => {
     const { open, reached } = start({ connections: 3 });
     const busy = ["a", "a", "b"].map((address) => open(address, { requests: 1 }));
     expect(open("c", { requests: 1 }).isAdmitted).toBe(true);
@@ -64,7 +64,7 @@ describe("connections", () => {
     expect(reached).toEqual(["connections", "connections", "connections"]);
   });
 
-  test("that leave are bounded as well: the first to leave is ended before its time is over", () => {
+  test("that are closing are bounded: beyond the bound, the first of them is destroyed at once", () => {
     const { open } = start({ connections_per_address: 1 });
     // Their peers do not close them.
     const all = Array.from({ length: 70 }, () => open("a", { close: () => {} }));
@@ -72,14 +72,14 @@ describe("connections", () => {
     expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
   });
 
-  test("that leave are bounded where sockets take a while to close", () => {
+  test("that are closing are bounded even if their sockets take a while to close", () => {
     const { open } = start({ connections_per_address: 1 }, () => {});
     const all = Array.from({ length: 300 }, () => open("a", { close: () => {} }));
     expect(all.findIndex(({ state }) => state.isOpen)).toBe(235);
     expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
   });
 
-  test("of any number of addresses, each with a request, give way to one at an address without any: the oldest", () => {
+  test("of fifty addresses, with a request each: a new one from a new address replaces the oldest", () => {
     const { open } = start({ connections: 50 });
     const busy = Array.from({ length: 50 }, (_, i) => open(`${i}`, { requests: 1 }));
     expect(open("newcomer", { requests: 1 }).isAdmitted).toBe(true);
@@ -88,14 +88,14 @@ describe("connections", () => {
     expect(open("newcomer").isAdmitted).toBe(false);
   });
 
-  test("give way at the address that has most of them", () => {
+  test("without a request: a new one replaces one at the address with most connections", () => {
     const { open } = start({ connections: 3 });
     const [flooding, , honest] = [open("a"), open("a"), open("b")];
     expect(open("c").isAdmitted).toBe(true);
     expect([flooding.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
   });
 
-  test("of one network with an address each give way before those of an address with several", () => {
+  test("of many addresses in one network are replaced before several of one address in another network", () => {
     const { open } = start({ connections: 20 });
     const honest = [1, 2, 3].map(() => open("192.0.2.1", { requests: 1 }));
     for (let i = 0; i < 100; i++) {
@@ -105,7 +105,7 @@ describe("connections", () => {
     expect(honest.every(({ state }) => state.isOpen)).toBe(true);
   });
 
-  test("of a network with no two more, each with a request, do not give way to an address that has one", () => {
+  test("with a request each are not replaced for an address that has one, if their network has no two more", () => {
     const { open } = start({ connections: 4 });
     const busy = [1, 2, 3, 4].map((i) =>
       open(i < 3 ? `192.0.2.${i}` : `198.51.100.${i}`, { requests: 1 }),
@@ -117,7 +117,7 @@ describe("connections", () => {
   test.each([
     ["connections_per_address", { connections_per_address: 1 }],
     ["connections", { connections: 1 }],
-  ])("are refused where all that count for %s are at work", (limit, limits) => {
+  ])("are refused if all that count for %s have a request", (limit, limits) => {
     const { open, connections, reached } = start(limits);
     const busy = open("a");
     connections.begin(busy.connection);
@@ -139,7 +139,7 @@ describe("connections", () => {
     expect([busy.state.isOpen, connections.count]).toEqual([false, 0]);
   });
 
-  test("are cut when they send what no request explains, and their address waits", () => {
+  test("are cut when they send far more octets than their requests explain, and their address is refused for five seconds", () => {
     const { open, pass, connections, reached } = start({});
     const [flood, honest] = [open("a"), open("b")];
     for (let i = 0; i < 100; i++) connections.begin(honest.connection);
@@ -154,7 +154,7 @@ describe("connections", () => {
     expect(connections.isPenalized(flood.connection.socket)).toBe(false);
   });
 
-  test("are cut after hundreds of events in vain, not after dozens", () => {
+  test("are cut after hundreds of resets or pings in a second, not after dozens", () => {
     const { open, pass, connections } = start({});
     const [flood, honest] = [open("a"), open("b")];
     for (let i = 0; i < 200; i++) connections.countVain(flood.connection);

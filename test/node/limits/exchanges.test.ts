@@ -56,7 +56,7 @@ describe("while every turn is taken by work that never ends", () => {
     });
   }
 
-  test("requests that give way let go of their octets at once, and not when their turn comes", async () => {
+  test("requests that are refused for lack of memory free their octets at once", async () => {
     const { begin, refused, reached } = start({ ...one, request_memory: 8 });
     void begin("stalled").place?.inTurn(never);
     const flood = wait(begin, "flood", 100);
@@ -69,7 +69,7 @@ describe("while every turn is taken by work that never ends", () => {
     expect(flood.slice(92).filter(({ body }) => body.deref() === undefined)).toEqual([]);
   });
 
-  test("so do requests whose callers hang up", async () => {
+  test("requests whose callers hang up free their octets at once", async () => {
     const { begin, refused } = start(one);
     void begin("stalled").place?.inTurn(never);
     const gone = wait(begin, "a", 8);
@@ -80,7 +80,7 @@ describe("while every turn is taken by work that never ends", () => {
     expect(refused).toEqual([]);
   });
 
-  test("those whose callers have hung up already take no place in the queue", async () => {
+  test("requests whose callers have hung up already do not enter the queue", async () => {
     const { begin, refused } = start(one);
     void begin("stalled").place?.inTurn(never);
     const { place, hangUp } = begin("a");
@@ -89,7 +89,7 @@ describe("while every turn is taken by work that never ends", () => {
     expect(refused).toEqual([]);
   });
 
-  test("and leave their places in the queue to others", async () => {
+  test("requests whose callers hang up leave their places in the queue to others", async () => {
     const { begin, refused } = start({ ...one, streams: 4 });
     const { promise: stalled, resolve: end } = Promise.withResolvers<void>();
     void begin("a").place?.inTurn(() => stalled);
@@ -105,7 +105,7 @@ describe("while every turn is taken by work that never ends", () => {
   });
 });
 
-describe("a request that gives way to another", () => {
+describe("a request that is replaced by another is refused with a word on whether work on it had begun:", () => {
   test.each([
     ["while it has begun nothing", false, ["x"], []],
     ["after work on it has ended, while its caller reads", true, [], ["x"]],
@@ -117,7 +117,7 @@ describe("a request that gives way to another", () => {
     expect([refused, touched]).toEqual([refusedThen, touchedThen]);
   });
 
-  test("may do so from when it passes its turn on, as one that work on has begun", async () => {
+  test("after it has passed its turn on, as a long poll does", async () => {
     const { begin, refused, touched } = start({ ...one, streams: 1 });
     let passTurn = () => {};
     void begin("x").place?.inTurn((pass) => {
@@ -133,7 +133,7 @@ describe("a request that gives way to another", () => {
   });
 });
 
-test("where all of the address with most is at work, the next one gives way, and not the newcomer", async () => {
+test("if all requests of the address with most are at work, the next largest address loses one for a newcomer", async () => {
   const { begin, refused } = start({ streams: 5 });
   const busy = [begin("x"), begin("x"), begin("x")];
   for (const { place } of busy) void place?.inTurn(never);
@@ -144,7 +144,7 @@ test("where all of the address with most is at work, the next one gives way, and
   expect(refused).toEqual(["y"]);
 });
 
-test("octets of the address with most that are at work cost others theirs before the newcomer's", async () => {
+test("if all octets of the address with most are at work, the next largest address loses a request before a newcomer does", async () => {
   const { begin, refused } = start({ request_memory: 1 });
   const x = begin("x");
   x.place?.hold(600_000);
@@ -158,7 +158,7 @@ test("octets of the address with most that are at work cost others theirs before
 describe("strangers in one network, each at an address of its own,", () => {
   const stranger = (i: number): string => `2001:db8:1:${i}::/64`;
 
-  test("cost an address with several requests none of them, but each other theirs", () => {
+  test("replace each other's requests, and none of an address in another network", () => {
     const { begin, refused } = start({ streams: 8 });
     for (let i = 0; i < 3; i++) begin("192.0.2.1");
     for (let i = 0; i < 40; i++) begin(stranger(i));
@@ -166,14 +166,14 @@ describe("strangers in one network, each at an address of its own,", () => {
     expect(refused).not.toContain("192.0.2.1");
   });
 
-  test("cost an address with more octets than any of them none of its own", () => {
+  test("replace each other's octets, and none of an address in another network that has more than any of them", () => {
     const { begin, refused } = start({ request_memory: 1 });
     begin("192.0.2.1").place?.hold(400_000);
     for (let i = 0; i < 10; i++) begin(stranger(i)).place?.hold(200_000);
     expect(refused).toEqual([0, 1, 2, 3, 4, 5, 6].map(stranger));
   });
 
-  test("do not spare an address with more than all of them", () => {
+  test("replace a request of an address that has more than all of them", () => {
     const { begin, refused } = start({ streams: 4 });
     for (let i = 0; i < 3; i++) begin("192.0.2.1");
     begin(stranger(1));

@@ -1,26 +1,25 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FairQueue, type Piece } from "../../../src/node/limits/fair-queue.ts";
-import type { Loop } from "../../../src/node/limits/loop.ts";
+import { FairQueue, type Loop, type Work } from "../../../src/node/limits/fair-queue.ts";
 
-const patience = 1000;
+const timeLimit = 1000;
 const inOnePass = { all: 32, address: 4 };
 const limits = {
-  atWork: 3,
-  atWorkPerAddress: 2,
+  underWay: 3,
+  underWayPerAddress: 2,
   waiting: 4,
   waitingPerAddress: 3,
   inOnePass,
-  patience,
+  timeLimit,
 };
 
 const manyAtOnce = {
-  atWork: 999,
-  atWorkPerAddress: 999,
+  underWay: 999,
+  underWayPerAddress: 999,
   waiting: 999,
   waitingPerAddress: 999,
   inOnePass,
-  patience,
+  timeLimit,
 };
 
 /** A loop that a test turns. */
@@ -48,61 +47,61 @@ function handTurned() {
 }
 
 /** Work whose end a test decides. */
-function pieces(queue: FairQueue) {
+function worksOf(queue: FairQueue) {
   const begun: string[] = [];
   const gone: string[] = [];
   const ends: (() => void)[] = [];
-  const pieceOf = (address: string, name = address): Piece => ({
+  const workOf = (address: string, name = address): Work => ({
     address,
     begin: (done) => {
       begun.push(name);
       ends.push(done);
     },
-    giveWay: () => gone.push(name),
+    shed: () => gone.push(name),
   });
-  const take = (address: string, name = address) => queue.take(pieceOf(address, name));
-  return { begun, gone, ends, pieceOf, take };
+  const take = (address: string, name = address) => queue.take(workOf(address, name));
+  return { begun, gone, ends, workOf, take };
 }
 
 describe("a fair queue", () => {
-  test("begins what waits within half the patience once a limit is raised", () => {
+  test("begins what waits within half the time limit once a bound is raised", () => {
     const { loop, turn, elapse } = handTurned();
-    const changing = { ...limits, atWork: 1 };
-    const { begun, gone, take } = pieces(new FairQueue(changing, loop));
+    const changing = { ...limits, underWay: 1 };
+    const { begun, gone, take } = worksOf(new FairQueue(() => changing, loop));
     for (const address of ["a", "b", "c"]) take(address);
     turn();
-    changing.atWork = 2;
-    elapse(patience / 2);
+    changing.underWay = 2;
+    elapse(timeLimit / 2);
     expect(begun).toEqual(["a", "b"]);
     expect(gone).toEqual([]);
   });
 
-  test("has a shorter patience count for what waits already", () => {
+  test("applies a shorter time limit to what waits already", () => {
     const { loop, turn, elapse } = handTurned();
-    const changing = { ...limits, atWork: 1, patience: 1000 * patience };
-    const { begun, take } = pieces(new FairQueue(changing, loop));
+    const changing = { ...limits, underWay: 1, timeLimit: 1000 * timeLimit };
+    const { begun, take } = worksOf(new FairQueue(() => changing, loop));
     for (const address of ["a", "b"]) take(address);
     turn();
-    changing.patience = patience;
-    elapse(2 * patience);
+    changing.timeLimit = timeLimit;
+    elapse(2 * timeLimit);
     expect(begun).toEqual(["a", "b"]);
   });
 
-  test("has one piece give way to a newcomer once a limit is lowered, and begins no other until it holds", () => {
+  test("sheds one work for a newcomer once a bound is lowered, and begins no other until the bound holds", () => {
     const { loop, turn, elapse } = handTurned();
     const changing = {
       ...limits,
-      atWork: 8,
-      atWorkPerAddress: 8,
+      underWay: 8,
+      underWayPerAddress: 8,
       inOnePass: { all: 32, address: 8 },
     };
-    const { begun, gone, ends, take } = pieces(new FairQueue(changing, loop));
+    const { begun, gone, ends, take } = worksOf(new FairQueue(() => changing, loop));
     for (let i = 0; i < 8; i++) take("a");
     turn();
-    changing.atWork = 2;
+    changing.underWay = 2;
     take("b");
     take("a", "late");
-    elapse(patience);
+    elapse(timeLimit);
     expect(gone).toEqual(["a"]);
     expect(begun.slice(8)).toEqual(["b"]);
     for (const end of ends.slice(1, 7)) end();
@@ -112,13 +111,13 @@ describe("a fair queue", () => {
   });
 
   test("begins at once while an address has less under way than it may", () => {
-    const { begun, take } = pieces(new FairQueue(limits));
+    const { begun, take } = worksOf(new FairQueue(() => limits));
     for (const name of ["1", "2", "3"]) take("a", name);
     expect(begun).toEqual(["1", "2"]);
   });
 
   test("gives the next turn to the address with least under way", () => {
-    const { begun, ends, take } = pieces(new FairQueue(limits));
+    const { begun, ends, take } = worksOf(new FairQueue(() => limits));
     for (const name of ["1", "2", "3", "4", "5"]) take("a", name);
     take("b");
     expect(begun).toEqual(["1", "2", "b"]);
@@ -129,8 +128,10 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["1", "2", "b", "c", "3"]);
   });
 
-  test("has an address with most under way give way to one with none", () => {
-    const { begun, gone, take } = pieces(new FairQueue({ ...limits, atWorkPerAddress: 3 }));
+  test("sheds work under way of the address with most, for one with none", () => {
+    const { begun, gone, take } = worksOf(
+      new FairQueue(() => ({ ...limits, underWayPerAddress: 3 })),
+    );
     for (const name of ["a1", "a2", "a3", "a4", "b1"]) take(name.slice(0, 1), name);
     expect([begun, gone]).toEqual([["a1", "a2", "a3", "b1"], ["a1"]]);
     // Now one of each gives nothing to a third, whose address would be left with no less than theirs.
@@ -138,8 +139,8 @@ describe("a fair queue", () => {
     expect(gone).toHaveLength(1);
   });
 
-  test("has an address with most that waits give way to one with less", () => {
-    const { gone, take } = pieces(new FairQueue({ ...limits, atWorkPerAddress: 1 }));
+  test("sheds waiting work of the address with most, for one with less", () => {
+    const { gone, take } = worksOf(new FairQueue(() => ({ ...limits, underWayPerAddress: 1 })));
     for (const name of ["a1", "b1", "c1", "a2", "a3", "b2", "c2"]) take(name.slice(0, 1), name);
     expect(gone).toEqual([]);
     expect(take("d", "d1")).toBeUndefined();
@@ -147,25 +148,25 @@ describe("a fair queue", () => {
     expect([take("d", "d2"), take("b", "b3")]).toEqual(["all", "all"]);
   });
 
-  test("has the oldest that waits give way to an address with none", () => {
-    const { gone, take } = pieces(new FairQueue({ ...limits, atWork: 1 }));
+  test("sheds the oldest work that waits, for an address with none", () => {
+    const { gone, take } = worksOf(new FairQueue(() => ({ ...limits, underWay: 1 })));
     for (const name of ["a", "b", "c", "d", "e"]) take(name);
     expect(take("f")).toBeUndefined();
     expect(gone).toEqual(["b"]);
   });
 
-  test("takes no more of an address than may wait, nor in all", () => {
-    const { take } = pieces(new FairQueue(limits));
+  test("refuses work beyond the bounds of what may wait, of one address and in all", () => {
+    const { take } = worksOf(new FairQueue(() => limits));
     expect(Array.from({ length: 6 }, () => take("a"))[5]).toBe("address");
     for (const name of ["b1", "b2", "b3"]) expect(take("b", name)).toBeUndefined();
     expect(take("b")).toBe("all");
   });
 
-  test("forgets a piece that is withdrawn: it never begins, and leaves its place", () => {
-    const queue = new FairQueue({ ...limits, waiting: 1 });
-    const { begun, ends, pieceOf, take } = pieces(queue);
+  test("forgets work that is withdrawn: it never begins, and leaves its place", () => {
+    const queue = new FairQueue(() => ({ ...limits, waiting: 1 }));
+    const { begun, ends, workOf, take } = worksOf(queue);
     for (const name of ["1", "2"]) take("a", name);
-    const waiting = pieceOf("a", "3");
+    const waiting = workOf("a", "3");
     expect([queue.take(waiting), take("a", "4")]).toEqual([undefined, "all"]);
     queue.withdraw(waiting);
     queue.withdraw(waiting);
@@ -174,10 +175,10 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["1", "2", "5"]);
   });
 
-  test("is not touched by the withdrawal of a piece under way, or of one that it never took", () => {
-    const queue = new FairQueue(limits);
-    const { begun, pieceOf, take } = pieces(queue);
-    const [first, other] = [pieceOf("a", "1"), pieceOf("b")];
+  test("ignores the withdrawal of work under way, and of work that it never took", () => {
+    const queue = new FairQueue(() => limits);
+    const { begun, workOf, take } = worksOf(queue);
+    const [first, other] = [workOf("a", "1"), workOf("b")];
     queue.take(first);
     queue.withdraw(first);
     queue.withdraw(other);
@@ -185,40 +186,40 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["1", "2"]);
   });
 
-  test("does not count an end that is told twice", () => {
-    const { begun, ends, take } = pieces(new FairQueue(limits));
+  test("counts the end of a work once, even if it is reported twice", () => {
+    const { begun, ends, take } = worksOf(new FairQueue(() => limits));
     for (const name of ["1", "2", "3", "4"]) take("a", name);
     ends[0]?.();
     ends[0]?.();
     expect(begun).toEqual(["1", "2", "3"]);
   });
 
-  test("goes through much that ends as soon as it begins", () => {
+  test("works through ten thousand works that end as soon as they begin", () => {
     const { loop, turn } = handTurned();
-    const queue = new FairQueue({ ...limits, waiting: 1e5, waitingPerAddress: 1e5 }, loop);
-    const { ends, take } = pieces(queue);
+    const queue = new FairQueue(() => ({ ...limits, waiting: 1e5, waitingPerAddress: 1e5 }), loop);
+    const { ends, take } = worksOf(queue);
     for (let i = 0; i < 2; i++) take("a");
     let ended = 0;
     const begin = (done: () => void): void => {
       ended++;
       done();
     };
-    for (let i = 0; i < 10_000; i++) queue.take({ address: "a", begin, giveWay: () => {} });
+    for (let i = 0; i < 10_000; i++) queue.take({ address: "a", begin, shed: () => {} });
     ends[0]?.();
     turn();
     expect(ended).toBe(10_000);
   });
 
-  test("begins few works of an address in one pass of the event loop, and those of another beside them", () => {
+  test("begins at most four works of one address in a pass of the event loop, and those of another address beside them", () => {
     const { loop, passes } = handTurned();
-    const queue = new FairQueue(manyAtOnce, loop);
+    const queue = new FairQueue(() => manyAtOnce, loop);
     const begun: string[] = [];
     const take = (address: string): void => {
       const begin = (done: () => void): void => {
         begun.push(address);
         done();
       };
-      queue.take({ address, begin, giveWay: () => {} });
+      queue.take({ address, begin, shed: () => {} });
     };
     for (let i = 0; i < 10; i++) take("a");
     expect(begun).toHaveLength(4);
@@ -232,42 +233,42 @@ describe("a fair queue", () => {
     expect(passes).toHaveLength(0);
   });
 
-  test("begins no more in one pass of the event loop for many addresses than for a few", () => {
+  test("begins at most 32 works in a pass of the event loop, however many addresses ask", () => {
     const { loop, turn } = handTurned();
-    const { begun, take } = pieces(new FairQueue(manyAtOnce, loop));
+    const { begun, take } = worksOf(new FairQueue(() => manyAtOnce, loop));
     for (let i = 0; i < 200; i++) take(`${i % 50}`);
     expect(begun).toHaveLength(32);
     turn();
     expect(begun).toHaveLength(200);
   });
 
-  test("never has more under way than it may, and ends with all that it took", () => {
+  test("never has more under way than its bounds, and finishes all that it took", () => {
     const step = fc.record({ address: fc.constantFrom("a", "b", "c"), ends: fc.nat(3) });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const { loop, passes } = handTurned();
-        const queue = new FairQueue(limits, loop);
-        let underWay: { piece: Piece; done: () => void }[] = [];
+        const queue = new FairQueue(() => limits, loop);
+        let underWay: { work: Work; done: () => void }[] = [];
         let [taken, done] = [0, 0];
         const finish = (): void => {
-          const work = underWay.shift();
-          if (work) done++;
-          work?.done();
+          const ended = underWay.shift();
+          if (ended) done++;
+          ended?.done();
           passes.shift()?.();
         };
         for (const { address, ends } of steps) {
-          const piece: Piece = {
+          const work: Work = {
             address,
-            begin: (end) => void underWay.push({ piece, done: end }),
-            giveWay: () => {
+            begin: (end) => void underWay.push({ work, done: end }),
+            shed: () => {
               taken--;
-              underWay = underWay.filter((each) => each.piece !== piece);
+              underWay = underWay.filter((each) => each.work !== work);
             },
           };
-          if (!queue.take(piece)) taken++;
-          const own = underWay.filter((each) => each.piece.address === address).length;
-          expect(underWay.length).toBeLessThanOrEqual(limits.atWork);
-          expect(own).toBeLessThanOrEqual(limits.atWorkPerAddress);
+          if (!queue.take(work)) taken++;
+          const own = underWay.filter((each) => each.work.address === address).length;
+          expect(underWay.length).toBeLessThanOrEqual(limits.underWay);
+          expect(own).toBeLessThanOrEqual(limits.underWayPerAddress);
           for (let i = 0; i < ends; i++) finish();
         }
         while (underWay.length > 0) finish();
@@ -279,17 +280,17 @@ describe("a fair queue", () => {
 
 describe("at the bound of all, with work that never ends,", () => {
   /** As many strangers at work as may be, each at an address of its own, and as many as may wait. */
-  function saturated(addressOf: (i: number) => string, atWork = 8, waiting = 32) {
+  function saturated(addressOf: (i: number) => string, underWay = 8, waiting = 32) {
     const turned = handTurned();
     const wide = {
-      atWork,
-      atWorkPerAddress: 4,
+      underWay,
+      underWayPerAddress: 4,
       waiting,
       waitingPerAddress: 16,
       inOnePass,
-      patience,
+      timeLimit,
     };
-    const played = pieces(new FairQueue(wide, turned.loop));
+    const played = worksOf(new FairQueue(() => wide, turned.loop));
     let strangers = 0;
     const come = (count: number): void => {
       for (let i = 0; i < count; i++) {
@@ -298,31 +299,31 @@ describe("at the bound of all, with work that never ends,", () => {
       }
       turned.turn();
     };
-    come(atWork + waiting);
+    come(underWay + waiting);
     return { ...turned, ...played, come };
   }
 
-  const inOneSite = (i: number) => `2001:db8:1:${i.toString(16)}::/64`;
-  const inManySites = (i: number) => `2001:db8:${i.toString(16)}:1::/64`;
+  const inOneNetwork = (i: number) => `2001:db8:1:${i.toString(16)}::/64`;
+  const inManyNetworks = (i: number) => `2001:db8:${i.toString(16)}:1::/64`;
 
-  test("thousands of addresses of one site give way to a newcomer from another at once", () => {
-    const { begun, gone, take, come } = saturated(inOneSite);
+  test("thousands of addresses of one network lose a turn to a newcomer from another network at once", () => {
+    const { begun, gone, take, come } = saturated(inOneNetwork);
     expect(take("192.0.2.1", "newcomer")).toBeUndefined();
     expect(begun).toContain("newcomer");
     come(4000);
     expect(gone).not.toContain("newcomer");
   });
 
-  test("thousands of addresses of one site take no turn from an address with several", () => {
-    const { begun, gone, take, come, elapse } = saturated(inOneSite);
+  test("thousands of addresses of one network take no turn from an address of another that has several", () => {
+    const { begun, gone, take, come, elapse } = saturated(inOneNetwork);
     for (let i = 0; i < 4; i++) take("192.0.2.1", "gateway");
     expect(begun.filter((name) => name === "gateway")).toHaveLength(4);
     come(4000);
-    elapse(patience - 1);
+    elapse(timeLimit - 1);
     expect(gone).not.toContain("gateway");
   });
 
-  test("an address with several gives way to others of its own network, until it has one", () => {
+  test("an address with several turns loses them to others of its own network, until it has one", () => {
     const { begun, gone, take } = saturated(() => "192.0.2.1", 4, 4);
     for (const i of [2, 3, 4, 5]) take(`192.0.2.${i}`, `neighbour ${i}`);
     expect(begun.slice(4)).toEqual(["neighbour 2", "neighbour 3", "neighbour 4"]);
@@ -330,60 +331,60 @@ describe("at the bound of all, with work that never ends,", () => {
     expect(underWay).toEqual(["stranger 0", "stranger 1", "stranger 2"]);
   });
 
-  test("a network gives turns to another until both have as much", () => {
+  test("a network loses turns to another one until both have the same number", () => {
     const { begun, gone, take } = saturated((i) => `192.0.2.${i}`, 4, 4);
     for (let i = 0; i < 4; i++) take(`198.51.100.${i}`, "other");
     expect(begun.slice(4)).toEqual(["other", "other"]);
     expect(gone).not.toContain("other");
   });
 
-  test("an address that may begin no more takes no turn from a network with more", () => {
-    const { gone, take } = saturated(inOneSite, 12, 16);
+  test("an address at its own bound takes no turn from a network with more", () => {
+    const { gone, take } = saturated(inOneNetwork, 12, 16);
     for (let i = 0; i < 6; i++) take("192.0.2.1", "gateway");
     const underWay = gone.filter((name) => Number(name.split(" ")[1]) < 12);
     expect(underWay).toHaveLength(4);
   });
 
-  test("those of as many sites let a newcomer in, and keep it for no longer than a round of all that wait", () => {
-    const { begun, take, elapse } = saturated(inManySites);
+  test("strangers in as many networks as may wait delay a newcomer by at most one round of turns for all of them", () => {
+    const { begun, take, elapse } = saturated(inManyNetworks);
     expect(take("192.0.2.1", "newcomer")).toBeUndefined();
-    elapse(1.5 * patience * (32 / 8));
+    elapse(1.5 * timeLimit * (32 / 8));
     expect(begun).toContain("newcomer");
   });
 
-  test("nobody gives way before the patience is over, so that a herd does not undo itself", () => {
-    const { begun, gone, elapse } = saturated(inManySites, 8, 1000);
-    elapse(patience / 2);
+  test("nobody loses a turn before the time limit, so that a herd that arrives at once does not undo its own work", () => {
+    const { begun, gone, elapse } = saturated(inManyNetworks, 8, 1000);
+    elapse(timeLimit / 2);
     expect([begun.length, gone]).toEqual([8, []]);
   });
 
-  test("an address that has work under way takes no turn from others", () => {
+  test("an address that has work under way takes no overdue turn from others", () => {
     const { begun, take, elapse } = saturated((i) => `${i}`, 8, 0);
     for (let i = 0; i < 3; i++) take("0", "more");
-    elapse(10 * patience);
+    elapse(10 * timeLimit);
     expect(begun).toHaveLength(8);
   });
 
-  test("time is looked at only while something waits", () => {
-    const { ends, elapse, timers } = saturated(inManySites, 2, 1);
-    elapse(3 * patience);
+  test("the queue sets a timer only while something waits", () => {
+    const { ends, elapse, timers } = saturated(inManyNetworks, 2, 1);
+    elapse(3 * timeLimit);
     for (const end of [...ends]) end();
-    elapse(patience);
+    elapse(timeLimit);
     expect(timers()).toBe(0);
   });
 });
 
-test("a saturated queue of thousands of addresses is gone through once for each that begins", () => {
+test("a full queue of five thousand addresses begins all their work", () => {
   const { loop, turn } = handTurned();
   const large = {
-    atWork: 64,
-    atWorkPerAddress: 4,
+    underWay: 64,
+    underWayPerAddress: 4,
     waiting: 6000,
     waitingPerAddress: 4,
     inOnePass,
-    patience,
+    timeLimit,
   };
-  const { take, ends, begun } = pieces(new FairQueue(large, loop));
+  const { take, ends, begun } = worksOf(new FairQueue(() => large, loop));
   for (let i = 0; i < 5064; i++) take(`${i}`);
   for (let i = 0; i < 5064; i++) {
     ends[i]?.();

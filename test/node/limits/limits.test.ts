@@ -54,7 +54,7 @@ describe("handshakes", () => {
     expect(await limitsReached(served)).toContain("handshake_timeout");
   });
 
-  test("of one address wait for their turn, and keep no other address from its own", async () => {
+  test("of one address wait for their turn, and delay no other address", async () => {
     const started = await start({ handshakes_per_address: 1, handshakes: 2 });
     const { served } = started;
     const silent = Array.from({ length: 10 }, () => openSocket(served.port));
@@ -76,7 +76,7 @@ describe("streams", () => {
     },
   );
 
-  test("in all are bounded: one more is refused so that its caller tries again", async () => {
+  test("in all are bounded: one more is refused with a code that makes its caller try again", async () => {
     const started = await start({ streams: 2 });
     const session = openSession(started, "TLS", "127.0.0.1", { initialWindowSize: 0 });
     const hold = () => session.request({ ":path": "/bundle.pem" });
@@ -107,7 +107,7 @@ describe("streams", () => {
     expect(await limitsReached(started.served)).toContain("progress_timeout");
   });
 
-  test("whose answer nobody takes are ended", async () => {
+  test("whose answer the caller does not read are ended", async () => {
     const started = await start({ progress_timeout: "200ms" });
     const session = openSession(started, "TLS", "127.0.0.1", { initialWindowSize: 0 });
     const code = await codeOf(session.request({ ":path": "/bundle.pem" }));

@@ -24,7 +24,7 @@ test("garbage is collected once no request has begun for five seconds", () => {
   expect(state.collections).toBe(1);
 });
 
-test("a process that has taken little since then is left in peace", () => {
+test("a process that has taken little memory since the last collection is not collected again", () => {
   const { state, collection } = start();
   collection.sweep(0, 10_000);
   state.held = 107 * mebibyte;
@@ -35,7 +35,7 @@ test("a process that has taken little since then is left in peace", () => {
   expect(state.collections).toBe(2);
 });
 
-test("what takes memory without a request causes one collection in five seconds at most", () => {
+test("memory that grows without requests causes at most one collection in five seconds", () => {
   const { state, collection } = start();
   for (let now = 1000; now <= 40_000; now += 1000) {
     state.held = 150 * mebibyte;
@@ -44,7 +44,7 @@ test("what takes memory without a request causes one collection in five seconds 
   expect(state.collections).toBe(8);
 });
 
-test("a collection that has freed much is followed by another, for what it let go of", () => {
+test("a collection that has freed much is followed by another, which frees native memory of what it collected", () => {
   const { state, collection } = start();
   state.held = 150 * mebibyte;
   for (let now = 10_000; now <= 60_000; now += 1000) collection.sweep(0, now);

@@ -100,7 +100,7 @@ const floods: readonly (readonly [string, (port: number) => Promise<void>])[] = 
   ],
 ];
 
-test("strangers with each kind of flood end no program, and another address is served meanwhile", async () => {
+test("no kind of flood ends the program, and it serves another address meanwhile", async () => {
   const started = await start();
   const { child, plaintextPort } = started;
   for (const [name, flood] of floods) {

@@ -63,7 +63,7 @@ test.each(["NGHTTP2_NO_ERROR", "NGHTTP2_CANCEL"] as const)(
   },
 );
 
-test("a stream that is not reset keeps its place while it waits", async () => {
+test("a stream that is not reset keeps its place in the queue", async () => {
   const { guard } = await startWaiting();
   expect(guard.exchanges.count).toBe(2);
 });

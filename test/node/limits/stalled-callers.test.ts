@@ -63,7 +63,7 @@ function stallHttp1(head: string) {
 const http1Call = (path: string) =>
   `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`;
 
-test("requests that are no long polls keep their turns, whatever they prefer", async () => {
+test("a request that is no long poll keeps its turn, even if it asks to wait", async () => {
   const guard = createGuard({ ...usualLimits, requests_at_work: 1 });
   const asked: string[] = [];
   const first = Promise.withResolvers<Response>();
@@ -188,7 +188,7 @@ describe("a new connection is served", () => {
   });
 });
 
-describe("a request for which there is no room among those under way", () => {
+describe("a request at the bound of requests under way", () => {
   test.each([
     ["a call without a body", call, {}, constants.NGHTTP2_REFUSED_STREAM],
     [
@@ -203,7 +203,7 @@ describe("a request for which there is no room among those under way", () => {
       { initialWindowSize: 0 },
       constants.NGHTTP2_ENHANCE_YOUR_CALM,
     ],
-  ])("takes the place of the oldest of the address with most: %s", async (...row) => {
+  ])("replaces the oldest request of the address with most: %s", async (...row) => {
     const [, headers, settings, code] = row;
     const isAnswered = "initialWindowSize" in settings;
     const started = await start({ ...limits, streams: 3 });
@@ -222,7 +222,7 @@ describe("a request for which there is no room among those under way", () => {
     expect(await limitsReached(started.served)).toContain("streams");
   });
 
-  test("over HTTP/1.1 is answered with 503 and the time to try again", async () => {
+  test("is refused over HTTP/1.1 with 503 and the time to try again", async () => {
     const started = await start({ ...limits, streams: 1 });
     const socket = await openHttp1(started, "127.0.0.3");
     const chunks: Buffer[] = [];
@@ -250,7 +250,7 @@ describe("the octets of requests under way", () => {
     expect(await issueFor(started)).toBe(200);
   });
 
-  test("are let go when requests end", async () => {
+  test("no longer count once their requests have ended", async () => {
     const started = await start({ ...limits, request_memory: 1 });
     const session = openSession(started, "TLS", "127.0.0.3");
     onTestFinished(() => session.destroy());

@@ -86,7 +86,7 @@ async function filled(folder: string, count = 3): Promise<void> {
   await log.end();
 }
 
-test("goes on where it ended, and publishes at its end", async () => {
+test("continues where it ended, and publishes when it is closed", async () => {
   const folder = await temporaryFolder();
   await filled(folder);
   const log = await openLog(folder, { today: "2026-12-24" });
@@ -151,7 +151,7 @@ test("refuses to start from an older copy of its stage", async () => {
   await expect(openLog(folder)).rejects.toThrow("one was rolled back");
 });
 
-test("tells that it cannot publish, and publishes when it can", async () => {
+test("reports that it cannot publish, and publishes once it can", async () => {
   const folder = await temporaryFolder();
   const log = await openLog(folder);
   onTestFinished(() => log.end());

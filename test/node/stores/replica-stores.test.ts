@@ -84,10 +84,10 @@ async function outageWith(storeLagSeconds: number) {
   return { ca, at };
 }
 
-describe("no record counts for longer than a propagation interval after it was written,", () => {
+describe("without its store a replica signs for one propagation interval after the records were true:", () => {
   test.each([
-    ["so that what may be fifteen seconds old serves for fifteen seconds less", 15, 285],
-    ["and what is never old serves for all of it", 0, 300],
+    ["records that may be fifteen seconds old count for fifteen seconds less", 15, 285],
+    ["records that are never old count for all of it", 0, 300],
   ])("%s", async (_, lagSeconds, seconds) => {
     const { ca, at } = await outageWith(lagSeconds);
     ca.pass(seconds);
