@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../src/custody/revocation-statement.ts";
-import { createAuthority } from "../src/pki/authority/self-signed-authority.ts";
+import { createAuthority } from "../src/pki/authority/new-authority.ts";
 import { createIssuer, type Issuer } from "../src/pki/authority/signing-authority.ts";
+import { signatureAlgorithmOf } from "../src/pki/signature-algorithm.ts";
 import { parseTrustDomain, type TrustDomain } from "../src/pki/spiffe-id.ts";
 import { webSigningKey } from "../src/pki/web-crypto-provider.ts";
 import { prepareCrl, signCrl } from "../src/pki/x509/crl/signed-crl.ts";
-import { signatureAlgorithmOf } from "../src/pki/x509/signature-algorithm.ts";
 import { addSeconds, wholeSeconds } from "../src/pki/x509/validity.ts";
 import { median } from "./measurement/median.ts";
 import type { Row } from "./measurement/report.ts";

@@ -4,7 +4,7 @@ import {
   type DsaEncoding,
   fromX509Signature,
   signatureAlgorithms,
-} from "../../src/pki/x509/signature-algorithm.ts";
+} from "../../src/pki/signature-algorithm.ts";
 
 /** The parts of a CSR that the crypto floor needs. */
 export interface SignedRequest {

@@ -2,14 +2,14 @@ import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts
 import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
 import type { EventName } from "../foundation/event-names.ts";
-import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
-import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import {
   type AuthorityKey,
   createAuthority,
   type NewAuthority,
-} from "../pki/authority/self-signed-authority.ts";
-import type { AuthorityRoot } from "../pki/authority/succession.ts";
+} from "../pki/authority/new-authority.ts";
+import type { AuthorityRoot } from "../pki/authority/rotation.ts";
+import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
+import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./issuance/audit-event.ts";

@@ -8,13 +8,11 @@ import { openRevocation, type RevocationContent } from "../custody/revocation-st
 import { openRoot } from "../custody/root-statement.ts";
 import { openAuthority } from "../custody/seal.ts";
 import { openTaint, taintedSubject } from "../custody/taint-statement.ts";
-import type { AdditionalRoot } from "../pki/authority/additional-root.ts";
-import { type ConfiguredTaint, taintsOf } from "../pki/authority/configured-taint.ts";
-import type { RotationState } from "../pki/authority/rotation.ts";
+import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { Issuer, SigningAuthority } from "../pki/authority/signing-authority.ts";
-import type { AuthorityRoot } from "../pki/authority/succession.ts";
-import { applyTaints, type Taint } from "../pki/authority/taint.ts";
+import { applyTaints, type ConfiguredTaint, type Taint, taintsOf } from "../pki/authority/taint.ts";
+import type { AdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type Denial, toDenial } from "./denial.ts";

@@ -5,10 +5,10 @@ import type { RevocationContent } from "../custody/revocation-statement.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import type { Credential } from "../kubernetes/client.ts";
-import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
+import type { AuthorityKey } from "../pki/authority/new-authority.ts";
+import type { AuthorityRoot } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
-import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
-import type { AuthorityRoot } from "../pki/authority/succession.ts";
+import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 

@@ -4,7 +4,7 @@ import type { DenialContent } from "../custody/denial-statement.ts";
 import { isSerialNumber, type RevocationContent } from "../custody/revocation-statement.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
 import { refuse } from "../foundation/text/parsed-text.ts";
-import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
+import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import {
   mayBeSerialNumber,
   serialContent,

@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
+import { isDnsName } from "../foundation/text/dns-name.ts";
 import { parsedText } from "../foundation/text/parsed-text.ts";
 import { inEnglish } from "../foundation/text/zod-english.ts";
 import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../pki/spiffe-id.ts";
-import { isDnsName } from "../pki/x509/dns-name.ts";
 
 /** Keys and values, unchecked. */
 export type Values = Readonly<Record<string, unknown>>;

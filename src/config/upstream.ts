@@ -23,9 +23,9 @@ import { certificateBlocks, isCertificateBlocks, toPem } from "../pki/encoding/p
 import { isSelfIssued } from "../pki/path/certification-path.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../pki/spiffe-id.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
+import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
 import { intermediateName } from "../pki/x509/intermediate.ts";
-import { keyIdentifier } from "../pki/x509/key-identifier.ts";
-import { readRequestedKey } from "../pki/x509/request/certificate-signing-request.ts";
+import { keyIdentifier } from "../pki/x509/subject-public-key.ts";
 
 /** The secret with the credential for the CA upstream: a bearer token of Rampart, or a token of Vault. */
 export const upstreamCredential = "UPSTREAM_CREDENTIAL";

@@ -6,7 +6,7 @@ import { requireSignature } from "../authn/token/signature.ts";
 import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/console-keys.ts";
 import { CaError } from "../foundation/errors.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
-import { fingerprintOf } from "../pki/encoding/fingerprint.ts";
+import { fingerprintOf } from "../pki/encoding/bytes.ts";
 
 /** Lets operators in, and nobody else. */
 export interface OperatorGuard {

@@ -3,7 +3,7 @@ import { toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { createLogSigner } from "../tlog/note/checkpoint.ts";
-import { generateEd25519, rawPublicKey } from "../tlog/note/ed25519.ts";
+import { generateEd25519, rawPublicKey } from "../tlog/note/verifier-key.ts";
 import type { LogKeys, OpenedLogKey } from "../tlog/sequencer/storage.ts";
 import { octets, parseJson, RecordError, recordVersion } from "./authority-record.ts";
 import type { Kek, KekRing } from "./kek.ts";

@@ -1,13 +1,12 @@
 import * as z from "zod/mini";
-import type { IntermediateRequest } from "../pki/authority/intermediate-request.ts";
+import type { IntermediateRequest } from "../pki/authority/new-authority.ts";
 import { toBase64 } from "../pki/encoding/base64.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
+import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { keyIdentifier } from "../pki/x509/key-identifier.ts";
-import { readRequestedKey } from "../pki/x509/request/certificate-signing-request.ts";
-import { signatureAlgorithmOf } from "../pki/x509/signature-algorithm.ts";
-import type { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
+import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
+import { keyIdentifier, type SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import { instant, octets, RecordError, recordVersion } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import type { Kek, KekRing } from "./kek.ts";

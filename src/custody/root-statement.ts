@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { CaError } from "../foundation/errors.ts";
-import { type AdditionalRoot, createAdditionalRoot } from "../pki/authority/additional-root.ts";
+import { type AdditionalRoot, createAdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import { toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";

@@ -1,4 +1,4 @@
-import type { NewAuthority } from "../pki/authority/self-signed-authority.ts";
+import type { NewAuthority } from "../pki/authority/new-authority.ts";
 import {
   createIssuer,
   createSigningAuthority,
@@ -8,8 +8,8 @@ import {
 import type { CryptoProvider, SigningKey } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
+import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { signatureAlgorithmOf } from "../pki/x509/signature-algorithm.ts";
 import {
   type AuthorityRecord,
   type AuthorityRecordHead,

@@ -12,9 +12,14 @@ import type { CryptoProvider, PublicKey, SigningKey } from "../pki/crypto-provid
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { toPem } from "../pki/encoding/pem.ts";
-import { type Hash, isOfModulusLength, type SignatureScheme } from "../pki/signature-scheme.ts";
+import {
+  type Hash,
+  isOfModulusLength,
+  type SignatureAlgorithm,
+  type SignatureScheme,
+  toX509Signature,
+} from "../pki/signature-algorithm.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
-import { type SignatureAlgorithm, toX509Signature } from "../pki/x509/signature-algorithm.ts";
 
 /**
  * `node:crypto` on the thread that calls it: Node's WebCrypto hands every operation to a thread

@@ -1,6 +1,5 @@
 import type { Bytes } from "./encoding/bytes.ts";
-import type { SignatureScheme } from "./signature-scheme.ts";
-import type { DsaEncoding, SignatureAlgorithm } from "./x509/signature-algorithm.ts";
+import type { DsaEncoding, SignatureAlgorithm, SignatureScheme } from "./signature-algorithm.ts";
 
 /** A private key that signs. Code that holds it cannot export the key. */
 export interface SigningKey {

@@ -1,6 +1,5 @@
 import type { CryptoProvider, PublicKey, SigningKey } from "./crypto-provider.ts";
-import { isOfModulusLength } from "./signature-scheme.ts";
-import type { SignatureAlgorithm } from "./x509/signature-algorithm.ts";
+import { isOfModulusLength, type SignatureAlgorithm } from "./signature-algorithm.ts";
 
 const { subtle } = crypto;
 

@@ -3,8 +3,8 @@ import { promisify } from "node:util";
 import { fromHexLiteral } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
-import { subjectAltUri } from "../pki/x509/extension-writer.ts";
-import { requestInfo, signedRequest } from "../pki/x509/request/certification-request.ts";
+import { subjectAltUri } from "../pki/x509/certificate-extensions.ts";
+import { requestInfo, signedRequest } from "../pki/x509/certificate-signing-request.ts";
 
 const signData = promisify(sign);
 

@@ -4,7 +4,7 @@ import { type NextStep, nextStepOf } from "../ca/rotation/next-step.ts";
 import { type Phase, phaseAt, type Schedule } from "../pki/authority/schedule.ts";
 import { signingAuthorityAt } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
-import { fingerprintOf } from "../pki/encoding/fingerprint.ts";
+import { fingerprintOf } from "../pki/encoding/bytes.ts";
 
 /** One authority, or one root that is trusted beside them. */
 export interface AuthorityStatus {

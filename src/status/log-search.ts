@@ -7,12 +7,11 @@ import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { serialDigits, shownSerialNumber } from "../pki/encoding/serial-number.ts";
 import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
 import { displayedName } from "../pki/x509/distinguished-name.ts";
-import { parseBundle } from "../tlog/bundle.ts";
 import { readTile } from "../tlog/extend.ts";
 import { LogError } from "../tlog/log-error.ts";
 import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
-import { checkpointPath, tileIn, tileWidth } from "../tlog/tile.ts";
+import { checkpointPath, parseBundle, tileIn, tileWidth } from "../tlog/tile.ts";
 
 /** The published objects of an issuance log. */
 export interface SearchedLog {

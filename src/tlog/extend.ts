@@ -1,10 +1,8 @@
 import { bytesEqual } from "../pki/encoding/bytes.ts";
-import { parseBundle } from "./bundle.ts";
 import type { Frontier, WrittenTile } from "./frontier.ts";
 import { LogError } from "./log-error.ts";
-import { leafHash } from "./merkle.ts";
-import type { Tree } from "./proof.ts";
-import { type Tile, tileIn, tilePath, tileWidth } from "./tile.ts";
+import { leafHash, type Tree } from "./merkle.ts";
+import { parseBundle, type Tile, tileIn, tilePath, tileWidth } from "./tile.ts";
 
 /** The octets of a published object; `undefined` if there is none. */
 export type ObjectReader = (path: string) => Promise<Uint8Array | undefined>;

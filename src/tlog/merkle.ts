@@ -6,6 +6,12 @@ export type Hash = Bytes;
 
 export const hashOctets = 32;
 
+/** A tree: how many entries it has, and its root. */
+export interface Tree {
+  readonly size: number;
+  readonly root: Hash;
+}
+
 const fresh = sha256.create();
 const hash = sha256.create();
 const leafPrefix = Uint8Array.of(0);

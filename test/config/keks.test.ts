@@ -3,7 +3,7 @@ import { openKeks } from "../../src/config/keks.ts";
 import { RecordError } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";
-import { createAuthority } from "../../src/pki/authority/self-signed-authority.ts";
+import { createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";
 import { clusterLocal, tenDays } from "../testkit/pki/certificates.ts";

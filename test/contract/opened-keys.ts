@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
 import { type Composition, compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import type { AuthorityKey } from "../../src/pki/authority/self-signed-authority.ts";
+import type { AuthorityKey } from "../../src/pki/authority/new-authority.ts";
 import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";

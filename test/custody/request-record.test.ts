@@ -8,7 +8,7 @@ import {
   resealRequest,
   sealRequest,
 } from "../../src/custody/request-record.ts";
-import { createIntermediateRequest } from "../../src/pki/authority/intermediate-request.ts";
+import { createIntermediateRequest } from "../../src/pki/authority/new-authority.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createKek } from "../testkit/pki/sealed-record.ts";
 

@@ -1,10 +1,7 @@
 import { createPublicKey, verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";
-import {
-  type AuthorityKey,
-  createAuthority,
-} from "../../src/pki/authority/self-signed-authority.ts";
+import { type AuthorityKey, createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { issueLeaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { cryptoProviders } from "../testkit/crypto-providers.ts";

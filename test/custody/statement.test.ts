@@ -6,7 +6,7 @@ import { importKek, kekOctets } from "../../src/custody/kek.ts";
 import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
 import { openStatement, resealStatement, sealStatement } from "../../src/custody/statement.ts";
 import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
-import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
+import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createRoot } from "../testkit/pki/foreign-root.ts";

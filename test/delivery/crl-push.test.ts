@@ -3,7 +3,7 @@ import { crlTargets } from "../../src/config/root-targets.ts";
 import { sealRoot } from "../../src/custody/root-statement.ts";
 import { crlContent } from "../../src/delivery/crl-content.ts";
 import { createRootPush } from "../../src/delivery/root-push.ts";
-import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
+import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";

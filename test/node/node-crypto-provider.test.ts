@@ -3,13 +3,13 @@ import { describe, expect, test } from "vitest";
 import { type JwsAlgorithm, jwsSchemes } from "../../src/authn/token/jws-algorithm.ts";
 import { nodeCryptoProvider, takeSigningKey } from "../../src/node/node-crypto-provider.ts";
 import type { Bytes } from "../../src/pki/encoding/bytes.ts";
-import { webCryptoProvider, webSigningKey } from "../../src/pki/web-crypto-provider.ts";
 import {
   fromX509Signature,
   type SignatureAlgorithm,
   signatureAlgorithms,
   toX509Signature,
-} from "../../src/pki/x509/signature-algorithm.ts";
+} from "../../src/pki/signature-algorithm.ts";
+import { webCryptoProvider, webSigningKey } from "../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";
 

@@ -1,4 +1,4 @@
-import { planRotation } from "../../src/pki/authority/rotation.ts";
+import { planRotation, rootSince, successionOf } from "../../src/pki/authority/rotation.ts";
 import {
   type Installation,
   installedSchedule,
@@ -7,7 +7,6 @@ import {
   type Schedule,
 } from "../../src/pki/authority/schedule.ts";
 import { signingAuthorityAt } from "../../src/pki/authority/signing-authority.ts";
-import { rootSince, successionOf } from "../../src/pki/authority/succession.ts";
 import {
   bundleSequenceAt,
   type PublishedAuthority,

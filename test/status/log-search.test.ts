@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
-import { formatBundle } from "../../src/tlog/bundle.ts";
 import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
+import { formatBundle } from "../../src/tlog/tile.ts";
 import { type LoggedCa, startLoggedCa } from "../testkit/tlog/logged-ca.ts";
 
 let logged: LoggedCa;

@@ -1,12 +1,22 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { formatBundle, parseBundle } from "../../src/tlog/bundle.ts";
 import { leafHash } from "../../src/tlog/merkle.ts";
 import { acceptCheckpoint, parsePolicy } from "../../src/tlog/note/policy.ts";
-import { proveInclusion, verifyInclusion } from "../../src/tlog/proof.ts";
-import { parseTilePath, type Tile, tileIn, tilePath } from "../../src/tlog/tile.ts";
-import { formatLogProof, parseLogProof } from "../../src/tlog/tlog-proof.ts";
-import { formatAddCheckpoint, parseAddCheckpoint } from "../../src/tlog/witness/add-checkpoint.ts";
+import {
+  formatLogProof,
+  parseLogProof,
+  proveInclusion,
+  verifyInclusion,
+} from "../../src/tlog/proof.ts";
+import {
+  formatBundle,
+  parseBundle,
+  parseTilePath,
+  type Tile,
+  tileIn,
+  tilePath,
+} from "../../src/tlog/tile.ts";
+import { formatAddCheckpoint, parseAddCheckpoint } from "../../src/tlog/witness/witness.ts";
 import { entryAt, GrownTree, tlogVectors } from "../testkit/tlog/trees.ts";
 
 const vectors = await tlogVectors<Record<string, string>>("notes.json");

@@ -2,12 +2,13 @@ import { createPrivateKey } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { LogError } from "../../src/tlog/log-error.ts";
 import {
+  cosignedAt,
+  createCosigner,
   createLogSigner,
   formatCheckpoint,
   openCheckpointText,
   parseCheckpoint,
 } from "../../src/tlog/note/checkpoint.ts";
-import { cosignedAt, createCosigner } from "../../src/tlog/note/cosignature.ts";
 import {
   formatNote,
   formatSignature,

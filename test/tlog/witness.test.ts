@@ -1,14 +1,26 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { createLogSigner, formatCheckpoint } from "../../src/tlog/note/checkpoint.ts";
-import { cosignedAt, createCosigner } from "../../src/tlog/note/cosignature.ts";
-import { generateEd25519, rawPublicKey } from "../../src/tlog/note/ed25519.ts";
+import type { Tree } from "../../src/tlog/merkle.ts";
+import {
+  cosignedAt,
+  createCosigner,
+  createLogSigner,
+  formatCheckpoint,
+} from "../../src/tlog/note/checkpoint.ts";
 import { formatNote, formatSignature, parseNote } from "../../src/tlog/note/note.ts";
 import { parsePolicy } from "../../src/tlog/note/policy.ts";
-import { formatVerifierKey } from "../../src/tlog/note/verifier-key.ts";
-import { proveConsistency, type Tree } from "../../src/tlog/proof.ts";
-import { formatAddCheckpoint } from "../../src/tlog/witness/add-checkpoint.ts";
-import { createAskWitnesses, type WitnessAnswer } from "../../src/tlog/witness/ask-witnesses.ts";
-import { cosignOrRefuse, type Witness } from "../../src/tlog/witness/witness.ts";
+import {
+  formatVerifierKey,
+  generateEd25519,
+  rawPublicKey,
+} from "../../src/tlog/note/verifier-key.ts";
+import { proveConsistency } from "../../src/tlog/proof.ts";
+import { createAskWitnesses } from "../../src/tlog/witness/ask-witnesses.ts";
+import {
+  cosignOrRefuse,
+  formatAddCheckpoint,
+  type Witness,
+  type WitnessAnswer,
+} from "../../src/tlog/witness/witness.ts";
 import { GrownTree } from "../testkit/tlog/trees.ts";
 
 const origin = "log.example.com/2026/0";

@@ -11,7 +11,7 @@ import { fromHexLiteral as hex } from "../../src/pki/encoding/bytes.ts";
 import { derElement, derSequence } from "../../src/pki/encoding/der-writer.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
-import { parseCertificateSigningRequest } from "../../src/pki/x509/request/certificate-signing-request.ts";
+import { parseCertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
 import { derBitString } from "../testkit/der/writing.ts";
 
 const symbols = fc

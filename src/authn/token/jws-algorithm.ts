@@ -4,7 +4,7 @@ import {
   rsaPkcs1,
   rsaPss,
   type SignatureScheme,
-} from "../../pki/signature-scheme.ts";
+} from "../../pki/signature-algorithm.ts";
 
 /** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
 export type JwsAlgorithm =

@@ -4,11 +4,11 @@ import type { Issuer, SigningAuthority } from "../../pki/authority/signing-autho
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { type IntermediateRights, issueIntermediate } from "../../pki/x509/intermediate.ts";
 import { issueLeaf, issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/request/certificate-signing-request.ts";
-import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/request/pod-key-proof.ts";
+import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import {
   earlier,

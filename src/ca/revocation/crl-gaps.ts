@@ -1,5 +1,4 @@
-import { bytesEqual } from "../../pki/encoding/bytes.ts";
-import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
+import { bytesEqual, fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
 import type { AuthorityView } from "../authority-view.ts";
 

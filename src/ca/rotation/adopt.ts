@@ -1,13 +1,13 @@
 import { sealRoot } from "../../custody/root-statement.ts";
 import { taintedSubject } from "../../custody/taint-statement.ts";
-import { createAdditionalRoot } from "../../pki/authority/additional-root.ts";
-import { taintsOf } from "../../pki/authority/configured-taint.ts";
 import { adoptedSchedule, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
   createSigningAuthority,
   type SigningAuthority,
 } from "../../pki/authority/signing-authority.ts";
+import { taintsOf } from "../../pki/authority/taint.ts";
+import { createAdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { earlier } from "../../pki/x509/validity.ts";

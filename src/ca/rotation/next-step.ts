@@ -1,4 +1,4 @@
-import { type Succession, successionOf } from "../../pki/authority/succession.ts";
+import { type Succession, successionOf } from "../../pki/authority/rotation.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";

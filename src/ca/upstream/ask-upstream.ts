@@ -3,7 +3,7 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import {
   createIntermediateRequest,
   type IntermediateRequest,
-} from "../../pki/authority/intermediate-request.ts";
+} from "../../pki/authority/new-authority.ts";
 import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";

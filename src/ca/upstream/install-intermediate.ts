@@ -1,16 +1,15 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { lastSignature } from "../../pki/authority/rotation.ts";
+import { lastSignature, rootSince } from "../../pki/authority/rotation.ts";
 import { installedSchedule, type Schedule } from "../../pki/authority/schedule.ts";
 import {
   createSigningAuthority,
   type SigningAuthority,
 } from "../../pki/authority/signing-authority.ts";
-import { rootSince } from "../../pki/authority/succession.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
-import { keyIdentifier } from "../../pki/x509/key-identifier.ts";
+import { keyIdentifier } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { requireForeign } from "../foreign-certificate.ts";
 import { addAuthority, type Mint } from "../mint.ts";

@@ -4,7 +4,7 @@ import {
   openRequestKey,
   sealRequest,
 } from "../../custody/request-record.ts";
-import { createIntermediateRequest } from "../../pki/authority/intermediate-request.ts";
+import { createIntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { wholeSeconds } from "../../pki/x509/validity.ts";
 import { type Mint, storeRecord } from "../mint.ts";
 

@@ -5,13 +5,12 @@ import { trustRoot } from "../../ca/rotation/adopt.ts";
 import { recordTaint } from "../../ca/rotation/taint.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
+import { applyTaints, taintsOf } from "../../pki/authority/taint.ts";
 import {
   type AdditionalRoot,
   createAdditionalRoot,
   retireRoot,
-} from "../../pki/authority/additional-root.ts";
-import { taintsOf } from "../../pki/authority/configured-taint.ts";
-import { applyTaints } from "../../pki/authority/taint.ts";
+} from "../../pki/authority/trust-bundle.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { isSelfIssued } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";

@@ -15,9 +15,12 @@ import { recur } from "../../program/recurrence.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { Sequencer } from "../../tlog/sequencer/sequencer.ts";
-import type { LogObjects } from "../../tlog/sequencer/storage.ts";
-import { publishVerifierKey, readVerifierKey } from "../../tlog/sequencer/verifier-key-object.ts";
-import { askConfigured } from "../../tlog/witness/configured-witnesses.ts";
+import {
+  type LogObjects,
+  publishVerifierKey,
+  readVerifierKey,
+} from "../../tlog/sequencer/storage.ts";
+import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";

@@ -7,11 +7,14 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Hash } from "../../tlog/merkle.ts";
-import { createCosigner } from "../../tlog/note/cosignature.ts";
-import { generateEd25519, rawPublicKey } from "../../tlog/note/ed25519.ts";
-import type { VerifierKey } from "../../tlog/note/verifier-key.ts";
-import { maximumRequestOctets } from "../../tlog/witness/add-checkpoint.ts";
-import { cosignOrRefuse, type Witness, type WitnessMemory } from "../../tlog/witness/witness.ts";
+import { createCosigner } from "../../tlog/note/checkpoint.ts";
+import { generateEd25519, rawPublicKey, type VerifierKey } from "../../tlog/note/verifier-key.ts";
+import {
+  cosignOrRefuse,
+  maximumRequestOctets,
+  type Witness,
+  type WitnessMemory,
+} from "../../tlog/witness/witness.ts";
 import { openDatabase } from "../files/database.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import type { ListenAddress } from "../http/listen-address.ts";

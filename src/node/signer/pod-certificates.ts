@@ -9,8 +9,8 @@ import type {
 } from "../../kubernetes/pod-certificate-request.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/request/certificate-signing-request.ts";
-import { parsePodKeyProof, parseProvedPublicKey } from "../../pki/x509/request/pod-key-proof.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import { parsePodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
 import {
   bitLength,
   rsaModulusOf,

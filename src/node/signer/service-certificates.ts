@@ -2,13 +2,13 @@ import "reflect-metadata/lite";
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
 import { maximumServingNames, servingSigner } from "../../ca/issuance/serving-policy.ts";
 import { CaError } from "../../foundation/errors.ts";
+import { isDnsName } from "../../foundation/text/dns-name.ts";
 import { nameAllowList } from "../../foundation/text/globs.ts";
 import type {
   ServiceCertificateRequest,
   SigningDecision,
 } from "../../kubernetes/service-certificate-request.ts";
-import { isDnsName } from "../../pki/x509/dns-name.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/request/certificate-signing-request.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { CertificateSource } from "./certificate-source.ts";
 import type { ServicePolicy, SignerName } from "./signer-configuration.ts";

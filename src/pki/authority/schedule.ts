@@ -136,6 +136,14 @@ export function installedSchedule(
   return { publishedFrom: visible, signsFrom, signsUntil, retiresAt: expiresAt };
 }
 
+/** Sorts authorities by their publication, in the same way in every process. */
+export function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
+  return (
+    a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
+    a.id.localeCompare(b.id)
+  );
+}
+
 /** The time from minting an authority until every verifier knows its root and it may sign, in seconds. */
 export function leadSeconds(lengths: PhaseLengths): number {
   return lengths.propagationSeconds + overlapSeconds(lengths);

@@ -1,12 +1,15 @@
 import type { SigningKey } from "../crypto-provider.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { type Certificate, parseCertificate } from "../x509/certificate.ts";
-import { keyIdentifier } from "../x509/key-identifier.ts";
 import {
   type CertificateSigner,
   createCertificateSigner,
 } from "../x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
+import {
+  keyIdentifier,
+  parseSubjectPublicKey,
+  type SubjectPublicKey,
+} from "../x509/subject-public-key.ts";
 import { phaseAt, type Schedule, type ScheduledAuthority } from "./schedule.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { addSeconds, earlier, later, wholeSeconds } from "../x509/validity.ts";
-import type { Schedule, ScheduledAuthority } from "./schedule.ts";
+import { byPublication, type Schedule, type ScheduledAuthority } from "./schedule.ts";
 
 /**
  * An operator's statement that an authority's key may be in other hands, or that a root is no longer to
@@ -114,11 +114,7 @@ interface Succession {
 function successionAfter(gap: Date, untainted: readonly ScheduledAuthority[]): Succession[] {
   const [first] = untainted
     .filter(({ schedule }) => schedule.signsFrom > gap)
-    .toSorted(
-      (a, b) =>
-        a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
-        a.id.localeCompare(b.id),
-    );
+    .toSorted(byPublication);
   return first ? [{ id: first.id, signsFrom: later(gap, first.schedule.publishedFrom) }] : [];
 }
 
@@ -143,4 +139,31 @@ function advance(
     .filter((succession) => succession.id === id)
     .reduce((from, succession) => earlier(from, succession.signsFrom), schedule.signsFrom);
   return { ...schedule, signsFrom };
+}
+
+/** A taint in the configuration. It counts whatever the store says, so nobody can withhold it. */
+export interface ConfiguredTaint {
+  /** The id of an authority or an additional root, or the beginning of it. */
+  readonly idPrefix: string;
+  /** When the root leaves the bundle. `undefined` leaves it there for as long as its schedule says. */
+  readonly rootUntil: Date | undefined;
+}
+
+/**
+ * The taints of these authorities that the configuration states. A configuration does not say when its
+ * taint was made, so the authority counts as tainted since it was published.
+ */
+export function taintsOf(
+  configured: readonly ConfiguredTaint[],
+  authorities: readonly ScheduledAuthority[],
+): readonly Taint[] {
+  return authorities.flatMap(({ id, schedule }) =>
+    configured
+      .filter(({ idPrefix }) => id.startsWith(idPrefix))
+      .map(({ rootUntil = schedule.retiresAt }) => ({
+        id,
+        taintedAt: schedule.publishedFrom,
+        retiresAt: earlier(rootUntil, schedule.retiresAt),
+      })),
+  );
 }

@@ -1,6 +1,11 @@
-import { type Bytes, toHex } from "../encoding/bytes.ts";
+import { toBase64 } from "../encoding/base64.ts";
+import { type Bytes, fingerprintOf, toHex } from "../encoding/bytes.ts";
 import { toPem } from "../encoding/pem.ts";
-import type { ScheduledAuthority } from "./schedule.ts";
+import { signatureAlgorithmOf } from "../signature-algorithm.ts";
+import { parseCertificate } from "../x509/certificate.ts";
+import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
+import { earlier, later, wholeSeconds } from "../x509/validity.ts";
+import { byPublication, type ScheduledAuthority } from "./schedule.ts";
 import type { Taint } from "./taint.ts";
 
 /** An authority or an additional root, with the roots that it adds to the bundle. */
@@ -89,16 +94,91 @@ export function latestBundleChange(
   return latest === undefined ? undefined : new Date(latest);
 }
 
-function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
-  return (
-    a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
-    a.id.localeCompare(b.id)
-  );
-}
-
 /** A trust bundle with its sequence number (`spiffe_sequence`). */
 export interface NumberedBundle {
   /** PEM. */
   readonly pem: string;
   readonly sequence: number;
+}
+
+/**
+ * A root that verifiers accept although this CA does not sign under it: the root of another CA of the
+ * mesh.
+ */
+export interface AdditionalRoot extends ScheduledAuthority {
+  /** The hexadecimal SHA-256 of the certificate. */
+  readonly id: string;
+  /** The certificate, DER. It is a list because an authority may have several roots. */
+  readonly roots: readonly [Bytes];
+}
+
+/**
+ * A root that the bundle holds from an instant until the root expires. Its signing phase is empty: it
+ * stops when it starts.
+ *
+ * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no
+ *   authority may have.
+ */
+export async function createAdditionalRoot(
+  der: Bytes,
+  publishedFrom: Date,
+): Promise<AdditionalRoot> {
+  const { validity, spki } = parseCertificate(der).toBeSigned;
+  parseSubjectPublicKey(spki);
+  const start = wholeSeconds(publishedFrom);
+  return {
+    id: fingerprintOf(der),
+    roots: [der],
+    schedule: {
+      publishedFrom: start,
+      signsFrom: start,
+      signsUntil: start,
+      retiresAt: later(start, validity.notAfter),
+    },
+  };
+}
+
+/**
+ * The taint that takes a root out of the bundle. The store keeps every record of what verifiers once
+ * trusted.
+ */
+export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
+  const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));
+  return { id, taintedAt: wholeSeconds(now), retiresAt };
+}
+
+/** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
+export interface SpiffeBundleKey extends Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e"> {
+  readonly use: "x509-svid";
+  readonly x5c: readonly [string];
+}
+
+/** A SPIFFE bundle: a JWK Set with two more members (SPIFFE Trust Domain and Bundle §4). */
+export interface SpiffeBundle {
+  readonly spiffe_sequence: number;
+  /** Seconds. */
+  readonly spiffe_refresh_hint: number;
+  readonly keys: readonly SpiffeBundleKey[];
+}
+
+/** The roots of a trust bundle as a SPIFFE bundle, in their order. */
+export async function toSpiffeBundle(
+  roots: readonly Bytes[],
+  sequence: number,
+  refreshHintSeconds: number,
+): Promise<SpiffeBundle> {
+  return {
+    spiffe_sequence: sequence,
+    spiffe_refresh_hint: refreshHintSeconds,
+    keys: await Promise.all(roots.map(toBundleKey)),
+  };
+}
+
+async function toBundleKey(root: Bytes): Promise<SpiffeBundleKey> {
+  const { spki } = parseCertificate(root).toBeSigned;
+  const { importParameters } = signatureAlgorithmOf(parseSubjectPublicKey(spki));
+  const key = await crypto.subtle.importKey("spki", spki, importParameters, true, ["verify"]);
+  const { kty, crv, x, y, n, e } = await crypto.subtle.exportKey("jwk", key);
+  const parameters = Object.entries({ kty, crv, x, y, n, e }).filter(([, v]) => v !== undefined);
+  return { use: "x509-svid", ...Object.fromEntries(parameters), x5c: [toBase64(root)] };
 }

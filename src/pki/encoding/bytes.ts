@@ -1,3 +1,5 @@
+import { sha256 } from "@noble/hashes/sha2.js";
+
 /** Bytes that WebCrypto and KV accept: never backed by shared memory. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -52,3 +54,6 @@ export function fromHexLiteral(hex: string): Bytes {
   }
   return bytes;
 }
+
+/** The SHA-256 of octets in hexadecimal, as OpenSSL's `-fingerprint` has it without colons. */
+export const fingerprintOf = (octets: Uint8Array): string => toHex(sha256(octets));

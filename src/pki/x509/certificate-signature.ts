@@ -3,13 +3,15 @@ import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { readObjectIdentifier } from "../encoding/der-values.ts";
 import { DerBuilder } from "../encoding/der-writer.ts";
-import { type Hash, rsaPss, type SignatureScheme } from "../signature-scheme.ts";
-import type { Certificate } from "./certificate.ts";
 import {
   fromX509Signature,
+  type Hash,
   prependX509Signature,
+  rsaPss,
+  type SignatureScheme,
   signatureAlgorithms,
-} from "./signature-algorithm.ts";
+} from "../signature-algorithm.ts";
+import type { Certificate } from "./certificate.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 
 /**

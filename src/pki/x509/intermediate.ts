@@ -4,8 +4,7 @@ import { derElement, derSequence, derText, derTime } from "../encoding/der-write
 import { Oid } from "../encoding/object-identifiers.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { version3 } from "./certificate.ts";
-import { certificateAndCrlSigning, extension, subjectAltUri } from "./extension-writer.ts";
-import { keyIdentifier } from "./key-identifier.ts";
+import { certificateAndCrlSigning, extension, subjectAltUri } from "./certificate-extensions.ts";
 import { type CertificateSigner, type Leaf, lintAndSign } from "./leaf/certificate-signer.ts";
 import type { Intent } from "./leaf/linted-certificate.ts";
 import {
@@ -14,7 +13,7 @@ import {
   randomSerialNumber,
   subjectKeyIdentifier,
 } from "./leaf/to-be-signed.ts";
-import type { SubjectPublicKey } from "./subject-public-key.ts";
+import { keyIdentifier, type SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
 /** What an intermediate may be, as the operator of its root decides. */

@@ -1,7 +1,9 @@
+import { sha1 } from "@noble/hashes/legacy.js";
+import { sha256 } from "@noble/hashes/sha2.js";
 import { CaError, type SubjectKeyFault } from "../../foundation/errors.ts";
 import { type Bytes, bytesEqual, fromHexLiteral as literal, toHex } from "../encoding/bytes.ts";
 import { DerReader, Tag } from "../encoding/der-reader.ts";
-import type { SubjectKeyAlgorithm } from "./signature-algorithm.ts";
+import type { SubjectKeyAlgorithm } from "../signature-algorithm.ts";
 
 /** A public key that the key policy accepts. */
 export interface SubjectPublicKey {
@@ -125,3 +127,27 @@ const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;
 /** The number of significant bits of a big-endian integer without leading zeros. */
 export const bitLength = (integer: Bytes): number =>
   integer.length * 8 - Math.clz32(integer[0] ?? 0) + 24;
+
+const fresh = sha256.create();
+const hash = sha256.create();
+const digest = new Uint8Array(32);
+
+/**
+ * The key identifier of a public key: the leftmost 160 bits of the SHA-256 of its octets (RFC 7093 §2
+ * method 1). Go's `x509.CreateCertificate` computes the same since 1.25.
+ *
+ * WebCrypto is not used: hashing two blocks here takes less time than its promise.
+ */
+export function keyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
+  // A copied initial state saves the buffers that a new hash would allocate for each key.
+  fresh._cloneInto(hash).update(keyOctets).digestInto(digest);
+  return digest.slice(0, 20);
+}
+
+/**
+ * The key identifier of an issuer whose certificate has none: the SHA-1 of its key's octets (RFC 5280
+ * §4.2.1.2 method 1). Every leaf must have an authority key identifier (§4.2.1.1).
+ */
+export function fallbackKeyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
+  return sha1(keyOctets);
+}

@@ -5,6 +5,7 @@ import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
+import { signatureAlgorithms } from "../../pki/signature-algorithm.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import {
   type Crl,
@@ -14,7 +15,6 @@ import {
   namedIn,
   parseCrl,
 } from "../../pki/x509/crl/crl.ts";
-import { signatureAlgorithms } from "../../pki/x509/signature-algorithm.ts";
 import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { DocumentKind } from "./document-follower.ts";

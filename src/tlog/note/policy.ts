@@ -1,6 +1,5 @@
 import { LogError } from "../log-error.ts";
-import { type Checkpoint, openCheckpoint } from "./checkpoint.ts";
-import { cosignedAt } from "./cosignature.ts";
+import { type Checkpoint, cosignedAt, openCheckpoint } from "./checkpoint.ts";
 import { parseNote, type SignedNote } from "./note.ts";
 import { parseVerifierKey, type VerifierKey } from "./verifier-key.ts";
 

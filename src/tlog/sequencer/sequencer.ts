@@ -1,14 +1,18 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { maximumEntryOctets } from "../bundle.ts";
 import { parseCheckpoint } from "../note/checkpoint.ts";
 import { formatNote, type NoteSignature, parseNote } from "../note/note.ts";
 import { formatVerifierKey } from "../note/verifier-key.ts";
-import { checkpointPath, tileWidth } from "../tile.ts";
-import { formatBatch } from "./batch.ts";
-import { formatHead } from "./log-head.ts";
-import { type LogParts, LogRefusal, type OpenedLog, openLog, signCheckpoint } from "./open-log.ts";
-import { planPublication, writeObjects } from "./publication.ts";
+import { checkpointPath, maximumEntryOctets, tileWidth } from "../tile.ts";
+import {
+  formatHead,
+  type LogParts,
+  LogRefusal,
+  type OpenedLog,
+  openLog,
+  signCheckpoint,
+} from "./open-log.ts";
+import { formatBatch, planPublication, writeObjects } from "./publication.ts";
 
 /** Asks witnesses to cosign a checkpoint whose objects are all there. It does not reject. */
 export type AskWitnesses = (checkpoint: string) => Promise<readonly NoteSignature[]>;

@@ -60,3 +60,20 @@ export interface OpenedLogKey {
   readonly signer: NoteSigner;
   readonly record: string;
 }
+
+/** The path of the object with the key by which readers verify a log. */
+const verifierKeyPath = "vkey";
+
+/** Publishes the verifier key of an open log, unless it is there. */
+export async function publishVerifierKey(
+  { create }: Pick<LogObjects, "create">,
+  { verifierKey }: { readonly verifierKey: string | undefined },
+): Promise<void> {
+  await create(verifierKeyPath, new TextEncoder().encode(`${verifierKey}\n`));
+}
+
+/** The published verifier key; `undefined` for a log that has not begun. */
+export async function readVerifierKey(read: LogObjects["read"]): Promise<string | undefined> {
+  const octets = await read(verifierKeyPath);
+  return octets && new TextDecoder().decode(octets).trim();
+}

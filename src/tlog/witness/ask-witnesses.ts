@@ -1,18 +1,52 @@
 import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import { type Fetch, readText } from "../../foundation/http/json-fetch.ts";
+import { type ObjectReader, readTile } from "../extend.ts";
 import { LogError } from "../log-error.ts";
-import { parseCheckpoint, parseSize } from "../note/checkpoint.ts";
-import { timeOf } from "../note/cosignature.ts";
+import { parseCheckpoint, parseSize, timeOf } from "../note/checkpoint.ts";
 import { claims, type NoteSignature, parseNote, parseSignature } from "../note/note.ts";
 import { type Policy, type PolicyWitness, parsePolicy } from "../note/policy.ts";
 import { proveConsistency, type TileReader } from "../proof.ts";
 import type { AskWitnesses } from "../sequencer/sequencer.ts";
-import { formatAddCheckpoint, sizeContentType } from "./add-checkpoint.ts";
+import { formatAddCheckpoint, sizeContentType, type WitnessAnswer } from "./witness.ts";
 
-/** The answer of a witness. */
-export interface WitnessAnswer {
-  readonly status: number;
-  readonly contentType: string;
-  readonly body: string;
+/** How a platform asks its witnesses: their answers, the tiles of the log, and a place for refusals. */
+export interface WitnessMeans {
+  readonly fetch: Fetch;
+  readonly read: ObjectReader;
+  readonly log: OperationLog;
+}
+
+/** C2SP leaves it open; a witness that needs longer is asked again with the next checkpoint. */
+const witnessMilliseconds = 5000;
+
+/** An answer is some cosignatures, or the size of a log. */
+const maximumAnswerOctets = 64 * 1024;
+
+/**
+ * Asks the witnesses of a configuration over HTTPS; `undefined` if it names none.
+ *
+ * @throws LogError `form`
+ */
+export function askConfigured(
+  witnesses: string | undefined,
+  { fetch, read, log }: WitnessMeans,
+): AskWitnesses | undefined {
+  if (witnesses === undefined) return undefined;
+  return createAskWitnesses(parseWitnesses(witnesses), {
+    post: (url, body) => post(fetch, url, body),
+    read: (tile) => readTile(tile, read),
+    refused: (witness, detail) =>
+      log.operation({ event: "witness-refused", level: "warning", witness, detail }),
+  });
+}
+
+async function post(fetch: Fetch, url: string, text: string): Promise<WitnessAnswer> {
+  const signal = AbortSignal.timeout(witnessMilliseconds);
+  const response = await fetch(url, { method: "POST", body: text, signal, redirect: "manual" });
+  const contentType = response.headers.get("content-type") ?? "";
+  const body = await readText(response, maximumAnswerOctets);
+  return { status: response.status, contentType, body };
 }
 
 /** How a publisher reaches witnesses. */
@@ -29,7 +63,7 @@ export interface WitnessReach {
  *
  * @throws LogError `form`
  */
-export function parseWitnesses(text: string): Policy {
+function parseWitnesses(text: string): Policy {
   const policy = parsePolicy(text);
   if (policy.witnesses.every(({ url }) => url !== undefined)) return policy;
   throw new LogError("form", "a witness without a URL");

@@ -1,13 +1,11 @@
+import { toBase64 } from "../../pki/encoding/base64.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
-import { emptyRoot } from "../merkle.ts";
-import { type Checkpoint, openCheckpoint } from "../note/checkpoint.ts";
-import type { Cosigner } from "../note/cosignature.ts";
+import { emptyRoot, type Hash, type Tree } from "../merkle.ts";
+import { type Checkpoint, type Cosigner, openCheckpoint, parseSize } from "../note/checkpoint.ts";
 import { formatSignature, parseNote, type SignedNote } from "../note/note.ts";
 import type { VerifierKey } from "../note/verifier-key.ts";
-import { type Tree, verifyConsistency } from "../proof.ts";
-import { type AddCheckpoint, parseAddCheckpoint, sizeContentType } from "./add-checkpoint.ts";
-import type { WitnessAnswer } from "./ask-witnesses.ts";
+import { parseHashes, verifyConsistency } from "../proof.ts";
 
 /** The memory of a witness: the last tree that it cosigned for each log. */
 export interface WitnessMemory {
@@ -26,6 +24,13 @@ export interface Witness {
   readonly logs: readonly VerifierKey[];
   readonly memory: WitnessMemory;
   readonly cosigner: Cosigner;
+}
+
+/** The answer of a witness. */
+export interface WitnessAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
 }
 
 const answer = (status: number, body = "", contentType = "text/plain"): WitnessAnswer => ({
@@ -92,4 +97,31 @@ function isExtension(latest: Tree, checkpoint: Tree, { proof }: AddCheckpoint): 
     if (error instanceof LogError) return false;
     throw error;
   }
+}
+
+/** A request for a cosignature (C2SP tlog-witness, `add-checkpoint`). */
+interface AddCheckpoint {
+  /** The size of the last checkpoint that the witness has cosigned. */
+  readonly older: number;
+  readonly proof: readonly Hash[];
+  /** The signed checkpoint, verbatim. */
+  readonly checkpoint: string;
+}
+
+/** The content type of the size in an answer with status 409. */
+export const sizeContentType = "text/x.tlog.size";
+
+export const maximumRequestOctets: number = 64 * 1024;
+
+export function formatAddCheckpoint({ older, proof, checkpoint }: AddCheckpoint): string {
+  return [`old ${older}`, ...proof.map(toBase64), "", checkpoint].join("\n");
+}
+
+/** @throws LogError `form` */
+export function parseAddCheckpoint(text: string): AddCheckpoint {
+  const end = text.indexOf("\n\n");
+  const [first = "", ...lines] = text.slice(0, Math.max(end, 0)).split("\n");
+  if (!first.startsWith("old ")) throw new LogError("form", "not a request for a cosignature");
+  const older = parseSize(first.slice(4));
+  return { older, proof: parseHashes(lines), checkpoint: text.slice(end + 2) };
 }

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
+import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";

@@ -1,5 +1,5 @@
 import type { Context, Hono } from "hono";
-import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
+import { fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { checkpointPath, parseTilePath } from "../../tlog/tile.ts";
 
 /** One shard of a log, as its readers find it. */

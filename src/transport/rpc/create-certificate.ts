@@ -11,7 +11,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { parsePodKeyProof } from "../../pki/x509/request/pod-key-proof.ts";
+import { parsePodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { forwardedPeerHeader } from "../peer.ts";
 import { auditFailure } from "./audit-failure.ts";

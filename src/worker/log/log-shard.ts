@@ -7,8 +7,8 @@ import { createOperationLog, writeToConsole } from "../../foundation/event-log.t
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
-import { publishVerifierKey } from "../../tlog/sequencer/verifier-key-object.ts";
-import { askConfigured } from "../../tlog/witness/configured-witnesses.ts";
+import { publishVerifierKey } from "../../tlog/sequencer/storage.ts";
+import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
 import { variablesOf } from "../variables.ts";
 import { bucketObjects, isBucket } from "./bucket-objects.ts";
 import { sqlStage } from "./sql-stage.ts";

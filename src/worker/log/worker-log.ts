@@ -9,7 +9,7 @@ import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
-import { readVerifierKey } from "../../tlog/sequencer/verifier-key-object.ts";
+import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { type Bucket, bucketObjects, isBucket } from "./bucket-objects.ts";
 

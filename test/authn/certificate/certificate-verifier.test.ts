@@ -4,7 +4,7 @@ import {
   createCertificateAuthenticator,
   createCertificateVerifier,
 } from "../../../src/authn/certificate/certificate-verifier.ts";
-import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";

@@ -7,7 +7,7 @@ import {
 } from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { parseClientCertificate } from "../../../src/authn/certificate/client-certificate.ts";
-import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { clusterLocal, oneDay, tenDays } from "../../testkit/pki/certificates.ts";
 import { type ClientLeaf, signClientLeaf } from "../../testkit/pki/client-leaf.ts";
 import { refusalOf } from "../../testkit/refusal.ts";

@@ -7,7 +7,7 @@ import {
   forwardedValue,
 } from "../../../src/authn/certificate/forwarded-certificate.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
-import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";

@@ -4,7 +4,7 @@ import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import { importKek } from "../../../src/custody/kek.ts";
-import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
+import { retireRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { rootCertificates } from "../../fuzz/corpus/certificates.ts";

@@ -10,12 +10,11 @@ import {
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
 import { planRotation } from "../../../src/pki/authority/rotation.ts";
 import type { ScheduledAuthority } from "../../../src/pki/authority/schedule.ts";
 import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
-import { publishedAuthoritiesAt } from "../../../src/pki/authority/trust-bundle.ts";
+import { publishedAuthoritiesAt, retireRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   authoritiesIn,

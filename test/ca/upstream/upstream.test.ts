@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream/upstream-authority.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/upstream.ts";
-import { createIntermediateRequest } from "../../../src/pki/authority/intermediate-request.ts";
+import { createIntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";

@@ -3,11 +3,8 @@ import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { sealRoot } from "../../../src/custody/root-statement.ts";
 import { sealAuthority } from "../../../src/custody/seal.ts";
 import { sealTaint } from "../../../src/custody/taint-statement.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
-import {
-  createAuthority,
-  type NewAuthority,
-} from "../../../src/pki/authority/self-signed-authority.ts";
+import { createAuthority, type NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { type Bytes, toHex } from "../../../src/pki/encoding/bytes.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";

@@ -3,8 +3,8 @@ import { createPublicKey, type KeyObject, X509Certificate as NodeCertificate } f
 import { X509Certificate as PeculiarCertificate } from "@peculiar/x509";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
+import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import type { Random } from "../../simulation/random.ts";

@@ -5,7 +5,7 @@ import { createSigningAuthority } from "../../../src/pki/authority/signing-autho
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseCaCertificate } from "../../../src/pki/path/certification-path.ts";
 import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { parseCertificateSigningRequest } from "../../../src/pki/x509/request/certificate-signing-request.ts";
+import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 import {
   authorityKey,
   leafCertificate,

@@ -1,7 +1,4 @@
-import {
-  type AuthorityKey,
-  createAuthority,
-} from "../../../src/pki/authority/self-signed-authority.ts";
+import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";

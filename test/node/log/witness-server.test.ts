@@ -4,7 +4,7 @@ import { startWitness } from "../../../src/node/log/witness-server.ts";
 import { formatCheckpoint } from "../../../src/tlog/note/checkpoint.ts";
 import { formatNote } from "../../../src/tlog/note/note.ts";
 import { formatVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
-import { formatAddCheckpoint } from "../../../src/tlog/witness/add-checkpoint.ts";
+import { formatAddCheckpoint } from "../../../src/tlog/witness/witness.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { memoryKeys, memoryOrigin } from "../../testkit/tlog/memory-log.ts";

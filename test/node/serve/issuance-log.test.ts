@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { parseBundle } from "../../../src/tlog/bundle.ts";
+import { parseBundle } from "../../../src/tlog/tile.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";

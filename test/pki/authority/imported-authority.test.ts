@@ -7,9 +7,9 @@ import {
   createSigningAuthority,
   type Issuer,
 } from "../../../src/pki/authority/signing-authority.ts";
+import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/x509/signature-algorithm.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import {
   createSigningAuthority,
+  nextSigningAuthority,
   signingAuthorityAt,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
@@ -102,4 +103,32 @@ test("refuses a certificate whose key the policy refuses", async () => {
   const spki = `3056301006072a8648ce3d020106052b8104000a03420004${"11".repeat(64)}`;
   const der = applyEdit(certificate, { at: [0, 6], replace: spki });
   await expect(create(der)).rejects.toBeInstanceOf(CaError);
+});
+
+const hour = (n: number): Date => new Date(Date.UTC(2026, 10, 22, n));
+
+/** An authority that signs between two hours of a day. */
+const signing = (id: string, from: number, until: number) => ({
+  id,
+  schedule: {
+    publishedFrom: hour(from - 1),
+    signsFrom: hour(from),
+    signsUntil: hour(until),
+    retiresAt: hour(until + 1),
+  },
+});
+
+test("is the first to begin after the instant, in whatever order they are", () => {
+  const authorities = [signing("late", 9, 12), signing("now", 2, 6), signing("soon", 5, 9)];
+  expect(nextSigningAuthority(authorities, hour(3))?.id).toBe("soon");
+  expect(nextSigningAuthority(authorities.toReversed(), hour(3))?.id).toBe("soon");
+});
+
+test.each([
+  ["begins at this instant", signing("a", 3, 6)],
+  ["has begun", signing("a", 2, 6)],
+  ["is over", signing("a", 1, 2)],
+  ["never signs, as a tainted one or an additional root", signing("a", 5, 5)],
+])("is none that %s", (_, authority) => {
+  expect(nextSigningAuthority([authority], hour(3))).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
+import { toSpiffeBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { childrenOf, der, elementAt, hex, type Octets } from "../../testkit/der/mutation.ts";

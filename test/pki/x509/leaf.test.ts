@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { createHash, createPublicKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import type { AuthorityKey } from "../../../src/pki/authority/self-signed-authority.ts";
+import type { AuthorityKey } from "../../../src/pki/authority/new-authority.ts";
 import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";

@@ -1,9 +1,9 @@
 import { createPublicKey, verify } from "node:crypto";
 import { expect, test } from "vitest";
+import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { lintAndSign } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { lint } from "../../../src/pki/x509/leaf/lint.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/x509/signature-algorithm.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, elementAt, flipBit, inHex } from "../../testkit/der/mutation.ts";
 import { subjects } from "../../testkit/pki/lint-subjects.ts";

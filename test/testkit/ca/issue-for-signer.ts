@@ -6,7 +6,7 @@ import {
   workloadSpiffeId,
 } from "../../../src/pki/spiffe-id.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { parsePodKeyProof } from "../../../src/pki/x509/request/pod-key-proof.ts";
+import { parsePodKeyProof } from "../../../src/pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { trustedIssuerWithoutKeys } from "../callers/trusted-issuers.ts";
 import type { RunningCa } from "./running-ca.ts";

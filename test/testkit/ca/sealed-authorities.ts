@@ -1,11 +1,8 @@
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek, type KekRing, kekOctets } from "../../../src/custody/kek.ts";
 import { sealAuthority } from "../../../src/custody/seal.ts";
+import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
-import {
-  type AuthorityKey,
-  createAuthority,
-} from "../../../src/pki/authority/self-signed-authority.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 

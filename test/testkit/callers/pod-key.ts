@@ -1,7 +1,7 @@
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { toX509Signature } from "../../../src/pki/x509/signature-algorithm.ts";
+import { toX509Signature } from "../../../src/pki/signature-algorithm.ts";
 
 /** The key of a pod, as a kubelet before 1.36 proves it. Runs wherever WebCrypto does. */
 export interface PodKey {

@@ -1,13 +1,11 @@
+import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
-import {
-  type AuthorityKey,
-  createAuthority,
-} from "../../../src/pki/authority/self-signed-authority.ts";
 import {
   createIssuer,
   type Issuer,
   type SigningAuthority,
 } from "../../../src/pki/authority/signing-authority.ts";
+import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import {
   parseTrustDomain,
   type SpiffeId,
@@ -17,7 +15,6 @@ import {
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/x509/signature-algorithm.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 import { der, hex } from "../der/mutation.ts";
 

@@ -1,4 +1,4 @@
-import { parseCertificateSigningRequest } from "../../../src/pki/x509/request/certificate-signing-request.ts";
+import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 import type { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { alike } from "../crypto-providers.ts";
 

@@ -1,4 +1,4 @@
-import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { issueIntermediate } from "../../../src/pki/x509/intermediate.ts";
 import {
   issueLeaf,

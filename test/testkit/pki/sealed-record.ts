@@ -1,10 +1,7 @@
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek, type Kek, kekOctets } from "../../../src/custody/kek.ts";
 import { sealAuthority } from "../../../src/custody/seal.ts";
-import {
-  type AuthorityKey,
-  createAuthority,
-} from "../../../src/pki/authority/self-signed-authority.ts";
+import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { clusterLocal, tenDays } from "./certificates.ts";
 

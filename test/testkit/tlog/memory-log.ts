@@ -1,6 +1,6 @@
 import { leafHash } from "../../../src/tlog/merkle.ts";
 import { createLogSigner } from "../../../src/tlog/note/checkpoint.ts";
-import { generateEd25519, rawPublicKey } from "../../../src/tlog/note/ed25519.ts";
+import { generateEd25519, rawPublicKey } from "../../../src/tlog/note/verifier-key.ts";
 import { Sequencer, type SequencerParts } from "../../../src/tlog/sequencer/sequencer.ts";
 import type {
   LogKeys,

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Frontier } from "../../../src/tlog/frontier.ts";
-import { type Hash, leafHash } from "../../../src/tlog/merkle.ts";
-import type { TileReader, Tree } from "../../../src/tlog/proof.ts";
+import { type Hash, leafHash, type Tree } from "../../../src/tlog/merkle.ts";
+import type { TileReader } from "../../../src/tlog/proof.ts";
 import { tilePath } from "../../../src/tlog/tile.ts";
 
 /** A vector file of the folder `test/vectors/tlog`. */

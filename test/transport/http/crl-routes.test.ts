@@ -5,7 +5,7 @@ import {
   sealRevocation,
 } from "../../../src/custody/revocation-statement.ts";
 import { sealRoot } from "../../../src/custody/root-statement.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
+import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";

@@ -6,8 +6,7 @@ import {
 import { requestedKey } from "../../../ca/upstream/requests.ts";
 import type { AuthorityRequest } from "../../../custody/request-record.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
-import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
+import { type Bytes, bytesEqual, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import {
   openStore,
   requireAllOpen,

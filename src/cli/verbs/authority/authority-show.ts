@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import type { Bytes } from "../../../pki/encoding/bytes.ts";
-import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
+import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
 import { displayedName } from "../../../pki/x509/distinguished-name.ts";

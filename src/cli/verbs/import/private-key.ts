@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { signatureAlgorithmOf } from "../../../pki/x509/signature-algorithm.ts";
+import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
 import type { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import { type PemBlock, pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";

@@ -4,11 +4,11 @@ import {
   createIssuer,
   createSigningAuthority,
 } from "../../../pki/authority/signing-authority.ts";
+import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../../pki/spiffe-id.ts";
 import { webSigningKey } from "../../../pki/web-crypto-provider.ts";
 import { issueLeaf, type Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
 import { issuerDigest } from "../../../pki/x509/leaf/identity-proof.ts";
-import { signatureAlgorithmOf } from "../../../pki/x509/signature-algorithm.ts";
 import { leafValidity, wholeSeconds } from "../../../pki/x509/validity.ts";
 
 /**

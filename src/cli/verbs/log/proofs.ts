@@ -8,8 +8,12 @@ import { readTile } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { leafHash } from "../../../tlog/merkle.ts";
 import { acceptCheckpoint, type Policy } from "../../../tlog/note/policy.ts";
-import { proveInclusion, verifyInclusion } from "../../../tlog/proof.ts";
-import { formatLogProof, parseLogProof } from "../../../tlog/tlog-proof.ts";
+import {
+  formatLogProof,
+  parseLogProof,
+  proveInclusion,
+  verifyInclusion,
+} from "../../../tlog/proof.ts";
 import type { Follower } from "./follower.ts";
 import type { IndexedEntry } from "./follower-index.ts";
 import { refuseAbsent } from "./judging-log.ts";

@@ -3,7 +3,7 @@ import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
 import { Tag } from "../../encoding/der-reader.ts";
 import { DerBuilder, derElement, derSequence } from "../../encoding/der-writer.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
-import { extension } from "../extension-writer.ts";
+import { extension } from "../certificate-extensions.ts";
 import type { LeafProfile } from "../leaf/to-be-signed.ts";
 
 /**

@@ -1,11 +1,14 @@
 import type { SigningKey } from "../../crypto-provider.ts";
 import { type Bytes, toHex } from "../../encoding/bytes.ts";
+import { signatureAlgorithmOf } from "../../signature-algorithm.ts";
 import type { SpiffeId } from "../../spiffe-id.ts";
 import { type Certificate, subjectKeyIdentifierOf } from "../certificate.ts";
 import { signStructure } from "../certificate-signature.ts";
-import { fallbackKeyIdentifier, keyIdentifier } from "../key-identifier.ts";
-import { signatureAlgorithmOf } from "../signature-algorithm.ts";
-import type { SubjectPublicKey } from "../subject-public-key.ts";
+import {
+  fallbackKeyIdentifier,
+  keyIdentifier,
+  type SubjectPublicKey,
+} from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
 import type { IdentityProof } from "./identity-proof.ts";
 import { lint } from "./lint.ts";

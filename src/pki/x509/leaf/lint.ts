@@ -1,9 +1,9 @@
+import { isDnsName } from "../../../foundation/text/dns-name.ts";
 import { type Bytes, bytesEqual, fromHexLiteral } from "../../encoding/bytes.ts";
 import { DerError, Tag } from "../../encoding/der-reader.ts";
 import { isWorkloadSpiffeId } from "../../spiffe-id.ts";
 import type { Interval } from "../certificate.ts";
 import type { Extension, ExtensionName } from "../certificate-extensions.ts";
-import { isDnsName } from "../dns-name.ts";
 import type { Validity } from "../validity.ts";
 import { readIdentityProof } from "./identity-proof.ts";
 import { emptySequence, type Intent, type Linted, readLinted } from "./linted-certificate.ts";

@@ -9,6 +9,7 @@ import {
   derTime,
 } from "../../encoding/der-writer.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
+import type { SignatureAlgorithm } from "../../signature-algorithm.ts";
 import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../../spiffe-id.ts";
 import { version3 } from "../certificate.ts";
 import {
@@ -17,8 +18,7 @@ import {
   extension,
   subjectAltUri,
   uriName,
-} from "../extension-writer.ts";
-import type { SignatureAlgorithm } from "../signature-algorithm.ts";
+} from "../certificate-extensions.ts";
 import type { SubjectPublicKey } from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
 import { type IdentityProof, identityProofOctets, prependIdentityProof } from "./identity-proof.ts";

@@ -19,8 +19,8 @@ import {
 } from "../../../../src/cli/verbs/authority/backup/backup.ts";
 import { summarizeBackup } from "../../../../src/cli/verbs/authority/backup/backup-summary.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
-import { retireRoot } from "../../../../src/pki/authority/additional-root.ts";
 import { createTaint } from "../../../../src/pki/authority/taint.ts";
+import { retireRoot } from "../../../../src/pki/authority/trust-bundle.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { rootCertificates } from "../../../fuzz/corpus/certificates.ts";

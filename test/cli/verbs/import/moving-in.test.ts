@@ -11,7 +11,7 @@ import {
   createSigningAuthority,
   type Issuer,
 } from "../../../../src/pki/authority/signing-authority.ts";
-import { toSpiffeBundle } from "../../../../src/pki/authority/spiffe-bundle.ts";
+import { toSpiffeBundle } from "../../../../src/pki/authority/trust-bundle.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { leafValidity } from "../../../../src/pki/x509/validity.ts";

@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import { X509Crl, X509Certificate as XCertificate } from "@peculiar/x509";
 import { expect, test } from "vitest";
-import type { AuthorityKey } from "../../../../src/pki/authority/self-signed-authority.ts";
+import type { AuthorityKey } from "../../../../src/pki/authority/new-authority.ts";
 import { createIssuer } from "../../../../src/pki/authority/signing-authority.ts";
 import { DerReader } from "../../../../src/pki/encoding/der-reader.ts";
 import { parseCrlEntries } from "../../../../src/pki/x509/crl/crl.ts";

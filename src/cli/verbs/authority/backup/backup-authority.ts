@@ -1,14 +1,14 @@
 import { OperatorError } from "../../../../foundation/operator-error.ts";
 import { requireReadable } from "../../../../node/node-crypto-provider.ts";
+import type { NewAuthority } from "../../../../pki/authority/new-authority.ts";
+import type { Schedule } from "../../../../pki/authority/schedule.ts";
+import { createSigningAuthority } from "../../../../pki/authority/signing-authority.ts";
 import {
   type AdditionalRoot,
   createAdditionalRoot,
-} from "../../../../pki/authority/additional-root.ts";
-import type { Schedule } from "../../../../pki/authority/schedule.ts";
-import type { NewAuthority } from "../../../../pki/authority/self-signed-authority.ts";
-import { createSigningAuthority } from "../../../../pki/authority/signing-authority.ts";
+} from "../../../../pki/authority/trust-bundle.ts";
 import type { Bytes } from "../../../../pki/encoding/bytes.ts";
-import { signatureAlgorithmOf } from "../../../../pki/x509/signature-algorithm.ts";
+import { signatureAlgorithmOf } from "../../../../pki/signature-algorithm.ts";
 import type { SubjectPublicKey } from "../../../../pki/x509/subject-public-key.ts";
 
 /** An authority in a backup: certificates in DER, and its key as PKCS#8. */

@@ -3,11 +3,11 @@ import { requestedKey } from "../../../../ca/upstream/requests.ts";
 import { instant, octets } from "../../../../custody/authority-record.ts";
 import type { AuthorityRequest } from "../../../../custody/request-record.ts";
 import { OperatorError } from "../../../../foundation/operator-error.ts";
-import type { IntermediateRequest } from "../../../../pki/authority/intermediate-request.ts";
+import type { IntermediateRequest } from "../../../../pki/authority/new-authority.ts";
 import { toBase64 } from "../../../../pki/encoding/base64.ts";
 import { type Bytes, toHex } from "../../../../pki/encoding/bytes.ts";
-import { keyIdentifier } from "../../../../pki/x509/key-identifier.ts";
-import { readRequestedKey } from "../../../../pki/x509/request/certificate-signing-request.ts";
+import { readRequestedKey } from "../../../../pki/x509/certificate-signing-request.ts";
+import { keyIdentifier } from "../../../../pki/x509/subject-public-key.ts";
 import type { Session } from "../../../session/session.ts";
 import { isKeyOf, readPrivateKey, refuseContent } from "./backup-authority.ts";
 

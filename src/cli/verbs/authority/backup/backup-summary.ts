@@ -1,5 +1,5 @@
 import type { OpenedStore } from "../../../../ca/opened-store.ts";
-import { type ConfiguredTaint, taintsOf } from "../../../../pki/authority/configured-taint.ts";
+import { type ConfiguredTaint, taintsOf } from "../../../../pki/authority/taint.ts";
 import { formatInstant, shortId } from "../../../terminal/text.ts";
 import type { OpenedBackup } from "./backup.ts";
 

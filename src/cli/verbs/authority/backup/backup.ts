@@ -19,9 +19,9 @@ import { rootContent, rootForm, sealRoot } from "../../../../custody/root-statem
 import { openExtractable } from "../../../../custody/seal.ts";
 import { sealTaint } from "../../../../custody/taint-statement.ts";
 import { OperatorError } from "../../../../foundation/operator-error.ts";
-import type { AdditionalRoot } from "../../../../pki/authority/additional-root.ts";
-import type { NewAuthority } from "../../../../pki/authority/self-signed-authority.ts";
+import type { NewAuthority } from "../../../../pki/authority/new-authority.ts";
 import type { Taint } from "../../../../pki/authority/taint.ts";
+import type { AdditionalRoot } from "../../../../pki/authority/trust-bundle.ts";
 import { toBase64 } from "../../../../pki/encoding/base64.ts";
 import { openStore, requireAllOpen, type Session } from "../../../session/session.ts";
 import { openAuthority, readRoot, refuseContent } from "./backup-authority.ts";

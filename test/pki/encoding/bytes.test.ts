@@ -1,5 +1,14 @@
+import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { allocateBytes } from "../../../src/pki/encoding/bytes.ts";
+import { allocateBytes, fingerprintOf } from "../../../src/pki/encoding/bytes.ts";
+
+test.each(["", "abc", "a longer text, over one block of the hash ".repeat(4)])(
+  "is what OpenSSL computes of %j",
+  (text) => {
+    const octets = new TextEncoder().encode(text);
+    expect(fingerprintOf(octets)).toBe(createHash("sha256").update(octets).digest("hex"));
+  },
+);
 
 const lengths = [0, 1, 64, 1000, 5000, 16 * 1024, 16 * 1024 + 1];
 

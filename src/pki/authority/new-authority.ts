@@ -1,8 +1,16 @@
-import type { Bytes } from "../encoding/bytes.ts";
+import { type Bytes, toHex } from "../encoding/bytes.ts";
+import { Oid } from "../encoding/object-identifiers.ts";
+import { signatureAlgorithmOf, toX509Signature } from "../signature-algorithm.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
-import { keyIdentifier } from "../x509/key-identifier.ts";
+import {
+  certificateAndCrlSigning,
+  extension,
+  subjectAltUri,
+} from "../x509/certificate-extensions.ts";
+import { requestInfo, signedRequest } from "../x509/certificate-signing-request.ts";
+import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
 import type { Intent } from "../x509/leaf/linted-certificate.ts";
 import {
@@ -10,8 +18,11 @@ import {
   authorityToBeSigned,
   randomSerialNumber,
 } from "../x509/leaf/to-be-signed.ts";
-import { signatureAlgorithmOf } from "../x509/signature-algorithm.ts";
-import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
+import {
+  keyIdentifier,
+  parseSubjectPublicKey,
+  type SubjectPublicKey,
+} from "../x509/subject-public-key.ts";
 import { addSeconds, backdateSeconds } from "../x509/validity.ts";
 import type { Schedule } from "./schedule.ts";
 import { createSigningAuthority, type SigningAuthority } from "./signing-authority.ts";
@@ -56,7 +67,7 @@ export async function createAuthority(
 }
 
 /** Makes a key for an authority. The private key can be exported: seal it, then drop it. */
-export async function generateAuthorityKey(
+async function generateAuthorityKey(
   key: AuthorityKey,
 ): Promise<{ readonly privateKey: CryptoKey; readonly spki: Bytes }> {
   const { privateKey, publicKey } = await crypto.subtle.generateKey(generation[key], true, [
@@ -105,4 +116,38 @@ async function selfSign(
     },
   };
   return lintAndSign(toBeSigned, intent, webSigningKey(privateKey, subject.signatureAlgorithm));
+}
+
+/** A request for an intermediate, with the only copy of its key that can be exported. */
+export interface IntermediateRequest {
+  /** The id of the authority to be: its key identifier in hexadecimal. */
+  readonly id: string;
+  readonly publicKey: SubjectPublicKey;
+  readonly extractablePrivateKey: CryptoKey;
+  /** PKCS#10 (RFC 2986), DER. */
+  readonly csr: Bytes;
+}
+
+/**
+ * Makes a key and a CSR for an intermediate of a trust domain. The CSR asks for what an import demands: path
+ * length 0, keyCertSign and cRLSign, and the trust domain as its SPIFFE ID.
+ */
+export async function createIntermediateRequest(
+  trustDomain: TrustDomain,
+  key: AuthorityKey,
+): Promise<IntermediateRequest> {
+  const { privateKey, spki } = await generateAuthorityKey(key);
+  const publicKey = parseSubjectPublicKey(spki);
+  const id = toHex(keyIdentifier(publicKey));
+  const info = requestInfo(intermediateSubject(trustDomain, id), spki, [
+    extension(Oid.basicConstraints, true, basicConstraints(0)),
+    certificateAndCrlSigning,
+    subjectAltUri(trustDomainSpiffeId(trustDomain), false),
+  ]);
+  const algorithm = signatureAlgorithmOf(publicKey);
+  const raw = new Uint8Array(await webSigningKey(privateKey, algorithm).sign(info));
+  const { scalarOctets } = algorithm;
+  const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
+  const csr = signedRequest(info, algorithm.identifier, signature);
+  return { id, publicKey, extractablePrivateKey: privateKey, csr };
 }

@@ -1,8 +1,9 @@
-import { CaError } from "../../../foundation/errors.ts";
-import type { CryptoProvider } from "../../crypto-provider.ts";
-import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
-import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
-import { parsePem } from "../../encoding/pem.ts";
+import { CaError } from "../../foundation/errors.ts";
+import type { CryptoProvider } from "../crypto-provider.ts";
+import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import { derElement, derSequence } from "../encoding/der-writer.ts";
+import { parsePem } from "../encoding/pem.ts";
 import {
   type DsaEncoding,
   fromX509Signature,
@@ -13,7 +14,7 @@ import {
   parseSubjectPublicKey,
   refuseSubjectKey,
   type SubjectPublicKey,
-} from "../subject-public-key.ts";
+} from "./subject-public-key.ts";
 
 /** The PEM of a CSR for an RSA-4096 key has about 1.7 kB. */
 const maximumPemLength = 16 * 1024;
@@ -123,4 +124,25 @@ function acceptedAlgorithm(key: SubjectPublicKey, identifier: DerReader): Signat
 
 function malformed(detail: string, cause?: unknown): CaError {
   return new CaError({ reason: "csr-malformed" }, `malformed CSR: ${detail}`, cause);
+}
+
+const extensionRequest = fromHexLiteral("06092a864886f70d01090e");
+
+/**
+ * The part of a PKCS#10 request that its key signs (RFC 2986 §4.1).
+ *
+ * @param subject A Name, DER.
+ * @param extensions The requested extensions, DER, in an attribute extensionRequest (RFC 2985 §5.4.2).
+ */
+export function requestInfo(subject: Bytes, spki: Uint8Array, extensions: readonly Bytes[]): Bytes {
+  const attributes =
+    extensions.length === 0
+      ? []
+      : [derSequence(extensionRequest, derElement(Tag.set, derSequence(...extensions)))];
+  return derSequence(version0, subject, spki, derElement(Tag.contextConstructed(0), ...attributes));
+}
+
+/** A PKCS#10 request (RFC 2986 §4.2), DER. */
+export function signedRequest(info: Bytes, algorithm: Bytes, signature: Uint8Array): Bytes {
+  return derSequence(info, algorithm, derElement(Tag.bitString, Uint8Array.of(0), signature));
 }

@@ -1,17 +1,21 @@
-import { CaError } from "../../../foundation/errors.ts";
-import type { CryptoProvider } from "../../crypto-provider.ts";
-import { parseBase64 } from "../../encoding/base64.ts";
-import type { Bytes } from "../../encoding/bytes.ts";
-import { DerError } from "../../encoding/der-reader.ts";
-import { parsePem } from "../../encoding/pem.ts";
-import { rsaPss, type SignatureScheme } from "../../signature-scheme.ts";
-import { fromX509Signature, signatureAlgorithms } from "../signature-algorithm.ts";
+import { CaError } from "../../foundation/errors.ts";
+import type { CryptoProvider } from "../crypto-provider.ts";
+import { parseBase64 } from "../encoding/base64.ts";
+import type { Bytes } from "../encoding/bytes.ts";
+import { DerError } from "../encoding/der-reader.ts";
+import { parsePem } from "../encoding/pem.ts";
+import {
+  fromX509Signature,
+  rsaPss,
+  type SignatureScheme,
+  signatureAlgorithms,
+} from "../signature-algorithm.ts";
 import {
   parseSubjectPublicKey,
   refuseSubjectKey,
   rsaModulusOf,
   type SubjectPublicKey,
-} from "../subject-public-key.ts";
+} from "./subject-public-key.ts";
 
 /** The proof of possession of a PodCertificateRequest: a signature by its key over the UID of its pod. */
 export interface PodKeyProof {

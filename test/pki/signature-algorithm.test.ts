@@ -1,17 +1,17 @@
 import { generateKeyPairSync, sign, verify } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { DerBuilder } from "../../../src/pki/encoding/der-writer.ts";
+import { DerError } from "../../src/pki/encoding/der-reader.ts";
+import { DerBuilder } from "../../src/pki/encoding/der-writer.ts";
 import {
   fromX509Signature,
   prependX509Signature,
   type SignatureAlgorithm,
   signatureAlgorithms,
   toX509Signature,
-} from "../../../src/pki/x509/signature-algorithm.ts";
-import { der, derInteger, inHex } from "../../testkit/der/mutation.ts";
-import { signatureIdentifier } from "../../testkit/pki/csr.ts";
+} from "../../src/pki/signature-algorithm.ts";
+import { der, derInteger, inHex } from "../testkit/der/mutation.ts";
+import { signatureIdentifier } from "../testkit/pki/csr.ts";
 
 const curves = [
   ["EC-P256", "P-256", 32],

@@ -1,4 +1,5 @@
-import { dnsLabel } from "../../foundation/text/dns-label.ts";
+/** A label in the preferred syntax of RFC 1123 §2.1, in lower case, such as the name of a namespace. */
+export const dnsLabel: RegExp = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
  * Whether the text is a host name in the preferred syntax (RFC 1034 §3.5 as changed by RFC 1123 §2.1), in

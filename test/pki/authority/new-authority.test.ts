@@ -2,10 +2,7 @@ import "reflect-metadata/lite";
 import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import {
-  type AuthorityKey,
-  createAuthority,
-} from "../../../src/pki/authority/self-signed-authority.ts";
+import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { contentOf, der, elementAt, hex, inHex } from "../../testkit/der/mutation.ts";
 import { clusterLocal, schedule, tenDays, trustDomain } from "../../testkit/pki/certificates.ts";
 
