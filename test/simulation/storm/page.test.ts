@@ -34,8 +34,8 @@ const run: StormRun = {
 };
 
 test("a table has a row for each run, the smaller mesh first", () => {
-  const [first, second] = tablesOf(run).split("\n\n### ");
-  expect(first).toMatch(/^### A cold start, 100,000 workloads\n/);
+  const [first, second] = tablesOf(run).split("\n\n## ");
+  expect(first).toMatch(/^## A cold start, 100,000 workloads\n/);
   expect(second).toMatch(/^A cold start, 1,000,000 workloads\n/);
   expect(first).toContain(
     "| agents | `serve` | 12,345 | 650 | 3 min | 3 | 1,500 | 7 | 12.5 | 1.50 |",
