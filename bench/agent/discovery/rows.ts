@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { longestMessageOctets } from "../../../src/agent/xds/grpc.ts";
 import { median } from "../../measurement/median.ts";
 import { cpuMicroseconds } from "../../measurement/process-cpu.ts";
 import type { Row } from "../../measurement/report.ts";
@@ -15,8 +16,9 @@ import { pushOf } from "./push.ts";
 const mebibyte = 1 << 20;
 const rounds = 21;
 const mebibytesPerRound = 32;
-/** In MiB. A proxy that kept a push whole would need four times as much for the second. */
-const longPushes = [50, 200] as const;
+/** In MiB: the longest message that the proxy takes, which it holds once, and many short ones, which it does not hold. */
+const longestPush = longestMessageOctets / mebibyte;
+const shortPushes = 200;
 
 /** A stream of Envoy through a process under test. */
 interface Route {
@@ -43,8 +45,8 @@ export async function discoveryRows(): Promise<Row[]> {
   };
   try {
     // A process that has passed on nothing yet has no memory to use again.
-    const long = await memoryOfLongPush(await route("long"), longPushes[0]);
-    const longer = await memoryOfLongPush(await route("longer"), longPushes[1]);
+    const long = await memoryOf(await route("long"), pushOf(longestMessageOctets), 1);
+    const short = await memoryOf(await route("short"), pushOf(mebibyte), shortPushes);
     const costs = await measure(await route("proxy"), await route("bare"));
     return [
       {
@@ -52,12 +54,12 @@ export async function discoveryRows(): Promise<Row[]> {
         value: median(costs.map(([own]) => own)),
         unit: "µs",
       },
-      { name: `memory of a push of ${longPushes[0]} MiB`, value: long, unit: "MiB" },
       {
-        name: `memory of a push of ${longPushes[1]} MiB / of ${longPushes[0]} MiB`,
-        value: longer / long,
+        name: `memory of a push of ${longestPush} MiB, the longest that passes, / its length`,
+        value: long / longestPush,
         budget: 2,
       },
+      { name: `memory of ${shortPushes} pushes of a MiB`, value: short, unit: "MiB", budget: 100 },
       {
         name: "XDS proxy / bare pipe, CPU for a MiB",
         value: median(costs.map(([own, floor]) => own / floor)),
@@ -117,7 +119,7 @@ async function measure(proxy: Route, bare: Route): Promise<(readonly [number, nu
 }
 
 /** How much the peak of the process grows, in MiB, when Envoy does not read at first. */
-async function memoryOfLongPush(route: Route, mebibytes: number): Promise<number> {
+async function memoryOf(route: Route, push: Buffer, times: number): Promise<number> {
   const status = `/proc/${route.pid}`;
   const value = (name: string): number =>
     Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`${status}/status`, "utf8"))?.[1]);
@@ -125,17 +127,17 @@ async function memoryOfLongPush(route: Route, mebibytes: number): Promise<number
   writeFileSync(`${status}/clear_refs`, "5");
   const before = value("VmRSS");
   route.envoy.pause();
-  const sent = send(route, pushOf(mebibytes * mebibyte));
+  const sent = send(route, push, times);
   await sleep(1_000);
   route.envoy.resume();
   await sent;
   return (value("VmHWM") - before) / 1024;
 }
 
-/** Sends a push, and waits until Envoy has all of it. */
-function send({ envoy, istiod }: Route, push: Buffer): Promise<void> {
+/** Sends pushes, and waits until Envoy has all of them. */
+function send({ envoy, istiod }: Route, push: Buffer, times: number = 1): Promise<void> {
   return new Promise((resolve) => {
-    let left = push.length;
+    let left = times * push.length;
     const take = (chunk: Buffer): void => {
       left -= chunk.length;
       if (left > 0) return;
@@ -143,6 +145,6 @@ function send({ envoy, istiod }: Route, push: Buffer): Promise<void> {
       resolve();
     };
     envoy.on("data", take);
-    istiod.write(push);
+    for (let n = 0; n < times; n++) istiod.write(push);
   });
 }

@@ -1,65 +1,48 @@
 import { create, toBinary } from "@bufbuild/protobuf";
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import {
   DeltaDiscoveryRequestSchema,
+  DeltaDiscoveryResponseSchema,
   DiscoveryRequestSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
-import { fieldOf, fieldsOf, textOf } from "./protobuf-fields.ts";
-
-/** The protocols of the aggregated discovery service. */
-export type ProtocolName = "incremental" | "state-of-the-world";
-
-/** A rejection in a request: Envoy's NACK, or the report of an unhealthy workload. */
-export interface ErrorDetail {
-  readonly code: number;
-  readonly message: string;
-}
+import { StatusSchema } from "../../gen/google/rpc/status_pb.ts";
+import { grpcCode } from "./grpc.ts";
 
 /** The fields of a request that the proxy reads. */
 export interface RequestPeek {
   readonly typeUrl: string;
-  readonly error: ErrorDetail | undefined;
+  /** Why Envoy rejects a response; `undefined` where it does not. */
+  readonly rejection: string | undefined;
 }
 
-/** One of the two protocols, with the numbers of the fields that the proxy looks at. */
+/** One of the two protocols of the aggregated discovery service. */
 export interface DiscoveryProtocol {
-  readonly name: ProtocolName;
+  readonly name: "incremental" | "state-of-the-world";
   readonly path: string;
-  /** The type URL of the first whole or partial resource of a response. */
-  readonly resourceType: (resource: Uint8Array) => string | undefined;
+  /** Reads a request that the proxy passes on as it is. What is no protobuf has no type. */
   readonly peek: (request: Uint8Array) => RequestPeek;
-  /** A request with a type and a fault only. */
-  readonly bareRequest: (typeUrl: string, errorDetail?: ErrorDetail) => Uint8Array;
+  /** A request with a type, and with a fault if there is one. */
+  readonly bareRequest: (typeUrl: string, fault?: string) => Uint8Array;
 }
-
-/** In both kinds of response. */
-export const responseFields = { resources: 2, typeUrl: 4 } as const;
 
 const service = "/envoy.service.discovery.v3.AggregatedDiscoveryService";
 
 const stateOfTheWorld: DiscoveryProtocol = {
   name: "state-of-the-world",
   path: `${service}/StreamAggregatedResources`,
-  resourceType: anyType,
-  peek: peekAt({ typeUrl: 4, errorDetail: 6 }),
-  bareRequest: (typeUrl, errorDetail) =>
-    toBinary(
-      DiscoveryRequestSchema,
-      create(DiscoveryRequestSchema, { typeUrl, ...(errorDetail && { errorDetail }) }),
-    ),
+  peek: (request) => peekAt(request, DiscoveryRequestSchema.field),
+  bareRequest: (typeUrl, fault) =>
+    toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, bare(typeUrl, fault))),
 };
 
 const incremental: DiscoveryProtocol = {
   name: "incremental",
   path: `${service}/DeltaAggregatedResources`,
-  resourceType: (resource) => {
-    const any = fieldOf(resource, 2);
-    return any && anyType(any.octets);
-  },
-  peek: peekAt({ typeUrl: 2, errorDetail: 7 }),
-  bareRequest: (typeUrl, errorDetail) =>
+  peek: (request) => peekAt(request, DeltaDiscoveryRequestSchema.field),
+  bareRequest: (typeUrl, fault) =>
     toBinary(
       DeltaDiscoveryRequestSchema,
-      create(DeltaDiscoveryRequestSchema, { typeUrl, ...(errorDetail && { errorDetail }) }),
+      create(DeltaDiscoveryRequestSchema, bare(typeUrl, fault)),
     ),
 };
 
@@ -68,25 +51,55 @@ export const discoveryProtocols: ReadonlyMap<string, DiscoveryProtocol> = new Ma
   [incremental, stateOfTheWorld].map((protocol) => [protocol.path, protocol]),
 );
 
-function anyType(any: Uint8Array): string | undefined {
-  const type = fieldOf(any, 1);
-  return type && !type.isCutOff ? textOf(type.octets) : undefined;
+const bare = (typeUrl: string, fault: string | undefined) => ({
+  typeUrl,
+  ...(fault !== undefined && { errorDetail: { code: grpcCode.internal, message: fault } }),
+});
+
+/** The type of a response's resources, in either protocol; empty for what is no protobuf. */
+export function typeOfResponse(response: Uint8Array): string {
+  // The number of this field is the same in both.
+  const { typeUrl } = DeltaDiscoveryResponseSchema.field;
+  return text(fieldsOf(response).get(typeUrl.number));
 }
 
-function peekAt(numbers: { typeUrl: number; errorDetail: number }): DiscoveryProtocol["peek"] {
-  return (request) => {
-    let typeUrl = "";
-    let error: ErrorDetail | undefined;
-    for (const { number, octets } of fieldsOf(request)) {
-      if (number === numbers.typeUrl) typeUrl = textOf(octets);
-      if (number === numbers.errorDetail) error = errorOf(octets);
-    }
-    return { typeUrl, error };
+/** Whether resources of this type are for Envoy. The agent takes none for itself. */
+export function isForEnvoy(typeUrl: string): boolean {
+  return /^type\.googleapis\.com\/(?:envoy\.|istio\.workload\.Workload$)/.test(typeUrl);
+}
+
+function peekAt(
+  request: Uint8Array,
+  { typeUrl, errorDetail }: Pick<typeof DiscoveryRequestSchema.field, "typeUrl" | "errorDetail">,
+): RequestPeek {
+  const fields = fieldsOf(request);
+  const status = fields.get(errorDetail.number);
+  return {
+    typeUrl: text(fields.get(typeUrl.number)),
+    rejection: status && text(fieldsOf(status).get(StatusSchema.field.message.number)),
   };
 }
 
-/** `google.rpc.Status`, without its code: only its text is of use here. */
-function errorOf(status: Uint8Array): ErrorDetail {
-  const message = fieldOf(status, 2);
-  return { code: 0, message: message ? textOf(message.octets) : "" };
+/**
+ * The last length-delimited field of each number. It decodes nothing: a response may have tens of MiB of resources,
+ * whose types this project has no schema for.
+ */
+function fieldsOf(message: Uint8Array): ReadonlyMap<number, Uint8Array> {
+  const fields = new Map<number, Uint8Array>();
+  const reader = new BinaryReader(message);
+  try {
+    while (reader.pos < reader.len) {
+      const [number, type] = reader.tag();
+      if (type === WireType.LengthDelimited) fields.set(number, reader.bytes());
+      else reader.skip(type, number);
+    }
+  } catch {
+    // No protobuf, which is the peer's affair.
+    return new Map();
+  }
+  return fields;
 }
+
+const utf8 = new TextDecoder();
+
+const text = (octets: Uint8Array | undefined): string => utf8.decode(octets);

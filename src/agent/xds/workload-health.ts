@@ -2,7 +2,6 @@ import type { OperationLog } from "../../foundation/event-log.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import type { ReadinessProbe } from "../configuration/proxy-config.ts";
 import type { HealthSettings } from "../configuration/xds-settings.ts";
-import { grpcCode } from "./grpc-status.ts";
 import { createProber, type Prober } from "./probers.ts";
 import type { Health } from "./xds-stream.ts";
 
@@ -36,9 +35,7 @@ export async function watchHealth(
     if (streak === (isHealthy ? probe.failureThreshold : probe.successThreshold)) {
       isHealthy = !isHealthy;
       streak = 0;
-      report({
-        fault: fault === undefined ? undefined : { code: grpcCode.internal, message: fault },
-      });
+      report({ fault });
       log.operation({
         event: isHealthy ? "workload-healthy" : "workload-unhealthy",
         level: isHealthy ? "info" : "warning",

@@ -1,8 +1,7 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { ProtocolName, RequestPeek } from "./discovery-protocol.ts";
-import { isExpected } from "./grpc-status.ts";
-import type { SeenResponse } from "./response-scanner.ts";
-import type { StreamEnd } from "./xds-stream.ts";
+import type { DiscoveryProtocol, RequestPeek } from "./discovery-protocol.ts";
+import { isExpected } from "./grpc.ts";
+import type { SeenResponse, StreamEnd } from "./xds-stream.ts";
 
 /** The traffic of one type of resources, as text for JSON. */
 export interface TypeReport {
@@ -19,7 +18,7 @@ export interface XdsReport {
   /** The address of istiod. */
   readonly address: string;
   readonly isConnected: boolean;
-  readonly protocol: ProtocolName | undefined;
+  readonly protocol: DiscoveryProtocol["name"] | undefined;
   readonly connectedSince: string | undefined;
   /** Why the last stream ended, or why there is none. */
   readonly lastEnd:
@@ -48,7 +47,7 @@ export class XdsActivity {
   readonly #address: string;
   readonly #clock: () => Date;
   readonly #types = new Map<string, TypeActivity>();
-  #connection: { readonly since: Date; readonly protocol: ProtocolName } | undefined;
+  #connection: { readonly since: Date; readonly protocol: DiscoveryProtocol["name"] } | undefined;
   #lastEnd: XdsReport["lastEnd"];
   #lastNack: XdsReport["lastNack"];
 
@@ -62,7 +61,7 @@ export class XdsActivity {
     this.#connection = undefined;
   }
 
-  connected(protocol: ProtocolName): void {
+  connected(protocol: DiscoveryProtocol["name"]): void {
     this.#connection = { since: this.#clock(), protocol };
   }
 
@@ -74,11 +73,11 @@ export class XdsActivity {
     this.#lastEnd = { at: this.#clock().toISOString(), by, detail };
   }
 
-  request({ typeUrl, error }: RequestPeek): void {
-    if (!error) return;
+  request({ typeUrl, rejection }: RequestPeek): void {
+    if (rejection === undefined) return;
     const type = this.#typeOf(typeUrl);
     if (type) type.nacks++;
-    const detail = error.message.slice(0, longestDetail);
+    const detail = rejection.slice(0, longestDetail);
     this.#lastNack = { at: this.#clock().toISOString(), typeUrl, detail };
   }
 

@@ -4,7 +4,7 @@ import type { OperationLog } from "../../foundation/event-log.ts";
 import type { XdsSettings } from "../configuration/xds-settings.ts";
 import { type Http2Socket, serveHttp2 } from "../sockets/unix-socket.ts";
 import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";
-import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc-status.ts";
+import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc.ts";
 import { type ConnectionTime, connectToIstiod } from "./istiod-connection.ts";
 import { XdsActivity, XdsMetrics, type XdsReport } from "./xds-activity.ts";
 import { type Health, type StreamEnd, XdsStream } from "./xds-stream.ts";

@@ -1,20 +1,24 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { messageOf } from "../../foundation/errors.ts";
-import type { DiscoveryProtocol, ErrorDetail, RequestPeek } from "./discovery-protocol.ts";
+import {
+  type DiscoveryProtocol,
+  isForEnvoy,
+  type RequestPeek,
+  typeOfResponse,
+} from "./discovery-protocol.ts";
 import {
   FrameError,
-  frameHeadOctets,
+  Frames,
   type GrpcStatus,
   grpcCode,
+  messageIn,
   parseStatus,
-  RequestFrames,
   statusOfHttp,
   statusOfReset,
   toFrame,
   toTrailers,
-} from "./grpc-status.ts";
+} from "./grpc.ts";
 import type { IstiodConnection } from "./istiod-connection.ts";
-import { ResponseScanner, type SeenResponse } from "./response-scanner.ts";
 
 /** How a stream ended, and whose doing it was. */
 export interface StreamEnd {
@@ -22,6 +26,14 @@ export interface StreamEnd {
   readonly status: GrpcStatus;
   /** Whether there was a connection to istiod. */
   readonly wasConnected: boolean;
+}
+
+/** A response that has gone by. */
+export interface SeenResponse {
+  readonly typeUrl: string;
+  readonly octets: number;
+  /** Whether Envoy got it. */
+  readonly isForwarded: boolean;
 }
 
 /** The events of a stream, for the rest of the agent. */
@@ -32,7 +44,7 @@ export interface StreamObserver {
 }
 
 /** The health of the workload. A healthy one has no fault. */
-export type Health = { readonly fault: ErrorDetail | undefined };
+export type Health = { readonly fault: string | undefined };
 
 /** The parts of a stream. */
 export interface StreamParts {
@@ -108,12 +120,12 @@ export class XdsStream {
     const { protocol, observer } = this.#parts;
     if (!this.#istiod?.stream.writable) return;
     this.#istiod.stream.write(toFrame(protocol.bareRequest(healthType, fault)));
-    observer.request({ typeUrl: healthType, error: undefined });
+    observer.request({ typeUrl: healthType, rejection: undefined });
   }
 
   #passRequests({ stream }: IstiodConnection): void {
     const { downstream } = this.#parts;
-    const frames = new RequestFrames();
+    const frames = new Frames("Envoy");
     downstream.on("data", (chunk: Buffer) =>
       this.#endAtFault(() => {
         // One write for all requests of a chunk.
@@ -131,7 +143,7 @@ export class XdsStream {
 
   #passRequest(stream: IstiodConnection["stream"], frame: Buffer): void {
     const { protocol, observer, health } = this.#parts;
-    const request = protocol.peek(frame.subarray(frameHeadOctets));
+    const request = protocol.peek(messageIn(frame));
     stream.write(frame);
     observer.request(request);
     if (this.#mayReportHealth || request.typeUrl !== listenerType) return;
@@ -141,9 +153,9 @@ export class XdsStream {
   }
 
   #passResponses(istiod: IstiodConnection): void {
-    const { downstream, protocol, observer } = this.#parts;
+    const { downstream } = this.#parts;
     const { stream } = istiod;
-    const scanner = new ResponseScanner(protocol, (response) => observer.response(response));
+    const frames = new Frames("istiod");
     let status: GrpcStatus | undefined;
     stream.once("response", (headers) => {
       const http = headers[":status"] ?? 0;
@@ -154,7 +166,7 @@ export class XdsStream {
     });
     stream.on("data", (chunk: Buffer) =>
       this.#endAtFault(() => {
-        for (const part of scanner.take(chunk)) downstream.write(part);
+        for (const frame of frames.take(chunk)) this.#passResponse(frame);
         if (downstream.writableNeedDrain) stream.pause();
       }),
     );
@@ -164,6 +176,15 @@ export class XdsStream {
       if (!stream.aborted) this.#end("istiod", status ?? noStatus);
     });
     stream.once("close", () => this.#end("istiod", status ?? statusOfEnd(istiod)));
+  }
+
+  #passResponse(frame: Buffer): void {
+    const { downstream, observer } = this.#parts;
+    const message = messageIn(frame);
+    const typeUrl = typeOfResponse(message);
+    const isForwarded = isForEnvoy(typeUrl);
+    if (isForwarded) downstream.write(frame);
+    observer.response({ typeUrl, octets: message.length, isForwarded });
   }
 
   #endAtFault(act: () => void): void {

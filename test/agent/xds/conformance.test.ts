@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type ClientHttp2Stream, connect } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { toFrame } from "../../../src/agent/xds/grpc-status.ts";
+import { longestMessageOctets, toFrame } from "../../../src/agent/xds/grpc.ts";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
 import { type RunningXdsProxy, runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
@@ -197,6 +197,39 @@ test("keeps back a type that is not for Envoy, and nothing around it", async () 
   expect(log.operations).toContainEqual(
     expect.objectContaining({ event: "xds-withheld", type: types.nameTable }),
   );
+});
+
+test("ends the stream at a message that is longer than the bound, and says so", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, log } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  (await istiod.streams.nth(1)).send(response(types.cluster, longestMessageOctets));
+  const details = expect.stringMatching(/^a message of istiod has \d+ octets, and the agent takes/);
+  expect(await envoy.status).toMatchObject({ code: 8, details });
+  expect(envoy.responses.all).toEqual([]);
+  expect(await log.until("xds-ended")).toMatchObject({
+    ...{ level: "warning", by: "agent", code: 8, detail: details },
+  });
+});
+
+test("hands on what is no protobuf of Envoy, and keeps back that of istiod", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, log } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  const damaged = [
+    Buffer.alloc(100, 0xff),
+    Buffer.concat([request(types.cluster), Buffer.from([0x3a, 0x03, 0x12, 0x7f, 0x61])]),
+  ];
+  for (const each of damaged) envoy.send(each);
+  const stream = await istiod.streams.nth(1);
+  await stream.requests.nth(2);
+  expect(stream.requests.all).toEqual(damaged);
+  stream.send(Buffer.alloc(100, 0xff));
+  stream.send(response(types.cluster));
+  await envoy.responses.nth(1);
+  expect(envoy.responses.all).toEqual([Buffer.from(response(types.cluster))]);
+  expect(await log.until("xds-withheld")).toMatchObject({ type: "" });
 });
 
 test("an Envoy that restarts during a push gets the next one whole", async () => {

@@ -5,8 +5,9 @@ import { runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
 
 const octets = (message: Uint8Array): Buffer => Buffer.from(message);
 const healthy = octets(encode.incrementalRequest({ typeUrl: types.health }));
-const fault = { code: 13, message: "port 8080 is closed" };
-const unhealthy = octets(encode.incrementalRequest({ typeUrl: types.health, errorDetail: fault }));
+const fault = "port 8080 is closed";
+const errorDetail = { code: 13, message: fault };
+const unhealthy = octets(encode.incrementalRequest({ typeUrl: types.health, errorDetail }));
 
 test("reports health behind the first request for listeners, and each change", async () => {
   const istiod = await startFakeIstiod();
@@ -54,6 +55,6 @@ test("reports the last state to the next istiod, in its protocol", async () => {
   second.send(encode.fullRequest({ typeUrl: types.listener }));
   const { requests } = await istiod.streams.nth(2);
   expect(await requests.nth(2)).toEqual(
-    octets(encode.fullRequest({ typeUrl: types.health, errorDetail: fault })),
+    octets(encode.fullRequest({ typeUrl: types.health, errorDetail })),
   );
 });

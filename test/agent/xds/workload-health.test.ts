@@ -42,7 +42,7 @@ async function reportsOf(
   const report = (health: Health): void => void reports.push(health);
   await time.passWhile(watchHealth(probe, ask, { pause, log, report }, ending.signal));
   return {
-    reports: reports.map(({ fault }) => fault?.message),
+    reports: reports.map(({ fault }) => fault),
     pauses,
     events: log.operations.map(({ event }) => event),
   };

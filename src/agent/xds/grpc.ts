@@ -98,7 +98,13 @@ export function isExpected({ code, message }: GrpcStatus): boolean {
 }
 
 /** One octet of flags, four of length. */
-export const frameHeadOctets = 5;
+const headOctets = 5;
+
+/**
+ * The longest message that the proxy takes, from Envoy or from istiod. It holds a message as a whole, so this bounds
+ * its memory; pilot-agent has no bound. The clusters of the largest meshes have some tens of MiB.
+ */
+export const longestMessageOctets = 64 * 1024 * 1024;
 
 /** A frame that the proxy does not pass on. The stream ends with this status. */
 export class FrameError extends Error {
@@ -111,59 +117,54 @@ export class FrameError extends Error {
   }
 }
 
-/** @throws FrameError for flags: the proxy offers no compression. */
-export function frameLength(head: Buffer): number {
-  if (head[0] !== 0) throw new FrameError(grpcCode.internal, "a frame is compressed or damaged");
-  return head.readUInt32BE(1);
-}
-
 /** A frame with this message. */
 export function toFrame(message: Uint8Array): Buffer {
-  const frame = Buffer.alloc(frameHeadOctets + message.length);
+  const frame = Buffer.alloc(headOctets + message.length);
   frame.writeUInt32BE(message.length, 1);
-  frame.set(message, frameHeadOctets);
+  frame.set(message, headOctets);
   return frame;
 }
 
-/** A reconnecting Envoy names every resource that it has: some MiB for the largest meshes. */
-const longestRequest = 64 * 1024 * 1024;
+/** The message in a frame. */
+export const messageIn = (frame: Buffer): Buffer => frame.subarray(headOctets);
 
-/** Cuts a stream of octets into whole frames, each with its head. */
-export class RequestFrames {
-  #parts: Buffer[] = [];
-  #length = 0;
+/** Cuts a stream of octets into whole frames, each with its head. It holds no more than one of them. */
+export class Frames {
+  readonly #sender: string;
+  #frame = Buffer.alloc(headOctets);
+  #filled = 0;
 
-  /** @returns The frames that are now complete. @throws FrameError */
+  /** @param sender The peer, for the sentence of a {@link FrameError}. */
+  constructor(sender: string) {
+    this.#sender = sender;
+  }
+
+  /** @returns The frames that are now complete. @throws FrameError as soon as the head of a frame is known. */
   take(chunk: Buffer): readonly Buffer[] {
-    this.#parts.push(chunk);
-    this.#length += chunk.length;
-    const frames: Buffer[] = [];
-    for (;;) {
-      const frame = this.#shift();
-      if (!frame) return frames;
-      frames.push(frame);
+    const complete: Buffer[] = [];
+    for (let at = 0; at < chunk.length; ) {
+      const copied = chunk.copy(this.#frame, this.#filled, at);
+      at += copied;
+      this.#filled += copied;
+      if (this.#filled === headOctets) this.#makeRoom();
+      if (this.#filled < this.#frame.length) continue;
+      complete.push(this.#frame);
+      this.#frame = Buffer.alloc(headOctets);
+      this.#filled = 0;
     }
+    return complete;
   }
 
-  #shift(): Buffer | undefined {
-    if (this.#length < frameHeadOctets) return undefined;
-    const length = frameHeadOctets + frameLength(this.#peek(frameHeadOctets));
-    if (length > longestRequest) {
-      throw new FrameError(grpcCode.resourceExhausted, "a request is too long");
+  /** Makes room for the message that the head announces. Its memory is not touched before its octets come. */
+  #makeRoom(): void {
+    const head = this.#frame;
+    if (head[0] !== 0) throw new FrameError(grpcCode.internal, "a frame is compressed or damaged");
+    const length = head.readUInt32BE(1);
+    if (length > longestMessageOctets) {
+      const sentence = `a message of ${this.#sender} has ${length} octets, and the agent takes ${longestMessageOctets}`;
+      throw new FrameError(grpcCode.resourceExhausted, sentence);
     }
-    if (this.#length < length) return undefined;
-    const whole = this.#peek(length);
-    this.#parts = whole.length > length ? [whole.subarray(length)] : [];
-    this.#length -= length;
-    return whole.subarray(0, length);
-  }
-
-  /** The first part, made long enough. Parts are joined only once for each frame that spans several. */
-  #peek(length: number): Buffer {
-    const [first = Buffer.alloc(0)] = this.#parts;
-    if (first.length >= length) return first;
-    const whole = Buffer.concat(this.#parts);
-    this.#parts = [whole];
-    return whole;
+    this.#frame = Buffer.allocUnsafe(headOctets + length);
+    head.copy(this.#frame);
   }
 }
