@@ -31,7 +31,7 @@ const prebundled = [
 ];
 
 // The workers of tests, and the programs that those start, get their environment from this process.
-leaveShell();
+leaveShell("tests");
 
 const internet = createInternet(createUpstreamHost());
 

@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -7,7 +6,7 @@ import { servedName } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
 import { nativeClient } from "../testkit/network/native-grpc.ts";
-import { serveToml, startServeProcess } from "../testkit/programs/serve-process.ts";
+import { serveToml, startServe } from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -31,7 +30,7 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
     await rename(`${config}.new`, config);
   };
   await replace(tomlOf([a]));
-  const server = await startServeProcess(config, randomKek("k1"));
+  const server = await startServe(config, randomKek("k1"));
   const monitoring = `http://127.0.0.1:${server.monitoringPort}`;
   const roots = await (await fetch(`${monitoring}/bundle.pem`)).text();
   const client = nativeClient(server.port, servedName, { roots });
@@ -78,7 +77,7 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
   expect([await codeFor(b), await generation()]).toEqual(["OK", 2]);
 
   await replace(tomlOf([a], { LISTEN: "127.0.0.1:1" }));
-  server.child.kill("SIGHUP");
+  server.send("SIGHUP");
   await eventually(async () => expect(await codeFor(b)).toBe("Unauthenticated"));
   expect(await readiness()).toEqual({
     status: 200,
@@ -92,6 +91,5 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
   await calls;
   expect([...codes.keys()]).toEqual(["OK"]);
   client.close();
-  server.child.kill("SIGTERM");
-  expect(await once(server.child, "exit")).toEqual([0, null]);
+  expect(await server.end()).toBe(0);
 });

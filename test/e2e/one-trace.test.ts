@@ -5,8 +5,7 @@ import { expect, test } from "vitest";
 import { randomKek } from "../testkit/ca/running-ca.ts";
 import { servedName } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
-import { startProgram } from "../testkit/programs/program-process.ts";
-import { startRampart } from "../testkit/programs/rampart-process.ts";
+import { startProgram, startRampart } from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -19,10 +18,9 @@ interface Line {
 
 /** Runs `rampart agent run` with this environment, and collects its lines. */
 function startAgent(environment: Readonly<Record<string, string>>): readonly Line[] {
-  const { stdout, stderr } = startRampart(["agent", "run"], environment);
-  stdout.resume();
+  const { process } = startRampart(["agent", "run"], environment);
   const lines: Line[] = [];
-  createInterface(stderr).on("line", (text) => lines.push(JSON.parse(text)));
+  createInterface(process.stderr).on("line", (text) => lines.push(JSON.parse(text)));
   return lines;
 }
 
@@ -73,7 +71,7 @@ test("one trace joins the lines of the agent, the gateway and the CA, for an ans
     return eventually(() => {
       const first = agent.find(({ traceId }) => traceId !== undefined);
       const ofTrace = ({ traceId }: Line): boolean => traceId === first?.traceId;
-      const lines = [first, gateway.lines.find(ofTrace), ca.lines.find(ofTrace)];
+      const lines = [first, gateway.log().find(ofTrace), ca.log().find(ofTrace)];
       expect(lines).not.toContain(undefined);
       return lines;
     });

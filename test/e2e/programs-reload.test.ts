@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -9,7 +8,7 @@ import { namespaceOf, startWatchedApi, watchedToken } from "../testkit/kubernete
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { nativeClient } from "../testkit/network/native-grpc.ts";
 import { startRelay } from "../testkit/network/relay.ts";
-import { type ProgramProcess, startProgram } from "../testkit/programs/program-process.ts";
+import { type ProgramProcess, startProgram } from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -41,7 +40,7 @@ async function expectRefusalAndSignal(
 ): Promise<void> {
   const before = await generation(running);
   await running.replace({ ...current, NOBODY_KNOWS: 1 });
-  running.child.kill("SIGHUP");
+  running.send("SIGHUP");
   await eventually(async () =>
     expect(await running.metric("rampart_configuration_reload_success")).toBe(0),
   );
@@ -51,18 +50,13 @@ async function expectRefusalAndSignal(
   expect(await generation(running)).toBe(before);
   const changed = { ...current, MONITORING_LISTEN: "127.0.0.1:1" };
   await running.replace(changed);
-  running.child.kill("SIGHUP");
+  running.send("SIGHUP");
   await eventually(async () =>
     expect((await running.readiness()).reasons).toContain(
       "keys of the configuration have changed that need a restart: MONITORING_LISTEN",
     ),
   );
   expect(await running.metric("rampart_configuration_reload_success")).toBe(1);
-}
-
-async function expectEnd({ child }: ProgramProcess): Promise<void> {
-  child.kill("SIGTERM");
-  expect(await once(child, "exit")).toEqual([0, null]);
 }
 
 test("a gateway goes over to another address of the CA, and answers all the while", async () => {
@@ -89,7 +83,7 @@ test("a gateway goes over to another address of the CA, and answers all the whil
   expect(await call()).toHaveProperty("certChain");
   await expectRefusalAndSignal(gateway, current);
   expect(await call()).toHaveProperty("certChain");
-  await expectEnd(gateway);
+  expect(await gateway.end()).toBe(0);
 });
 
 test("distribute goes over to another ConfigMap", async () => {
@@ -113,7 +107,7 @@ test("distribute goes over to another ConfigMap", async () => {
   await distribute.replace(current);
   await eventually(() => expect(given("mesh-roots")).toEqual({ "root-cert.pem": pem }));
   await expectRefusalAndSignal(distribute, current);
-  await expectEnd(distribute);
+  expect(await distribute.end()).toBe(0);
 });
 
 test("a signer goes over to other signer names, and gives its lease to itself", async () => {
@@ -162,5 +156,5 @@ test("a signer goes over to other signer names, and gives its lease to itself", 
   ]);
   await eventually(async () => expect(await signer.metric("rampart_signer_leading")).toBe(1));
   await expectRefusalAndSignal(signer, current);
-  await expectEnd(signer);
+  expect(await signer.end()).toBe(0);
 });

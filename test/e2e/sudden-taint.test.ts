@@ -9,7 +9,7 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tok
 import { parseVerbLog } from "../testkit/log/log-lines.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { createOperatorFolder, rampart } from "../testkit/programs/command-line.ts";
-import { serveToml, startServeProcess } from "../testkit/programs/serve-process.ts";
+import { serveToml, startServe } from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -47,7 +47,7 @@ test("a taint in the store of a running server reaches a workload by the answer 
   const ISSUERS = [{ issuer, jwks: jwksOf(tokenKey) }];
   const toml = serveToml(join(folder, "store"), { PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS });
   const operator = await createOperatorFolder(toml);
-  const server = await startServeProcess(operator.config, kek);
+  const server = await startServe(operator.config, kek);
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, await mintAccountToken(tokenKey, issuer, "foo:bar", new Date()));
   const socket = join(folder, "sds");

@@ -1,4 +1,4 @@
-import { runWell } from "./programs.ts";
+import { runWell } from "../testkit/programs/child-process.ts";
 import { python, type Software } from "./software.ts";
 
 /** The Python of the suites: a real Envoy comes with it, and a client of the Workload API. */

@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { forBuilds, leaveShell } from "../testkit/programs/environment.ts";
+import { leaveShell } from "../testkit/programs/environment.ts";
 import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
 
 const here = import.meta.dirname;
 
-leaveShell(forBuilds);
+leaveShell("interop");
 
 /** What takes longest begins first, so that the other suites run beside it. */
 const longest = ["pages", "agent", "own-root", "kubernetes", "native-grpc"];

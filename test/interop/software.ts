@@ -2,7 +2,7 @@ import { access, mkdir, readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { run, runWell } from "./programs.ts";
+import { run, runWell } from "../testkit/programs/child-process.ts";
 
 /** The command of an installed program, or the reason why it is missing. */
 export type Software = { readonly program: string } | { readonly missing: string };

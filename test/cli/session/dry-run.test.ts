@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
-import { serveToml } from "../../testkit/programs/serve-process.ts";
+import { serveToml } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 /** Every file of a folder with its octets and when it was changed, but for what programs put at home. */

@@ -10,7 +10,7 @@ import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
-import { repeatedly } from "../repetition.ts";
+import { repeatedly } from "../../testkit/time/until.ts";
 
 /** The name in istiod's serving certificate. */
 export const istiodName = "istiod.istio-system.svc";

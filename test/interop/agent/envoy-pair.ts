@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { type Child, startChild } from "./processes/child-process.ts";
+import { type Child, startChild } from "../../testkit/programs/child-process.ts";
 
 /** Two Envoys with a workload behind the second: client → A → mutual TLS → B → workload. */
 export interface EnvoyPair {

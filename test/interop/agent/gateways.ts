@@ -7,10 +7,10 @@ import type { PeerCertificate, TLSSocket } from "node:tls";
 import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x509-svid.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { statusOf } from "./processes/steady-load.ts";
 import { type SupervisionOptions, startWithBootstrap } from "./supervision.ts";
-import { until } from "./until.ts";
 
 const host = "shop.example";
 const own = "spiffe://cluster.local/ns/mesh/sa/a";
@@ -65,10 +65,14 @@ export async function gateways(options: SupervisionOptions): Promise<readonly Ou
     await outcome("the ingress's certificate is replaced in its files", async () => {
       const { serial } = await ask(ingress, known);
       await writePair(folder, await issue(web, host));
-      await until("the new certificate", 30, async () => {
-        const now = await ask(ingress, known);
-        return now.status === "200" && now.serial !== serial;
-      });
+      await until(
+        "the new certificate",
+        async () => {
+          const now = await ask(ingress, known);
+          return now.status === "200" && now.serial !== serial;
+        },
+        30,
+      );
       return "the next handshake has the new one";
     }),
     await outcome("an egress with the server's roots from a file", async () => {

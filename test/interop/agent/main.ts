@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { until } from "../../testkit/time/until.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { fromGoModule, type Software } from "../software.ts";
 import { drainScenes } from "./drain.ts";
@@ -29,7 +30,6 @@ import {
 } from "./scenes.ts";
 import { servingForIstiod } from "./serving.ts";
 import { supervision } from "./supervision.ts";
-import { until } from "./until.ts";
 import { playXds } from "./xds/xds-scenes.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
@@ -67,7 +67,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
     [pythonClient]: watch([interpreter, script], "python.log"),
     ...(goClient !== undefined && { [goSpiffe]: watch([goClient], "go.log") }),
   };
-  await until("a first answer through both Envoys", 60, async () => {
+  await until("a first answer through both Envoys", async () => {
     const statuses = await Promise.all([statusOf(envoys.keptUrl), statusOf(envoys.freshUrl)]);
     return statuses.every((status) => status === "200");
   });

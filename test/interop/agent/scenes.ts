@@ -2,13 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { until } from "../../testkit/time/until.ts";
 import type { EdgeCa } from "./edge-ca.ts";
 import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import type { PausableProxy } from "./processes/pausable-proxy.ts";
 import { SteadyLoad, statusOf } from "./processes/steady-load.ts";
-import { until } from "./until.ts";
 
 /** A life that outlasts an outage, and still lets a rotation end within minutes. */
 export const leafSeconds = 20;
@@ -80,7 +80,7 @@ export async function playScene(
 
 export async function threeRenewals({ agents }: Stage): Promise<string> {
   const seen = new Set<string>();
-  await until("four certificates", 60, async () => {
+  await until("four certificates", async () => {
     const { identities } = await agents.a.status();
     seen.add(identities[0]?.notAfter ?? "");
     return seen.size >= 4;
@@ -90,9 +90,13 @@ export async function threeRenewals({ agents }: Stage): Promise<string> {
 
 export async function wholeRotation(stage: Stage): Promise<string> {
   const first = await stage.ca.signingRoot();
-  await until("another authority signs", 240, async () => {
-    return (await stage.ca.signingRoot()) !== first;
-  });
+  await until(
+    "another authority signs",
+    async () => {
+      return (await stage.ca.signingRoot()) !== first;
+    },
+    240,
+  );
   await untilGone(first, 240, stage);
   return "the old root is gone from the proxies";
 }
@@ -134,7 +138,7 @@ async function restartInOutage({ network, agents: { a } }: Stage): Promise<strin
 async function gracefulTaint(stage: Stage): Promise<string> {
   const tainted = await stage.ca.signingRoot();
   await stage.ca.taint("with-last-leaf");
-  await until("another authority signs", 60, async () => {
+  await until("another authority signs", async () => {
     return (await stage.ca.signingRoot()) !== tainted;
   });
   await untilGone(tainted, 240, stage);
@@ -144,10 +148,14 @@ async function gracefulTaint(stage: Stage): Promise<string> {
 /** Waits until neither agent serves the root any more. */
 async function untilGone(root: string, seconds: number, { agents }: Stage): Promise<void> {
   for (const agent of [agents.a, agents.b]) {
-    await until("the root is gone", seconds, async () => {
-      const { roots } = await agent.status();
-      return !roots.some(({ sha256 }) => sha256 === root);
-    });
+    await until(
+      "the root is gone",
+      async () => {
+        const { roots } = await agent.status();
+        return !roots.some(({ sha256 }) => sha256 === root);
+      },
+      seconds,
+    );
   }
 }
 
@@ -160,9 +168,13 @@ export async function suddenTaint(stage: Stage): Promise<Outcome> {
   await ca.taint("immediately");
   try {
     await untilGone(tainted, leafSeconds, stage);
-    await until("requests succeed", leafSeconds, async () => {
-      return (await statusOf(envoys.freshUrl)) === "200";
-    });
+    await until(
+      "requests succeed",
+      async () => {
+        return (await statusOf(envoys.freshUrl)) === "200";
+      },
+      leafSeconds,
+    );
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);
     const detail = `root gone and healed after ${seconds} s, by itself`;
     return { ...names, result: "ok", detail };
@@ -196,7 +208,7 @@ export async function nodeProxy(envoy: string, folder: string, stage: Stage): Pr
     a: { socket, resource: resource("a"), isIncremental: true },
     b: { socket, resource: resource("b") },
   });
-  await until("a first answer", 60, async () => (await statusOf(envoys.freshUrl)) === "200");
+  await until("a first answer", async () => (await statusOf(envoys.freshUrl)) === "200");
   const load = new SteadyLoad([envoys.keptUrl, envoys.freshUrl]);
   const outcome = await playScene("two workloads of one node, renewed", threeRenewals, {
     ...stage,

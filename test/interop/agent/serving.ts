@@ -2,13 +2,13 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
 import { istiodName } from "./edge-ca.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
-import { startChild } from "./processes/child-process.ts";
 import { statusOf } from "./processes/steady-load.ts";
-import { until } from "./until.ts";
 
 /** The parts of the scene. */
 export interface ServingOptions {
@@ -57,16 +57,20 @@ async function serve(istiod: string, { folder, variables }: ServingOptions): Pro
     `--caCertFile=${files}/root-cert.pem`,
   ];
   const logFile = join(folder, "istiod-serving.log");
-  const child = startChild(istiod, values, { logFile, env: { ENABLE_CA_SERVER: "false" }, folder });
+  const child = startChild(istiod, values, {
+    logFile,
+    environment: { ENABLE_CA_SERVER: "false" },
+    folder,
+  });
   try {
     await until(
       "istiod",
-      120,
       async () => (await statusOf(`http://127.0.0.1:${http}/ready`)) === "200",
+      120,
     );
     const rootFile = join(files, "root-cert.pem");
     const first = await shownSerial(xds, rootFile);
-    await until("the next certificate", 60, async () => {
+    await until("the next certificate", async () => {
       return (await shownSerial(xds, rootFile)) !== first;
     });
     return `verified for ${istiodName} by the agent's roots; the next one shown by the same process`;

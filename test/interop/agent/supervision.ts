@@ -1,14 +1,11 @@
-import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { runRampart } from "../../testkit/programs/rampart-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { statusOf } from "./processes/steady-load.ts";
-import { until } from "./until.ts";
-
-const run = promisify(execFile);
 
 /** The parts of the supervised Envoy. */
 export interface SupervisionOptions {
@@ -40,8 +37,8 @@ async function supervise(options: SupervisionOptions): Promise<string> {
   const serves = async (): Promise<boolean> => (await statusOf(url)) === "200";
   const first = await agent.proxyId();
   process.kill(first, "SIGKILL");
-  await until("another Envoy", 60, async () => (await agent.proxyId()) !== first);
-  await until("an answer of it", 60, serves);
+  await until("another Envoy", async () => (await agent.proxyId()) !== first);
+  await until("an answer of it", serves);
   const code = await agent.end("SIGTERM");
   if (code !== 0) throw new Error(`it ended with ${code}`);
   return "Envoy killed and restarted, then drained; exit code 0";
@@ -56,7 +53,7 @@ export async function startSupervised(
   const outbound = `127.0.0.1:${listen}=127.0.0.1:${options.inboundPort}=${peer}`;
   const agent = await startWithBootstrap(options, ["--outbound", outbound]);
   const url = `http://127.0.0.1:${listen}/`;
-  await until("a first answer", 60, async () => (await statusOf(url)) === "200");
+  await until("a first answer", async () => (await statusOf(url)) === "200");
   return { agent, url };
 }
 
@@ -67,11 +64,9 @@ export async function startWithBootstrap(
 ): Promise<AgentProcess> {
   const [admin = 0, status = 0] = await freePorts(2);
   const values = [...listeners, "--admin", `127.0.0.1:${admin}`];
-  const command = ["src/cli/main.ts", "agent", "bootstrap", ...values];
-  const env = { ...process.env, ...variables };
-  const { stdout } = await run(process.execPath, command, { env });
   const file = join(folder, `bootstrap-${baseId}.json`);
-  await writeFile(file, stdout);
+  const options = { environment: variables };
+  await writeFile(file, await runRampart(["agent", "bootstrap", ...values], options));
   const agent = new AgentProcess(folder, variables, status);
   const proxy = [envoy, "-c", file, "--base-id", String(baseId), "--concurrency", "1"];
   agent.start("--admin", `http://127.0.0.1:${admin}`, "--", ...proxy);

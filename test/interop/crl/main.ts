@@ -1,8 +1,8 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
-import { run, runWell } from "../programs.ts";
 import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
 import { type JudgedList, judgedLists } from "./lists.ts";
 

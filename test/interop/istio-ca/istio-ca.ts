@@ -10,7 +10,7 @@ import {
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { type Child, startChild } from "../agent/processes/child-process.ts";
+import { type Child, startChild } from "../../testkit/programs/child-process.ts";
 
 const issuer = "https://cluster.test";
 

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { until } from "../../testkit/time/until.ts";
 import { AgentProcess } from "../agent/processes/agent-process.ts";
-import { until } from "../agent/until.ts";
 import type { IstioCa } from "./istio-ca.ts";
 
 /** A life half of which outlasts an outage of the CA. */
@@ -97,31 +97,43 @@ async function firstCertificate({ ca, pod }: Stage): Promise<string> {
 async function renewals({ pod }: Stage): Promise<string> {
   const serials = new Set<string>();
   const keys = new Set<string>();
-  await until("three certificates", 3 * leafSeconds, async () => {
-    const [leaf] = await secretsOf(pod);
-    serials.add(leaf.serialNumber);
-    keys.add(String(leaf.publicKey.export({ type: "spki", format: "pem" })));
-    return serials.size >= 3;
-  });
+  await until(
+    "three certificates",
+    async () => {
+      const [leaf] = await secretsOf(pod);
+      serials.add(leaf.serialNumber);
+      keys.add(String(leaf.publicKey.export({ type: "spki", format: "pem" })));
+      return serials.size >= 3;
+    },
+    3 * leafSeconds,
+  );
   if (keys.size !== serials.size) throw new Error("a key was used twice");
   return `${serials.size} certificates, ${keys.size} keys`;
 }
 
 /** Waits until a renewal has failed with this fault while the old certificate is still served. */
 async function untilRefused(pod: Pod, words: RegExp): Promise<void> {
-  await until(`an error like ${words}`, 2 * leafSeconds, async () => {
-    const { isReady, identities } = await pod.agent.status();
-    if (!isReady) throw new Error("no longer ready");
-    return words.test(identities[0]?.lastError ?? "");
-  });
+  await until(
+    `an error like ${words}`,
+    async () => {
+      const { isReady, identities } = await pod.agent.status();
+      if (!isReady) throw new Error("no longer ready");
+      return words.test(identities[0]?.lastError ?? "");
+    },
+    2 * leafSeconds,
+  );
   await secretsOf(pod);
 }
 
 async function untilRenewed(pod: Pod): Promise<void> {
-  await until("a renewal", 2 * leafSeconds, async () => {
-    const { identities } = await pod.agent.status();
-    return identities[0]?.lastError === undefined;
-  });
+  await until(
+    "a renewal",
+    async () => {
+      const { identities } = await pod.agent.status();
+      return identities[0]?.lastError === undefined;
+    },
+    2 * leafSeconds,
+  );
 }
 
 async function wrongToken({ ca, pod }: Stage): Promise<string> {
@@ -184,7 +196,7 @@ async function refused(
   const { agent } = await startPod(ca, folder, variables);
   try {
     let last = "";
-    await until(`an error like ${words}`, 60, async () => {
+    await until(`an error like ${words}`, async () => {
       const status = await agent.status().catch(() => undefined);
       last = status?.identities[0]?.lastError ?? "";
       return words.test(last);

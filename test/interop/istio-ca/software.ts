@@ -1,6 +1,6 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../programs.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
 import { fromGoModule, type Software } from "../software.ts";
 
 const server = join(import.meta.dirname, "server");

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { eventually, mint } from "./cluster/accounts.ts";
+import { until } from "../../testkit/time/until.ts";
+import { mint } from "./cluster/accounts.ts";
 import type { Json } from "./cluster/control-plane.ts";
 import { applyManifest } from "./cluster/manifests.ts";
 import type { Scene } from "./cluster/scene.ts";
@@ -41,7 +42,7 @@ async function distributes(scene: Scene): Promise<void> {
   };
   await published(scene, async (UPSTREAM, pem) => {
     const has = (namespace: string) =>
-      eventually(`${namespace} has no bundle`, async () => (await dataIn(namespace)) === pem);
+      until(`${namespace} has no bundle`, async () => (await dataIn(namespace)) === pem);
     await distributing(scene, token, { UPSTREAM }, async () => {
       for (const namespace of ["default", "kube-system", "shop"]) await has(namespace);
       await plane.call("POST", "/api/v1/namespaces", { metadata: { name: "late" } });
@@ -57,7 +58,7 @@ async function distributes(scene: Scene): Promise<void> {
     const crl = await (await fetch(`${UPSTREAM}/crl.pem`)).text();
     await distributing(scene, token, { UPSTREAM, CRL_CONFIG_MAPS: true }, async () => {
       await has("later");
-      await eventually("shop has no CRLs", async () => {
+      await until("shop has no CRLs", async () => {
         const { data } = await plane.call("GET", crlPath).catch(() => ({}) as Json);
         return (data as Record<string, unknown> | undefined)?.["ca-crl.pem"] === crl;
       });
@@ -72,7 +73,7 @@ async function appliesClusterTrustBundle(scene: Scene): Promise<void> {
   await published(scene, async (UPSTREAM, pem) => {
     const values = { UPSTREAM, CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true };
     await distributing(scene, plane.adminToken, values, () =>
-      eventually("there is no ClusterTrustBundle", async () => {
+      until("there is no ClusterTrustBundle", async () => {
         const { spec } = await plane.call("GET", path).catch(() => ({}) as Json);
         return (spec as { trustBundle?: string } | undefined)?.trustBundle === pem;
       }),

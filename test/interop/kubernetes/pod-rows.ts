@@ -3,7 +3,7 @@ import { setTimeout } from "node:timers/promises";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
-import { eventually } from "./cluster/accounts.ts";
+import { until } from "../../testkit/time/until.ts";
 import { createPod, type Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
 
@@ -23,10 +23,10 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
   const isOn = (node: string, name: string) =>
     pods.isOn(node, { namespace: "shop", name }, clock());
   try {
-    await eventually("the first pods are not known", () => isOn("node-1", "web"));
+    await until("the first pods are not known", () => isOn("node-1", "web"));
     assert.equal(await isOn("node-3", "web"), false);
     const passing = await createPod(plane, "shop", "web", "node-3");
-    await eventually("a new pod is not known", () => isOn("node-3", "web"));
+    await until("a new pod is not known", () => isOn("node-3", "web"));
     assert.equal((await pods.find("shop", passing, clock()))?.uid, passing.uid);
     const path = `/api/v1/namespaces/shop/pods/${passing.name}`;
     const { metadata } = await plane.call("GET", path);
@@ -36,13 +36,13 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
       metadata,
       status,
     });
-    await eventually("a pod that has ended is known", async () => !(await isOn("node-3", "web")));
+    await until("a pod that has ended is known", async () => !(await isOn("node-3", "web")));
     await plane.call("DELETE", `${path}?gracePeriodSeconds=0`);
     await createPod(plane, "shop", "web", "node-3");
-    await eventually("a pod of the same name is not known", () => isOn("node-3", "web"));
+    await until("a pod of the same name is not known", () => isOn("node-3", "web"));
     assert.equal(await pods.find("shop", passing, clock()), undefined);
     await plane.call("DELETE", `${path}?gracePeriodSeconds=0`);
-    await eventually("a deleted pod is known", async () => !(await isOn("node-3", "web")));
+    await until("a deleted pod is known", async () => !(await isOn("node-3", "web")));
     for (let second = 0; second < 2 * podsTrustedSeconds; second++) {
       assert.equal(await isOn("node-1", "web"), true, `forgotten after ${second} quiet seconds`);
       await setTimeout(1000);

@@ -10,7 +10,8 @@ import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
-import { createAccount, eventually, mint, rule } from "./cluster/accounts.ts";
+import { until } from "../../testkit/time/until.ts";
+import { createAccount, mint, rule } from "./cluster/accounts.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
 import { writeKubeconfig } from "./cluster/kubeconfig.ts";
 import { applyManifest } from "./cluster/manifests.ts";
@@ -36,7 +37,7 @@ const heldIn = async ({ call }: ControlPlane, namespace: string): Promise<Held |
   (await call("GET", path(namespace)).catch(() => undefined)) as Held | undefined;
 
 const has = (plane: ControlPlane, namespace: string, pem: string): Promise<void> =>
-  eventually(
+  until(
     `${namespace} has no bundle`,
     async () => (await heldIn(plane, namespace))?.data["root-cert.pem"] === pem,
   );
@@ -109,7 +110,7 @@ async function serveIsRefused(scene: Scene): Promise<void> {
           ({ event, detail = "" }) =>
             event === "roots-not-delivered" && /status 40[13]/.test(detail),
         );
-      await eventually("a refusal was not said", isSaid);
+      await until("a refusal was not said", isSaid);
       assert.match(await bundle(), /BEGIN CERTIFICATE/);
     });
   }

@@ -7,7 +7,8 @@ import { watchSecrets } from "../../../src/node/stores/watched-secrets.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
-import { eventually, mint } from "./cluster/accounts.ts";
+import { until } from "../../testkit/time/until.ts";
+import { mint } from "./cluster/accounts.ts";
 import { applyManifest } from "./cluster/manifests.ts";
 import type { Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
@@ -63,14 +64,14 @@ async function showsOthers(scene: Scene): Promise<void> {
     failed: (error) => void faults.push(error),
   });
   const shows = (key: string, value: string | undefined) =>
-    eventually(`${value} is not shown`, async () => {
+    until(`${value} is not shown`, async () => {
       const found = (await watched.list("recent")).get(key);
       return found?.value === value;
     });
   try {
     await direct.write("roots/ab", "before");
     await shows("roots/ab", "before");
-    await eventually("every list is a request", async () => {
+    await until("every list is a request", async () => {
       const before = requests;
       await watched.list("recent");
       return requests === before;

@@ -3,7 +3,8 @@ import { goodAnswerSeconds } from "../../../src/authn/token/token-review.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
-import { eventually, mint } from "./cluster/accounts.ts";
+import { until } from "../../testkit/time/until.ts";
+import { mint } from "./cluster/accounts.ts";
 import type { ControlPlane } from "./cluster/control-plane.ts";
 import { createPod, type Pod, type Scene } from "./cluster/scene.ts";
 import { enrolledCa } from "./enrolled-ca.ts";
@@ -80,7 +81,7 @@ export const tokenRows: readonly Row<Scene>[] = [
       await scene.plane.call("DELETE", path, { gracePeriodSeconds: 0 });
       ca.pass(goodAnswerSeconds);
       // The API server caches its answers for ten seconds.
-      await eventually("a deleted pod's token still passes", async () => {
+      await until("a deleted pod's token still passes", async () => {
         ca.pass(goodAnswerSeconds);
         const outcome = await callerOf(ca, token).catch((error: unknown) => error);
         return outcome instanceof CaError && outcome.refusal.reason === "credential-rejected";

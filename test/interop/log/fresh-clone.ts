@@ -4,8 +4,8 @@ import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
-import { until } from "../agent/until.ts";
-import { type Ended, run } from "../programs.ts";
+import { type Ended, run } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 
 /** The files of a clone that `npm start` and the verbs read. */
 const parts = ["dev", "proto", "src", "package.json", "tsconfig.json", "wrangler.toml"];
@@ -30,7 +30,7 @@ export async function playFreshClone(folder: string): Promise<void> {
     requireWell(await typeSection("2. Ask for a certificate yourself"));
     requireWell(await typeSection("3. Look at it"), /ns\/shop\/sa\/cart[\s\S]*leaf\.pem: OK/);
     const [search = ""] = /.*export LOG[\s\S]*?--since 1h/.exec(await scriptOf(findIt)) ?? [];
-    await until("the log to publish the certificate", 60, async () =>
+    await until("the log to publish the certificate", async () =>
       /shop\/sa\/cart/.test((await type(search)).stdout),
     );
     requireWell(await typeSection(findIt), /shop\/sa\/cart[\s\S]*has it at index 2, issued at /);

@@ -1,4 +1,4 @@
-import { runWell } from "../programs.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
 import type { Call, CertificateFiles, KeyAndRequest } from "./clients/client.ts";
 import { type ClientCertificates, holder, pilotAgentRequest } from "./credentials.ts";
 import { type Mesh, nodeAccount } from "./mesh.ts";

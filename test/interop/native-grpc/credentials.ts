@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
-import { runWell } from "../programs.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
 import type { CertificateFiles, KeyAndRequest, Server } from "./clients/client.ts";
 import { grpcJsClient } from "./clients/grpc-js.ts";
 import type { Mesh } from "./mesh.ts";

@@ -96,7 +96,7 @@ async function withServers(
 
 async function endFault(servers: Servers): Promise<string | undefined> {
   const ends = await servers.end();
-  return ends.every((end) => end === "exit code 0") ? undefined : ends.join(", ");
+  return ends.every((end) => end === 0) ? undefined : ends.join(", ");
 }
 
 async function logFault(servers: Servers): Promise<string | undefined> {

@@ -1,7 +1,7 @@
 import { mkdir, readFile, symlink } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { run } from "../programs.ts";
+import { run } from "../../testkit/programs/child-process.ts";
 import type { Mesh } from "./mesh.ts";
 
 const root = join(import.meta.dirname, "../../..");

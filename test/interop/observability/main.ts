@@ -1,8 +1,8 @@
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { run } from "../../testkit/programs/child-process.ts";
 import { type Outcome, report } from "../outcomes.ts";
-import { run } from "../programs.ts";
 import { fromDebian } from "../software.ts";
 import { metricFaults, prometheusFaults } from "./real-metrics.ts";
 

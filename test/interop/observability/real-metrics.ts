@@ -8,7 +8,7 @@ import { setTimeout } from "node:timers/promises";
 import { parse, stringify } from "yaml";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { scrapeAll, startScraped } from "../../testkit/observability/expositions.ts";
-import { run } from "../programs.ts";
+import { run } from "../../testkit/programs/child-process.ts";
 
 /** Names that are Istio's or those of the library for Node, which break promtool's customs. */
 const foreignMetric = /^(?:citadel_server|istio_agent|nodejs)_/;

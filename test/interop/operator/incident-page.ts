@@ -1,9 +1,8 @@
-import { execFile } from "node:child_process";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
+import { run } from "../../testkit/programs/child-process.ts";
 import type { Answer } from "../../testkit/programs/command-line.ts";
-import { compileCache } from "../../testkit/programs/environment.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 const page = resolve("docs/how-to/incident.md");
@@ -36,18 +35,15 @@ export async function installRampart(folder: string): Promise<void> {
 }
 
 /** Runs one line of the page by a shell, as it stands. */
-export function runLine(line: string, { folder, environment }: Terminal): Promise<Answer> {
-  const env = {
-    PATH: `${join(folder, "bin")}:/usr/local/bin:/usr/bin:/bin`,
-    HOME: folder,
-    ...compileCache,
-    ...environment,
-  };
-  return new Promise((resolve) => {
-    const options = { cwd: folder, env, timeout: hangMilliseconds, maxBuffer: 2 ** 24 };
-    const child = execFile("/bin/sh", ["-u", "-c", line], options, (error, stdout, stderr) =>
-      resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr }),
-    );
-    child.stdin?.end();
+export async function runLine(line: string, { folder, environment }: Terminal): Promise<Answer> {
+  const { exitCode, stdout, stderr } = await run("/bin/sh", ["-u", "-c", line], {
+    folder,
+    environment: {
+      PATH: `${join(folder, "bin")}:/usr/local/bin:/usr/bin:/bin`,
+      HOME: folder,
+      ...environment,
+    },
+    timeoutSeconds: hangMilliseconds / 1000,
   });
+  return { code: exitCode, stdout, stderr };
 }

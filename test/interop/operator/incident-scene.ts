@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
@@ -18,7 +17,7 @@ import {
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import type { Answer } from "../../testkit/programs/command-line.ts";
-import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 import { installRampart, runLine, type Terminal } from "./incident-page.ts";
@@ -47,7 +46,7 @@ export async function startIncident() {
   const store = join(folder, "store");
   await writeFile(config, serveToml(store, values));
   let kek = randomKek("k1");
-  const start = () => startServeProcess(config, kek, { LOG_READERS: readerToken });
+  const start = () => startServe(config, kek, { LOG_READERS: readerToken });
   let server = await start();
   const issued: string[] = [];
   const url = () => `http://127.0.0.1:${server.monitoringPort}`;
@@ -101,8 +100,7 @@ export async function startIncident() {
     type: (line: string, variables: Readonly<Record<string, string>> = {}): Promise<Answer> =>
       runLine(line, terminal(variables)),
     restart: async (entries: string) => {
-      server.child.kill("SIGTERM");
-      await once(server.child, "exit");
+      await server.end();
       kek = entries;
       server = await start();
     },

@@ -6,7 +6,7 @@ import { parseServeConfiguration } from "../../../src/node/serve/serve-configura
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import { serveToml } from "../../testkit/programs/serve-process.ts";
+import { serveToml } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { installRampart, runLine, type Terminal } from "./incident-page.ts";
 

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../programs.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
 
 /** A company's CA, kept by OpenSSL. */
 export interface Company {

@@ -1,9 +1,9 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { run } from "../../testkit/programs/child-process.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { run } from "../programs.ts";
 import { fromGoModule } from "../software.ts";
 import { playEnvoys, type Told } from "./envoy-story.ts";
 import { playVault } from "./vault-story.ts";

@@ -4,15 +4,14 @@ import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { AgentProcess } from "../agent/processes/agent-process.ts";
 import {
-  commandLine,
-  type RampartProcess,
-  startRampart,
-} from "../native-grpc/servers/rampart-process.ts";
-import { randomKek } from "../native-grpc/servers/workers.ts";
-import { runWell } from "../programs.ts";
+  launchServer,
+  runRampart,
+  type ServerProcess,
+} from "../../testkit/programs/rampart-process.ts";
+import { AgentProcess } from "../agent/processes/agent-process.ts";
 
 /** A life half of which outlasts a busy moment, and that makes every phase of an authority short. */
 export const leafSeconds = 15;
@@ -23,13 +22,13 @@ export class MeshCa {
   readonly #folder: string;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #cluster: DevelopmentCluster;
-  #process: RampartProcess | undefined;
+  #process: ServerProcess | undefined;
   #refreshing: NodeJS.Timeout | undefined;
 
   private constructor(folder: string, cluster: DevelopmentCluster) {
     this.#folder = folder;
     this.#cluster = cluster;
-    this.#environment = { KEK: randomKek() };
+    this.#environment = { KEK: randomKek("k1") };
     this.rootsFile = join(folder, "roots.pem");
   }
 
@@ -57,7 +56,7 @@ export class MeshCa {
   }
 
   async #start(): Promise<void> {
-    this.#process = await startRampart("serve", this.#configurationFile, this.#environment);
+    this.#process = await launchServer("serve", this.#configurationFile, this.#environment);
     await this.#refreshRoots();
     // The file that `rampart distribute` keeps in a cluster.
     this.#refreshing = setInterval(() => void this.#refreshRoots().catch(() => {}), 1_000);
@@ -77,8 +76,10 @@ export class MeshCa {
 
   /** What an operator types: `rampart authority …`. */
   authority(...words: readonly string[]): Promise<string> {
-    const values = [commandLine, "authority", ...words, "--config", this.#configurationFile];
-    return runWell(process.execPath, values, { environment: this.#environment });
+    const environment = this.#environment;
+    return runRampart(["authority", ...words, "--config", this.#configurationFile], {
+      environment,
+    });
   }
 
   /** Starts `rampart agent` for `mesh:<name>`. */
@@ -107,10 +108,10 @@ export class MeshCa {
     return { agent, socket };
   }
 
-  /** @returns How it ended. */
-  async end(): Promise<string> {
+  /** @returns The exit code. */
+  async end(): Promise<number> {
     clearInterval(this.#refreshing);
-    const ended = (await this.#process?.end()) ?? "it was not started";
+    const ended = (await this.#process?.end()) ?? -1;
     await writeFile(join(this.#folder, "serve.log"), this.lines.join("\n"));
     await this.#cluster.close();
     return ended;

@@ -7,7 +7,7 @@ import { caseRandom } from "../../fuzz/campaign/case-random.ts";
 import { type LeafUnder, leafUnder } from "../../fuzz/imports/leaf-under.ts";
 import { mutatedBundle } from "../../fuzz/imports/mutated-bundle.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import { run, runWell } from "../programs.ts";
+import { run, runWell } from "../../testkit/programs/child-process.ts";
 
 /** How many mutated CAs are tried. */
 export const mutantCases = 2_500;

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { until } from "../agent/until.ts";
-import { runWell } from "../programs.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import type { Told } from "./envoy-story.ts";
 import { chainOf, intermediateOf, leafSeconds, MeshCa, type Workload } from "./mesh.ts";
 import { startVault, type Vault, writeToken } from "./vault.ts";
@@ -71,10 +71,14 @@ async function founded(stage: Stage): Promise<string> {
 
 async function asksAgain(stage: Stage): Promise<string> {
   const seen = new Set<string>();
-  await until("three intermediates", 2 * patienceSeconds, async () => {
-    seen.add((await intermediateOf(stage.workload)).fingerprint256);
-    return seen.size >= 3;
-  });
+  await until(
+    "three intermediates",
+    async () => {
+      seen.add((await intermediateOf(stage.workload)).fingerprint256);
+      return seen.size >= 3;
+    },
+    2 * patienceSeconds,
+  );
   await verified(stage);
   return `${seen.size} intermediates`;
 }
@@ -89,13 +93,19 @@ async function newRoot(stage: Stage, key: object): Promise<string> {
   await vault.write("root/replace", { default: rotated.issuer_id });
   const { fingerprint256 } = new X509Certificate(rotated.certificate ?? "");
   let isPublished = false;
-  await until("an intermediate of the next root", 2 * patienceSeconds, async () => {
-    const { issuer } = await intermediateOf(workload);
-    if (issuer === "CN=Next Root") return true;
-    const roots = (await ca.bundle()).split(/(?=-----BEGIN CERTIFICATE)/);
-    isPublished ||= roots.some((pem) => new X509Certificate(pem).fingerprint256 === fingerprint256);
-    return false;
-  });
+  await until(
+    "an intermediate of the next root",
+    async () => {
+      const { issuer } = await intermediateOf(workload);
+      if (issuer === "CN=Next Root") return true;
+      const roots = (await ca.bundle()).split(/(?=-----BEGIN CERTIFICATE)/);
+      isPublished ||= roots.some(
+        (pem) => new X509Certificate(pem).fingerprint256 === fingerprint256,
+      );
+      return false;
+    },
+    2 * patienceSeconds,
+  );
   if (!isPublished) throw new Error("the root was not in the bundle before it counted");
   await verified(stage);
   return "in the bundle first, then in the chains";
@@ -105,13 +115,17 @@ async function refusedToken({ ca, vault, tokenFile, workload }: Stage): Promise<
   await writeToken(tokenFile, "hvs.expired");
   const isTold = (line: string): boolean =>
     line.includes('"rotation-fault"') && line.includes("answered with status 403");
-  await until("a line in the log", patienceSeconds, () => ca.lines.some(isTold));
+  await until("a line in the log", () => ca.lines.some(isTold), patienceSeconds);
   await workload.agent.ready();
   const before = await intermediateOf(workload);
   await writeToken(tokenFile, vault.token);
-  await until("the next intermediate", 2 * patienceSeconds, async () => {
-    return (await intermediateOf(workload)).fingerprint256 !== before.fingerprint256;
-  });
+  await until(
+    "the next intermediate",
+    async () => {
+      return (await intermediateOf(workload)).fingerprint256 !== before.fingerprint256;
+    },
+    2 * patienceSeconds,
+  );
   if (ca.lines.some((line) => line.includes(vault.token))) throw new Error("the log has the token");
   return "logged as rotation-fault, 403; the next token got the next intermediate";
 }

@@ -3,8 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { type Child, startChild } from "../agent/processes/child-process.ts";
-import { runWell } from "../programs.ts";
+import { type Child, runWell, startChild } from "../../testkit/programs/child-process.ts";
 
 /** The members of an answer of the PKI engine that count here. */
 export interface VaultData {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { copyFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { run, runWell } from "../programs.ts";
+import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { serveAndIssue } from "./issuance.ts";
 import type { Row } from "./npm-rows.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { access, constants } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../programs.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
 import { buildImage, type Image } from "./image.ts";
 import { serveAndIssue } from "./issuance.ts";
 import type { Row } from "./npm-rows.ts";

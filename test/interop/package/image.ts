@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { chmod, cp, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { runWell } from "../programs.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
 import {
   type Instruction,
   parseCopy,

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { run, runWell } from "../programs.ts";
+import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { type Installation, install, installedPackages } from "./installation.ts";
 import { serveAndIssue } from "./issuance.ts";
 

@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { runWell } from "../programs.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
 const root = join(import.meta.dirname, "../../..");

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod/mini";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { phaseAt, type Schedule } from "../../../src/pki/authority/schedule.ts";
-import { commandLine } from "../native-grpc/servers/rampart-process.ts";
-import { runWell } from "../programs.ts";
+import { runRampart } from "../../testkit/programs/rampart-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import type { LoadBalancer } from "./load-balancer.ts";
 import type { Renewals } from "./renewals.ts";
 import type { Replica } from "./replica.ts";
@@ -37,19 +37,6 @@ export const acts: readonly Act[] = [
   ["a rolling update", rollingUpdate],
   ["nothing happens", () => sleep(2000)],
 ];
-
-/** Waits until something is so. The story as a whole is bounded by this. */
-export async function until(
-  what: string,
-  isSo: () => Promise<boolean>,
-  seconds = 60,
-): Promise<void> {
-  for (const end = performance.now() + 1000 * seconds; performance.now() < end; ) {
-    if (await isSo()) return;
-    await sleep(200);
-  }
-  assert.fail(what);
-}
 
 /** A replica without the store serves what it knows for one propagation interval, and then refuses. */
 async function isolate(replica: Replica): Promise<void> {
@@ -88,8 +75,8 @@ async function loseWithItsStore(replica: Replica): Promise<void> {
 }
 
 async function verb({ service, replicas: [a] }: Scene, ...words: string[]): Promise<string> {
-  const values = [commandLine, ...words, "--config", a.configurationFile];
-  return runWell(process.execPath, values, { environment: service.environment });
+  const { environment } = service;
+  return runRampart([...words, "--config", a.configurationFile], { environment });
 }
 
 /** The records of authorities say in the clear when each signs. */
@@ -139,7 +126,7 @@ async function rollingUpdate({ replicas, balancer }: Scene): Promise<void> {
   for (const replica of replicas) {
     balancer.remove(replica);
     await sleep(3000);
-    assert.equal(await replica.drain(), "exit code 0");
+    assert.equal(await replica.drain(), 0);
     await replica.start();
     await until(`${replica.name} is not ready`, replica.isReady);
     balancer.add(replica);

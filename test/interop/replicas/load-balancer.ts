@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { repeatedly } from "../repetition.ts";
+import { repeatedly } from "../../testkit/time/until.ts";
 import type { Replica } from "./replica.ts";
 
 /**

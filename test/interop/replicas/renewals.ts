@@ -5,7 +5,7 @@ import { pause } from "../../../src/foundation/work/pause.ts";
 import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { renewalRules } from "../../testkit/callers/renewal-rules.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
-import { type Repetition, repeatedly } from "../repetition.ts";
+import { type Repetition, repeatedly } from "../../testkit/time/until.ts";
 import type { Replica } from "./replica.ts";
 
 /** The name of the CA in its certificates. */

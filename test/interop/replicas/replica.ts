@@ -2,9 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import type { Relay } from "../../testkit/network/relay.ts";
-import { startRelay } from "../../testkit/network/relay.ts";
-import { type RampartProcess, startRampart } from "../native-grpc/servers/rampart-process.ts";
+import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+import { launchServer, type ServerProcess } from "../../testkit/programs/rampart-process.ts";
 import type { SharedService } from "./shared-service.ts";
 
 /** A process of `rampart serve` that ends and comes back at one address, with a way of its own to the store. */
@@ -18,8 +17,8 @@ export interface Replica {
   readonly start: () => Promise<void>;
   /** Ends the process as a machine that fails. */
   readonly kill: () => Promise<void>;
-  /** Ends the process as Kubernetes does. @returns How it ended. */
-  readonly drain: () => Promise<string>;
+  /** Ends the process as Kubernetes does. @returns Its exit code. */
+  readonly drain: () => Promise<number>;
   readonly isAlive: () => Promise<boolean>;
   /** Answers late while the first load of the store is under way. */
   readonly isReady: () => Promise<boolean>;
@@ -44,8 +43,8 @@ export async function createReplica(
     configurationFile,
     stringify({ ...keys, ...service.keysBehind(link.port), ...listen }),
   );
-  const processes: RampartProcess[] = [];
-  let running: RampartProcess | undefined;
+  const processes: ServerProcess[] = [];
+  let running: ServerProcess | undefined;
 
   const published = async (path: string): Promise<Response | undefined> =>
     fetch(`http://127.0.0.1:${monitoringPort}${path}`).catch(() => undefined);
@@ -56,20 +55,20 @@ export async function createReplica(
     return response?.status === 200;
   }
 
-  async function ended(how: (process: RampartProcess) => Promise<string>): Promise<string> {
+  async function ended(signal: NodeJS.Signals): Promise<number> {
     const process = running;
     running = undefined;
-    return process ? how(process) : "not running";
+    return process ? process.end(signal) : -1;
   }
 
   return {
     ...{ name, port, configurationFile, link },
     start: async () => {
-      running = await startRampart("serve", configurationFile, service.environment);
+      running = await launchServer("serve", configurationFile, service.environment);
       processes.push(running);
     },
-    kill: async () => void (await ended(({ kill }) => kill())),
-    drain: () => ended(({ end }) => end()),
+    kill: async () => void (await ended("SIGKILL")),
+    drain: () => ended("SIGTERM"),
     isAlive: () => answersWell("/healthz"),
     isReady: () => answersWell("/readyz"),
     bundle: async () => {
@@ -79,7 +78,7 @@ export async function createReplica(
     },
     lines: () => processes.flatMap(({ lines }) => lines),
     end: async () => {
-      await ended(({ kill }) => kill());
+      await ended("SIGKILL");
       link.close();
     },
   };

@@ -3,10 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { runWell } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
-import { until } from "../agent/until.ts";
-import { runWell } from "../programs.ts";
 import { python } from "../software.ts";
 import { playPilotAgent } from "./pilot-agent-scene.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
@@ -90,10 +90,14 @@ async function deniedWorkload({ ca, a }: Stage): Promise<string> {
   const refused = await secondsUntil("the workload is refused", longestSeconds, async () => {
     return (await statusOf(a.url)) !== "200";
   });
-  await until("its agent has asked in vain", 30, async () => {
-    const { identities } = await a.agent.status();
-    return identities[0]?.lastError !== undefined;
-  });
+  await until(
+    "its agent has asked in vain",
+    async () => {
+      const { identities } = await a.agent.status();
+      return identities[0]?.lastError !== undefined;
+    },
+    30,
+  );
   const answer = await statusOf(a.url);
   if (answer === "200") throw new Error("it has another certificate");
   return `refused after ${refused} s, and gets no other certificate`;
@@ -115,7 +119,7 @@ async function secondsUntil(
   holds: () => Promise<boolean>,
 ): Promise<string> {
   const begin = performance.now();
-  await until(what, seconds, holds);
+  await until(what, holds, seconds);
   return ((performance.now() - begin) / 1000).toFixed(1);
 }
 
@@ -146,7 +150,7 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
     startSidecar(mesh, "a", baseId + 1, b.port),
     startSidecar(mesh, "c", baseId + 2, b.port),
   ]);
-  await until("first answers", 60, async () => {
+  await until("first answers", async () => {
     const statuses = await Promise.all([statusOf(a.url), statusOf(c.url)]);
     return statuses.every((status) => status === "200");
   });

@@ -4,13 +4,12 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { type Child, run, startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import { startWorkload } from "../agent/envoy-pair.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
-import { type Child, startChild } from "../agent/processes/child-process.ts";
-import { until } from "../agent/until.ts";
 import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { prebuilt } from "../prebuilt.ts";
-import { run } from "../programs.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { callWith, serialOf, startAgent, stealFrom } from "./workloads.ts";
 
@@ -67,21 +66,29 @@ async function playWith(parts: Parts): Promise<string> {
     ["thief", "other"].map((name) => startAgent({ envoy: "", folder, ca }, name)),
   );
   if (!thief || !other) throw new Error("an agent is missing");
-  await until("files of both clients, and a CRL", 30, async () => {
-    const written = ["cert-chain.pem", "ca-crl.pem"].flatMap((name) =>
-      [thief, other].map(({ certificates }) => join(certificates, name)),
-    );
-    return written.every(existsSync);
-  });
+  await until(
+    "files of both clients, and a CRL",
+    async () => {
+      const written = ["cert-chain.pem", "ca-crl.pem"].flatMap((name) =>
+        [thief, other].map(({ certificates }) => join(certificates, name)),
+      );
+      return written.every(existsSync);
+    },
+    30,
+  );
   const [loot, honest] = await Promise.all([stealFrom(thief), stealFrom(other)]);
   // The agent's folder has ca-crl.pem, as a pod has that of the ConfigMap.
   const port = await startServer(parts, other.certificates);
-  await until("a first answer", 60, async () => (await callWith(loot, port)) === "200");
+  await until("a first answer", async () => (await callWith(loot, port)) === "200");
   await ca.revoke([serialOf(loot.cert)]);
   const begin = performance.now();
-  await until("the thief is refused", longestSeconds, async () => {
-    return (await callWith(loot, port)) !== "200";
-  });
+  await until(
+    "the thief is refused",
+    async () => {
+      return (await callWith(loot, port)) !== "200";
+    },
+    longestSeconds,
+  );
   const seconds = ((performance.now() - begin) / 1000).toFixed(1);
   const [said, answer] = [await callWith(loot, port), await callWith(honest, port)];
   if (!said.includes("certificate revoked")) throw new Error(`the thief is told ${said}`);
@@ -117,7 +124,7 @@ async function startServer(
   });
   const template = join(place, "bootstrap.json");
   await writeFile(template, JSON.stringify(bootstrap));
-  const env = {
+  const environment = {
     CA_ADDR: ca.address,
     CA_ROOT_CA: ca.rootFile,
     XDS_ROOT_CA: ca.rootFile,
@@ -138,7 +145,7 @@ async function startServer(
   const words = ["proxy", "sidecar", "--domain", "foo.svc.cluster.local", "--log_target=stderr"];
   const values = ["-m", "sh", "-ec", mounted, crls, pilotAgent, ...words];
   const logFile = join(place, "pilot-agent.log");
-  children.push(startChild("unshare", values, { logFile, env, folder: place }));
+  children.push(startChild("unshare", values, { logFile, environment, folder: place }));
   return port;
 }
 

@@ -6,11 +6,10 @@ import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { launchServer, runRampart } from "../../testkit/programs/rampart-process.ts";
 import { type Mesh, startMesh } from "../native-grpc/mesh.ts";
-import { commandLine, startRampart } from "../native-grpc/servers/rampart-process.ts";
-import { randomKek } from "../native-grpc/servers/workers.ts";
-import { runWell } from "../programs.ts";
 
 /** `rampart serve` with CRLs, and an operator beside it. */
 export interface ServingCa {
@@ -44,8 +43,8 @@ export async function startServingCa(folder: string, host = "127.0.0.1"): Promis
   const places = { LISTEN: `${host}:0`, MONITORING_LISTEN: "127.0.0.1:0" };
   const file = join(folder, "rampart.toml");
   await writeFile(file, stringify({ ...shared, ...places, STORE_DIRECTORY: storeDirectory }));
-  const environment = { KEK: randomKek() };
-  const serve = await startRampart("serve", file, environment);
+  const environment = { KEK: randomKek("k1") };
+  const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
   const rootFile = join(folder, "roots.pem");
   await writeFile(rootFile, await (await fetch(`${published}/bundle.pem`)).text());
@@ -61,8 +60,7 @@ export async function startServingCa(folder: string, host = "127.0.0.1"): Promis
     rootFile,
     revoke: (serialNumbers) => revokeCertificates(operator, serialNumbers, new Date()),
     deny: async (subject) => {
-      const values = [commandLine, "deny", "add", subject, "--config", file, "--yes"];
-      await runWell(process.execPath, values, { environment });
+      await runRampart(["deny", "add", subject, "--config", file, "--yes"], { environment });
     },
     crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
     end: async () => {

@@ -5,9 +5,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { startChild } from "../../testkit/programs/child-process.ts";
 import { startWorkload, withOneRequestEach } from "../agent/envoy-pair.ts";
 import { AgentProcess } from "../agent/processes/agent-process.ts";
-import { startChild } from "../agent/processes/child-process.ts";
 import type { ServingCa } from "./serving-ca.ts";
 
 /** An agent of the workload `foo/<name>`. */

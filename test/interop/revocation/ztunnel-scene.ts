@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
-import { until } from "../agent/until.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { startAgent } from "./workloads.ts";
@@ -54,7 +54,7 @@ async function playIn(parts: Parts): Promise<string> {
     startZtunnel(options, "b"),
     startZtunnel(options, "c"),
   ]);
-  await until("first answers", 60, async () => {
+  await until("first answers", async () => {
     return (await a.call(b.ip)) === 200 && (await c.call(b.ip)) === 200;
   });
   const others = new Calls(c, b.ip);
@@ -62,9 +62,9 @@ async function playIn(parts: Parts): Promise<string> {
   await ca.revoke([revoked]);
   const begin = performance.now();
   const seconds = (): string => ((performance.now() - begin) / 1000).toFixed(1);
-  await until("a is refused", longestSeconds, async () => (await a.call(b.ip)) !== 200);
+  await until("a is refused", async () => (await a.call(b.ip)) !== 200, longestSeconds);
   const refused = seconds();
-  await until("a has another certificate", 90, async () => (await a.call(b.ip)) === 200);
+  await until("a has another certificate", async () => (await a.call(b.ip)) === 200, 90);
   const renewed = seconds();
   if ((await a.serialNumber()) === revoked) throw new Error("the revoked certificate is accepted");
   const { requests, failed } = await others.end();

@@ -1,9 +1,8 @@
 import { createWriteStream } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Child, startChild } from "../agent/processes/child-process.ts";
-import { until } from "../agent/until.ts";
-import { run, runWell } from "../programs.ts";
+import { type Child, run, runWell, startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import { istiodName, type ServingCa } from "./serving-ca.ts";
 
 /** A ztunnel of one workload, in a network of its own: all of them listen on the same ports. */
@@ -77,7 +76,7 @@ export async function startZtunnel(options: ZtunnelOptions, name: string): Promi
   await writeFile(token, await ca.mesh.token({ account: `foo/${name}` }));
   const workloads = join(folder, "workloads.json");
   await writeFile(workloads, JSON.stringify({ workloads: network.names.map(workloadOf) }));
-  const env = {
+  const environment = {
     XDS_ADDRESS: "",
     LOCAL_XDS_PATH: workloads,
     PROXY_MODE: "dedicated",
@@ -96,13 +95,13 @@ export async function startZtunnel(options: ZtunnelOptions, name: string): Promi
   const logFile = join(folder, "log");
   const workload = [process.execPath, "-e", workloadProgram];
   const children: Child[] = [[program], workload].map((command) =>
-    startChild("ip", [...inSpace, ...command], { logFile, env, folder }),
+    startChild("ip", [...inSpace, ...command], { logFile, environment, folder }),
   );
   // It logs on its standard output.
   const log = createWriteStream(logFile, { flags: "a" });
   children[0]?.onLine((line) => void log.write(`${line}\n`));
   const curl = (...values: string[]) => run("ip", [...inSpace, "curl", "-s", "-m", "5", ...values]);
-  await until(`ztunnel ${name}`, 60, async () => {
+  await until(`ztunnel ${name}`, async () => {
     const { exitCode } = await curl("-f", "http://127.0.0.1:15021/healthz/ready");
     return exitCode === 0;
   });

@@ -6,8 +6,8 @@ import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
-import { type Child, startChild } from "../agent/processes/child-process.ts";
-import { until } from "../agent/until.ts";
+import { type Child, startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 
 /** A real S3-compatible service over TLS, with one bucket in a folder. */
 export interface Gateway {
@@ -43,7 +43,10 @@ export async function startGateway(program: string, folder: string): Promise<Gat
   const start = (): Child =>
     startChild(program, [...serving, "--keep-alive", "--quiet", ...keeping], {
       logFile: join(folder, "gateway.log"),
-      env: { ROOT_ACCESS_KEY: credential.accessKeyId, ROOT_SECRET_KEY: credential.secretAccessKey },
+      environment: {
+        ROOT_ACCESS_KEY: credential.accessKeyId,
+        ROOT_SECRET_KEY: credential.secretAccessKey,
+      },
     });
   const origin = `https://127.0.0.1:${port}`;
   const place: BucketPlace = {
@@ -53,7 +56,7 @@ export async function startGateway(program: string, folder: string): Promise<Gat
   };
   const space = patientBucket(place, fetchTrusting(ca), () => new Date());
   const untilItAnswers = (): Promise<void> =>
-    until("the gateway answers", 60, () =>
+    until("the gateway answers", () =>
       space.list("now").then(
         () => true,
         () => false,

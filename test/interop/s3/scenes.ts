@@ -12,8 +12,9 @@ import { listSeldom } from "../../../src/node/stores/s3/recent-list.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { startS3Api } from "../../testkit/stores/s3-api.ts";
-import { runWell } from "../programs.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
 
 /** A real service, and a folder for files. */
@@ -184,12 +185,11 @@ ${issuer}`,
   );
   await writeFile(file("directory.toml"), `STORE_DIRECTORY = "${file("store")}"\n${issuer}`);
   const environment = {
-    KEK: `k1:${randomBytes(32).toString("base64")}`,
+    KEK: randomKek("k1"),
     RAMPART_PASSPHRASE: randomBytes(24).toString("base64"),
   };
-  const main = join(import.meta.dirname, "../../../src/cli/main.ts");
   const rampart = (...words: readonly string[]) =>
-    runWell(process.execPath, [main, ...words], { environment, timeoutSeconds: 300 });
+    runRampart(words, { environment, timeoutSeconds: 300 });
   /** Without its phase, which passes. */
   const list = async (config: string): Promise<readonly string[]> => {
     const text = await rampart("authority", "list", "--json", "--config", file(config));

@@ -1,8 +1,8 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Ended, run } from "../../testkit/programs/child-process.ts";
 import { type Outcome, report } from "../outcomes.ts";
-import { type Ended, run } from "../programs.ts";
 import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
 import { type Case, createCases } from "./leaves.ts";
 

@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { breaches, breakSessions } from "../../testkit/network/broken-sessions.ts";
-import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
@@ -24,13 +24,13 @@ async function start() {
   const ISSUERS = [{ ...issuerTables.cluster, jwks_uri: "http://127.0.0.1:9" }];
   const values = { PROPAGATION_INTERVAL: "0s", PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS };
   await writeFile(config, serveToml(join(folder, "store"), values));
-  const started = await startServeProcess(config, randomKek("k1"), {
+  const started = await startServe(config, randomKek("k1"), {
     NODE_OPTIONS: `--import=${counter} --disable-warning=ExperimentalWarning`,
     HELD_SESSIONS: held,
   });
   const heldSessions = async (): Promise<number> => {
     await rm(held, { force: true });
-    started.child.kill("SIGUSR2");
+    started.send("SIGUSR2");
     const read = () => readFile(held, "utf8").catch(() => "");
     await expect.poll(read, { timeout: hangMilliseconds }).toMatch(/^\d+$/);
     return Number(await read());

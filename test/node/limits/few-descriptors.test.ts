@@ -1,11 +1,10 @@
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
-import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -17,27 +16,21 @@ test("strangers who take every descriptor end no server, and it is ready when th
   const ISSUERS = [{ issuer: "https://a.test" }];
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS };
   await writeFile(config, serveToml(join(folder, "store"), values));
-  const { child, port, monitoringPort } = await startServeProcess(
-    config,
-    randomKek("k1"),
-    {},
-    descriptors,
-  );
-  const ended = once(child, "exit");
-  const faults = storeFaults(child.stderr);
+  const serve = await startServe(config, randomKek("k1"), {}, descriptors);
+  const { port, monitoringPort } = serve;
+  const faults = storeFaults(serve.process.stderr);
   const sockets = [port, monitoringPort].flatMap((each) =>
     Array.from({ length: descriptors }, () => connect(each, "127.0.0.1").on("error", () => {})),
   );
   // The store is read every two seconds. Memory is measured each second, which takes a descriptor as well.
   for (let i = 0; i < 2; i++)
-    expect(await Promise.race([faults.next(), ended])).toMatchObject({ done: false });
+    expect(await Promise.race([faults.next(), serve.ended])).toMatchObject({ done: false });
   for (const socket of sockets) socket.destroy();
   await eventually(async () => {
     const response = await fetch(`http://127.0.0.1:${monitoringPort}/readyz`);
     expect(await response.json()).toEqual(expect.objectContaining({ ready: true, reasons: [] }));
   });
-  child.kill("SIGTERM");
-  expect(await ended).toEqual([0, null]);
+  expect(await serve.end()).toBe(0);
 });
 
 /** The lines of a log that say that the store cannot be read. */

@@ -11,10 +11,10 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { getRoot, openFrames, post, preface, reset } from "../../testkit/network/http2-frames.ts";
 import {
-  type ServeProcess,
+  type ServerProcess,
   serveToml,
-  startServeProcess,
-} from "../../testkit/programs/serve-process.ts";
+  startServe,
+} from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { limitsReached } from "./limited-ca.ts";
 
@@ -30,7 +30,7 @@ async function start() {
   await writeFile(config, serveToml(join(folder, "store"), values));
   // Node refuses `--expose-gc` there, and no garbage has to be collected here.
   const heap = nodeFlags.filter((flag) => flag.startsWith("--max-"));
-  const program = await startServeProcess(config, randomKek("k1"), {
+  const program = await startServe(config, randomKek("k1"), {
     NODE_OPTIONS: heap.join(" "),
   });
   const authorization = `Bearer ${await mintAccountToken(key, issuer, "foo:bar", new Date())}`;
@@ -38,7 +38,7 @@ async function start() {
   return { ...program, authorization, csr };
 }
 
-type Started = ServeProcess & { readonly authorization: string; readonly csr: string };
+type Started = ServerProcess & { readonly authorization: string; readonly csr: string };
 
 /** A call from an address that no stranger has. */
 async function issueFor({ plaintextPort: port, authorization, csr }: Started): Promise<unknown> {
@@ -102,7 +102,7 @@ const floods: readonly (readonly [string, (port: number) => Promise<void>])[] = 
 
 test("no kind of flood ends the program, and it serves another address meanwhile", async () => {
   const started = await start();
-  const { child, plaintextPort } = started;
+  const { process: child, plaintextPort } = started;
   for (const [name, flood] of floods) {
     await flood(plaintextPort);
     for (let i = 0; i < 3; i++) expect([name, await issueFor(started)]).toEqual([name, 200]);

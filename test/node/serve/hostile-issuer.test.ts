@@ -8,7 +8,7 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { startRawServer } from "../../testkit/network/raw-server.ts";
-import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 /** Node's own fetch rejects this answer, and five seconds later it ends the process. */
@@ -37,7 +37,7 @@ test("an anonymous token of a hostile issuer does not end the server", async () 
     config,
     serveToml(join(folder, "store"), { PROPAGATION_INTERVAL: "0s", ISSUERS: issuers }),
   );
-  const server = await startServeProcess(config, kek);
+  const server = await startServe(config, kek);
   const bundle = await fetch(`http://127.0.0.1:${server.monitoringPort}/bundle.pem`);
   const client = nativeClient(server.port, servedName, { roots: await bundle.text() });
   onTestFinished(client.close);

@@ -1,5 +1,4 @@
 import { X509Certificate } from "node:crypto";
-import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -10,13 +9,13 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import {
-  type ServeProcess,
+  type ServerProcess,
   serveToml,
-  startServeProcess,
-} from "../../testkit/programs/serve-process.ts";
+  startServe,
+} from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-const bundleOf = async ({ monitoringPort }: ServeProcess): Promise<string> =>
+const bundleOf = async ({ monitoringPort }: ServerProcess): Promise<string> =>
   (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text();
 
 test("a server that is killed loses nothing that it answered, and ends politely when asked", async () => {
@@ -33,7 +32,7 @@ test("a server that is killed loses nothing that it answered, and ends politely 
   const { csrPem: csr } = await createWorkload();
   const roots: string[] = [];
   for (let i = 0; i < 2; i++) {
-    const server = await startServeProcess(config, kek);
+    const server = await startServe(config, kek);
     const client = nativeClient(server.port, servedName, { roots: await bundleOf(server) });
     const outcome = await client.createCertificate({ csr }, headers);
     client.close();
@@ -41,11 +40,9 @@ test("a server that is killed loses nothing that it answered, and ends politely 
     const [leaf = "", bundle = ""] = outcome.certChain;
     expect(new X509Certificate(leaf).verify(new X509Certificate(bundle).publicKey)).toBe(true);
     roots.push(bundle);
-    server.child.kill("SIGKILL");
-    await once(server.child, "exit");
+    await server.end("SIGKILL");
   }
-  const last = await startServeProcess(config, kek);
+  const last = await startServe(config, kek);
   expect(roots).toEqual([await bundleOf(last), await bundleOf(last)]);
-  last.child.kill("SIGTERM");
-  expect(await once(last.child, "exit")).toEqual([0, null]);
+  expect(await last.end()).toBe(0);
 });

@@ -1,10 +1,9 @@
-import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { hangMilliseconds } from "../time/hang-limit.ts";
-import { compileCache } from "./environment.ts";
+import { run } from "./child-process.ts";
 
 /** The folder of an operator. */
 export interface OperatorFolder {
@@ -77,36 +76,18 @@ export async function rampart(
   words: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<Answer> {
-  const answer = await run(words.split(" "), path, environment);
+  const { exitCode, stdout, stderr } = await run(process.execPath, [program, ...words.split(" ")], {
+    folder: path,
+    environment: {
+      PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
+      HOME: join(path, "home"),
+      ...environment,
+    },
+    timeoutSeconds: hangMilliseconds / 1000,
+  });
   const told = [...secrets, ...Object.values(environment).filter((value) => value.length > 20)];
-  if (told.some((secret) => `${answer.stdout}${answer.stderr}`.includes(secret))) {
+  if (told.some((secret) => `${stdout}${stderr}`.includes(secret))) {
     throw new Error(`rampart ${words} tells a secret`);
   }
-  return answer;
-}
-
-function run(
-  words: readonly string[],
-  cwd: string,
-  environment: Readonly<Record<string, string>>,
-): Promise<Answer> {
-  const env = {
-    PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
-    HOME: join(cwd, "home"),
-    WRANGLER_SEND_METRICS: "false",
-    CLOUDFLARE_CF_FETCH_ENABLED: "false",
-    ...compileCache,
-    ...environment,
-  };
-  return new Promise((resolve) => {
-    const options = { cwd, env, timeout: hangMilliseconds, maxBuffer: 2 ** 24 };
-    const child = execFile(
-      process.execPath,
-      [program, ...words],
-      options,
-      (error, stdout, stderr) =>
-        resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr }),
-    );
-    child.stdin?.end();
-  });
+  return { code: exitCode, stdout, stderr };
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parse } from "smol-toml";
 import type { TestHarness, Unstable_RawConfig } from "wrangler";
-import { testVariables } from "./environment.ts";
+import { programEnvironment } from "./environment.ts";
 
 /** `wrangler.toml` of this repository. */
 export const wranglerToml = parse(
@@ -20,7 +20,7 @@ export const wranglerToml = parse(
  * @param settings Its `main` is relative to the repository.
  */
 export async function createEdgeWorker(settings: Unstable_RawConfig): Promise<TestHarness> {
-  Object.assign(process.env, testVariables);
+  Object.assign(process.env, programEnvironment());
   const { createTestHarness } = await import("wrangler");
   const root = await mkdtemp(join(tmpdir(), "rampart-"));
   const { $schema: _, ...config } = { ...wranglerToml, ...settings };

@@ -3,36 +3,36 @@ import { join } from "node:path";
 /** What tests, and the programs that they start, may know of the shell that started them. */
 const ofTheShell: readonly string[] = ["PATH", "HOME", "TMPDIR", "CI", "RAMPART_CI"];
 
-/** Variables for every test and the programs that it starts, which share what Node has compiled. */
-export const compileCache: Readonly<Record<string, string>> = {
-  NODE_COMPILE_CACHE: join(import.meta.dirname, "../../../node_modules/.cache/compiled"),
-};
+/** What the interop suites need besides, to install and build the software of other projects. */
+const forBuilds =
+  /^(npm_config|GO|PIP|CARGO|RUSTUP|PYENV|SSL_CERT|https?_proxy|no_proxy)|_CA_(BUNDLE|CERTS)$|^RAMPART_(SOFTWARE|CHROMIUM|KUBE_APISERVER|ETCD|BUILD_KUBERNETES)$/i;
 
-/** The environment of every test. */
-export const testVariables: Readonly<Record<string, string>> = {
-  ...compileCache,
+/** The environment of every test, and of the programs that it starts. */
+const testVariables: Readonly<Record<string, string>> = {
+  // They share what Node has compiled.
+  NODE_COMPILE_CACHE: join(import.meta.dirname, "../../../node_modules/.cache/compiled"),
   // Else wrangler connects to Cloudflare at its start, and prints that it failed.
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_SEND_METRICS: "false",
 };
 
-/** What the interop suites need besides, to install and build the software of other projects. */
-export const forBuilds =
-  /^(npm_config|GO|PIP|CARGO|RUSTUP|PYENV|SSL_CERT|https?_proxy|no_proxy)|_CA_(BUNDLE|CERTS)$|^RAMPART_(SOFTWARE|CHROMIUM|KUBE_APISERVER|ETCD|BUILD_KUBERNETES)$/i;
+/** Whether a test may see a variable of this name. */
+export const isOfTests = (name: string): boolean =>
+  ofTheShell.includes(name) || Object.hasOwn(testVariables, name);
 
-/**
- * Takes from this process, and so from all that it starts, what a test must not see of the shell.
- *
- * @param besides Further names that it may see.
- */
-export function leaveShell(besides?: RegExp): void {
+/** The environment of a program: what a test may know of the shell, and these variables. */
+export function programEnvironment(variables: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
+  const known = Object.entries(process.env).filter(
+    ([name]) => isOfTests(name) || forBuilds.test(name),
+  );
+  return { ...Object.fromEntries(known), ...testVariables, ...variables };
+}
+
+/** Takes from this process, and so from all that it starts, what a test must not see of the shell. */
+export function leaveShell(purpose: "tests" | "interop"): void {
   for (const name of Object.keys(process.env)) {
-    const isKept = ofTheShell.includes(name) || besides?.test(name);
+    const isKept = isOfTests(name) || (purpose === "interop" && forBuilds.test(name));
     if (!isKept) Reflect.deleteProperty(process.env, name);
   }
   Object.assign(process.env, testVariables);
 }
-
-/** Whether a test may see a variable of this name. */
-export const isOfTests = (name: string): boolean =>
-  ofTheShell.includes(name) || Object.hasOwn(testVariables, name);

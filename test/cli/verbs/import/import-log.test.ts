@@ -6,7 +6,7 @@ import { randomKek } from "../../../testkit/ca/running-ca.ts";
 import { parseVerbLog } from "../../../testkit/log/log-lines.ts";
 import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
-import { serveToml } from "../../../testkit/programs/serve-process.ts";
+import { serveToml } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const day = 86_400;

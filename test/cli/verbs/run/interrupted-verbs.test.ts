@@ -4,10 +4,10 @@ import { constants } from "node:fs";
 import { open, readdir, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { expect, onTestFinished, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
+import type { Ended } from "../../../testkit/programs/child-process.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -76,25 +76,9 @@ test("this file knows how every verb is brought to wait", () => {
   expect(waits.filter(({ isKnown }) => !isKnown)).toEqual([]);
 });
 
-interface Ending {
-  readonly exit: readonly unknown[];
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function start(
-  folder: string,
-  words: readonly string[],
-  environment: Readonly<Record<string, string>>,
-) {
-  const child = startRampart(words, environment, folder);
-  const said = Promise.all([once(child, "exit"), text(child.stdout), text(child.stderr)]);
-  const ending = said.then(([exit, stdout, stderr]): Ending => ({ exit, stdout, stderr }));
-  return { child, ending };
-}
-
-const interrupted = (signal: keyof typeof codes): Ending => ({
-  exit: [codes[signal], null],
+const interrupted = (signal: keyof typeof codes): Ended => ({
+  exitCode: codes[signal],
+  signal: null,
   stdout: "",
   stderr: expect.stringMatching(
     new RegExp(`^(?:On the [^\\n]+:\\n)?rampart: interrupted by ${signal}(?:: [^\\n]+)?\\n$`),
@@ -119,19 +103,19 @@ test.each(waiting)(
     await once(server, "listening");
     server.on("connection", (socket) => socket.on("error", () => {}));
     const { port } = server.address() as AddressInfo;
-    const { child, ending } = start(
-      folder,
+    const { send, ended } = startRampart(
       [...verb.split(" "), ...words.split(" ")]
         .map((word) => word.replace("FIFO", fifo).replace("SERVER", `127.0.0.1:${port}`))
         .filter((word) => words !== "SERVER" || !word.startsWith("127.")),
       { RAMPART_STATUS_ADDR: `127.0.0.1:${port}` },
+      { folder },
     );
     const isWaiting = words.includes("SERVER")
       ? once(server, "connection")
       : eventually(() => opened(fifo));
-    const reached = await Promise.race([isWaiting, ending]);
-    child.kill(signal);
-    expect(await ending).toEqual(interrupted(signal));
+    const reached = await Promise.race([isWaiting, ended]);
+    send(signal);
+    expect(await ended).toEqual(interrupted(signal));
     if ("close" in reached) await reached.close();
     // `log follow` keeps its copy.
     const left = (await readdir(folder)).filter((name) => name !== "copy");
@@ -157,8 +141,9 @@ test.each(nouns.map((noun, i) => [noun, signals[i % 2] ?? "SIGINT"] as const))(
     const folder = await temporaryFolder();
     const hook = join(await temporaryFolder(), "hook.mjs");
     await writeFile(hook, atImport(signal));
-    const { ending } = start(folder, [noun, "--help"], { NODE_OPTIONS: `--import ${hook}` });
-    expect(await ending).toEqual(interrupted(signal));
+    const environment = { NODE_OPTIONS: `--import ${hook}` };
+    const { ended } = startRampart([noun, "--help"], environment, { folder });
+    expect(await ended).toEqual(interrupted(signal));
     expect(await readdir(folder)).toEqual([]);
   },
 );

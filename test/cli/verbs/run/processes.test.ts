@@ -9,8 +9,7 @@ import { origin, rpcPath } from "../../../contract/service-under-test.ts";
 import { createEventRecorder } from "../../../testkit/log/event-recorder.ts";
 import { type LogLine, parseLog } from "../../../testkit/log/log-lines.ts";
 import { connectHttp2 } from "../../../testkit/network/http2-client.ts";
-import { outputOf, startRampart } from "../../../testkit/programs/rampart-process.ts";
-import { serveToml } from "../../../testkit/programs/serve-process.ts";
+import { serveToml, startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 
@@ -31,10 +30,10 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
   const store = join(folder, "store");
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test" }] };
   await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
-  const child = startRampart(["serve", "-c", config, "--processes", "2"]);
-  const text = outputOf(child);
+  const rampart = startRampart(["serve", "-c", config, "--processes", "2"]);
+  const text = (): string => rampart.lines.join("\n");
   return {
-    child,
+    child: rampart.process,
     config,
     store,
     ports: (what) =>

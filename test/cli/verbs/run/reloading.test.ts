@@ -1,10 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { once } from "node:events";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { outputOf, startRampart } from "../../../testkit/programs/rampart-process.ts";
-import { serveToml } from "../../../testkit/programs/serve-process.ts";
+import { serveToml, startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 
@@ -13,16 +11,16 @@ test("SIGHUP ends no program that starts, and reads no pipe a second time", asyn
   const config = join(folder, "rampart.toml");
   execFileSync("mkfifo", [config]);
   const child = startRampart(["serve", "-c", config]);
-  const output = outputOf(child);
+  const output = (): string => child.lines.join("\n");
   // It opens once the program waits for its configuration.
   const pipe = await open(config, "w");
-  child.kill("SIGHUP");
+  child.send("SIGHUP");
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test" }] };
   await pipe.writeFile(serveToml(join(folder, "store"), values));
   await pipe.close();
   await eventually(() => expect(output()).toMatch(/"gRPC on /));
-  child.kill("SIGHUP");
+  child.send("SIGHUP");
   await eventually(() => expect(output()).toMatch(/"a pipe is read at the start alone"/));
-  child.kill("SIGTERM");
-  expect(await once(child, "exit")).toEqual([0, null]);
+  child.send("SIGTERM");
+  expect(await child.ended).toMatchObject({ exitCode: 0 });
 });

@@ -1,10 +1,9 @@
 import { readFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { AgentStatus } from "../../../../src/agent/status/agent-status.ts";
-import { until } from "../until.ts";
-import { type Child, startChild } from "./child-process.ts";
-
-const program = resolve("src/cli/main.ts");
+import type { Child } from "../../../testkit/programs/child-process.ts";
+import { launchRampart } from "../../../testkit/programs/rampart-process.ts";
+import { until } from "../../../testkit/time/until.ts";
 
 /** The environment of an agent. */
 export type AgentVariables = NodeJS.ProcessEnv & { readonly SERVICE_ACCOUNT: string };
@@ -30,9 +29,9 @@ export class AgentProcess {
   }
 
   start(...proxy: string[]): void {
-    const values = [program, "agent", "run", ...proxy];
     const [logFile, folder] = [this.#logFile, this.#workingFolder];
-    this.#child = startChild(process.execPath, values, { logFile, env: this.#env, folder });
+    const options = { logFile, environment: this.#env, folder };
+    this.#child = launchRampart(["agent", "run", ...proxy], options);
   }
 
   async ready(): Promise<void> {
@@ -41,7 +40,7 @@ export class AgentProcess {
         ({ isReady }) => isReady,
         () => false,
       );
-    await until(`the agent at ${this.#statusUrl}`, 60, isReady);
+    await until(`the agent at ${this.#statusUrl}`, isReady);
   }
 
   async status(): Promise<AgentStatus> {

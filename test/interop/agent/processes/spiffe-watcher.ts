@@ -1,4 +1,4 @@
-import { type Child, startChild } from "./child-process.ts";
+import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
 
 /** One state of the Workload API, as a client library reports it. */
 export interface WatchedState {
@@ -17,8 +17,8 @@ export class SpiffeWatcher {
 
   constructor(command: readonly string[], socket: string, logFile: string) {
     const [program = "", ...values] = command;
-    const env = { SPIFFE_ENDPOINT_SOCKET: `unix://${socket}` };
-    this.#child = startChild(program, values, { logFile, env });
+    const environment = { SPIFFE_ENDPOINT_SOCKET: `unix://${socket}` };
+    this.#child = startChild(program, values, { logFile, environment });
     this.#child.onLine((line) => this.states.push(JSON.parse(line) as WatchedState));
   }
 

@@ -2,14 +2,14 @@ import { mkdir } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
+import type { Child } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import type { Mesh } from "../../native-grpc/mesh.ts";
 import { fromGoModule } from "../../software.ts";
 import type { Outcome } from "../outcome-table.ts";
 import { AgentProcess } from "../processes/agent-process.ts";
-import type { Child } from "../processes/child-process.ts";
 import { statusOf } from "../processes/steady-load.ts";
-import { until } from "../until.ts";
 import { ControlPlane, type PlaneEvent, typeUrls } from "./control-plane.ts";
 import { type LoneEnvoyOptions, startLoneEnvoy } from "./lone-envoy.ts";
 import { sidecarEnvironment } from "./sidecar.ts";
@@ -112,7 +112,7 @@ async function playStage(stage: Stage, client: string): Promise<Outcome[]> {
   await show("Envoy is killed in the middle of a push, and starts again", async () => {
     await killedInPush(stage, envoy);
     envoy = await startLoneEnvoy(stage.envoy);
-    await until("the whole configuration", 60, async () => (await bodyOf(stage.url)) === "killed");
+    await until("the whole configuration", async () => (await bodyOf(stage.url)) === "killed");
     return "the next Envoy has all of it";
   });
   await show("reports of the workload's health", () => healthReports(stage));
@@ -122,7 +122,7 @@ async function playStage(stage: Stage, client: string): Promise<Outcome[]> {
 }
 
 async function firstConfiguration({ plane, url }: Stage): Promise<string> {
-  await until("an answer", 60, async () => (await bodyOf(url)) === "1");
+  await until("an answer", async () => (await bodyOf(url)) === "1");
   const opened = plane.events.find(({ event }) => event === "opened");
   if (!opened?.hasToken) throw new Error("the stream has no token");
   const first = plane.events.find(({ event }) => event === "request");
@@ -139,7 +139,7 @@ async function largePush({ plane, url }: Stage, envoy: Child): Promise<string> {
     envoy.send("SIGCONT");
   });
   await plane.taken(response);
-  await until("the new route", 60, async () => (await bodyOf(url)) === "large");
+  await until("the new route", async () => (await bodyOf(url)) === "large");
   if ((response.octets ?? 0) < large * mebibyte) throw new Error(`only ${response.octets} octets`);
   return `${response.octets} octets, acknowledged`;
 }
@@ -173,10 +173,14 @@ function reportsOf({ events }: ControlPlane): PlaneEvent[] {
 
 async function healthReports({ plane, workload }: Stage): Promise<string> {
   const reported = (what: string, code: number | undefined): Promise<void> =>
-    until(what, 30, () => {
-      const last = reportsOf(plane).at(-1);
-      return last !== undefined && last.code === code;
-    });
+    until(
+      what,
+      () => {
+        const last = reportsOf(plane).at(-1);
+        return last !== undefined && last.code === code;
+      },
+      30,
+    );
   const healthy = (): Promise<void> => reported("healthy", undefined);
   await healthy();
   workload.setHealthy(false);

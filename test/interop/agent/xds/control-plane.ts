@@ -2,9 +2,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
-import { runWell } from "../../programs.ts";
-import { type Child, startChild } from "../processes/child-process.ts";
-import { until } from "../until.ts";
+import { type Child, runWell, startChild } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
 
 /** A line of the control plane, or of its subscriber: `events.go` explains the members. */
 export interface PlaneEvent {
@@ -79,7 +78,7 @@ export class ControlPlane {
     fits: (event: PlaneEvent) => boolean,
   ): Promise<PlaneEvent> {
     let found: PlaneEvent | undefined;
-    await until(what, 60, () => {
+    await until(what, () => {
       found = this.#events.slice(from).find(fits);
       return found !== undefined;
     });

@@ -1,12 +1,12 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
+import { until } from "../../../testkit/time/until.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import { prebuilt, prebuiltIstiod } from "../../prebuilt.ts";
 import type { Outcome } from "../outcome-table.ts";
 import type { AgentProcess } from "../processes/agent-process.ts";
 import { SteadyLoad, statusOf } from "../processes/steady-load.ts";
-import { until } from "../until.ts";
 import { type Istiod, startIstiod } from "./istiod.ts";
 import { addresses, namespace, writeMeshConfiguration } from "./mesh-configuration.ts";
 import { configuredNames, prebuiltPilotAgent, startPilotAgent } from "./pilot-agent.ts";
@@ -60,7 +60,7 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
     outcomes.push(outcome);
   };
   await show("a first answer by mutual TLS, as istiod says", async () => {
-    await until("an answer", 60, async () => (await statusOf(url)) === "200");
+    await until("an answer", async () => (await statusOf(url)) === "200");
     const plain = await statusOf(`http://${addresses.ledger}:${service}/`);
     if (plain === "200") throw new Error("the second Envoy takes plaintext");
     return `plaintext: ${plain}`;
@@ -73,7 +73,7 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
   await web.agent.end();
   await show("Envoy has what it has under pilot-agent", async () => {
     const measure = await startPilotAgent({ pilotAgent, envoy }, { ...shared, name: "web" });
-    await until("an answer", 60, async () => (await statusOf(url)) === "200");
+    await until("an answer", async () => (await statusOf(url)) === "200");
     const expected = await configuredNames(measure.adminUrl);
     await measure.child.end();
     if (expected.join() === names.join()) return `${names.length} clusters and listeners`;
@@ -110,17 +110,25 @@ async function outlives(parts: {
     notAfters.add(identity?.notAfter ?? "");
   };
   const first = await ca.signer();
-  await until("another authority", 240, async () => {
-    await look();
-    return (await ca.signer()) !== first;
-  });
+  await until(
+    "another authority",
+    async () => {
+      await look();
+      return (await ca.signer()) !== first;
+    },
+    240,
+  );
   const before = notAfters.size;
   await istiod.restart();
-  await until("two more renewals", 120, async () => {
-    await look();
-    return notAfters.size >= before + 2;
-  });
-  await until("the stream to the new istiod", 60, async () => {
+  await until(
+    "two more renewals",
+    async () => {
+      await look();
+      return notAfters.size >= before + 2;
+    },
+    120,
+  );
+  await until("the stream to the new istiod", async () => {
     return (await agent.status()).xds?.isConnected === true;
   });
   const { requests, failures } = load.take();

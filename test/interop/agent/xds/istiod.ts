@@ -2,9 +2,9 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { createCa } from "../../../testkit/pki/plugged-in.ts";
-import { type Child, startChild } from "../processes/child-process.ts";
+import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
 import { statusOf } from "../processes/steady-load.ts";
-import { until } from "../until.ts";
 
 /** A real istiod that is no CA of the mesh: its configuration comes from files. */
 export interface Istiod {
@@ -52,7 +52,7 @@ export async function startIstiod({ program, folder, issuer }: IstiodOptions): P
     "--ctrlz_port=0",
     "--log_target=stderr",
   ];
-  const env = {
+  const environment = {
     PILOT_ENABLE_METADATA_EXCHANGE: "false",
     PILOT_ENABLE_ALPN_FILTER: "false",
     ROOT_CA_DIR: authorityFolder,
@@ -63,9 +63,9 @@ export async function startIstiod({ program, folder, issuer }: IstiodOptions): P
     }),
   };
   const start = (): Child =>
-    startChild(program, values, { logFile: join(folder, "istiod.log"), env, folder });
+    startChild(program, values, { logFile: join(folder, "istiod.log"), environment, folder });
   const ready = () =>
-    until("istiod", 120, async () => (await statusOf(`http://127.0.0.1:${http}/ready`)) === "200");
+    until("istiod", async () => (await statusOf(`http://127.0.0.1:${http}/ready`)) === "200", 120);
   let child = start();
   await ready();
   return {

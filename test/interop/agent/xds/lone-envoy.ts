@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../../programs.ts";
+import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
+import { runRampart } from "../../../testkit/programs/rampart-process.ts";
 import type { AgentVariables } from "../processes/agent-process.ts";
-import { type Child, startChild } from "../processes/child-process.ts";
 
 /** The parts of an Envoy beside its agent. */
 export interface LoneEnvoyOptions {
@@ -18,14 +18,11 @@ export async function startLoneEnvoy({
   folder,
   variables,
 }: LoneEnvoyOptions): Promise<Child> {
-  const environment = Object.fromEntries(
-    Object.entries(variables).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, value]],
-    ),
-  );
-  const program = ["src/cli/main.ts", "agent", "bootstrap", "--xds"];
   const file = join(folder, "envoy.json");
-  await writeFile(file, await runWell(process.execPath, program, { environment }));
+  await writeFile(
+    file,
+    await runRampart(["agent", "bootstrap", "--xds"], { environment: variables }),
+  );
   const values = ["-c", file, "--disable-hot-restart", "--concurrency", "1", "-l", "warning"];
   return startChild(envoy, values, { logFile: join(folder, "envoy.log") });
 }

@@ -1,11 +1,8 @@
-import { execFile } from "node:child_process";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
-import { promisify } from "node:util";
-import { type Child, startChild } from "../processes/child-process.ts";
+import { join } from "node:path";
+import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
+import { runRampart } from "../../../testkit/programs/rampart-process.ts";
 import { type SidecarOptions, sidecarEnvironment } from "./sidecar.ts";
-
-const run = promisify(execFile);
 
 export const prebuiltPilotAgent = {
   name: "pilot-agent",
@@ -31,7 +28,7 @@ export async function startPilotAgent(
   const template = join(folder, "bootstrap.json");
   // pilot-agent runs Envoy with a template, which may be without any actions: the agent's own bootstrap.
   await writeFile(template, await printBootstrap(folder, variables));
-  const env = {
+  const environment = {
     ...variables,
     PROXY_CONFIG: JSON.stringify({
       discoveryAddress,
@@ -46,7 +43,7 @@ export async function startPilotAgent(
   const logFile = join(options.folder, "pilot-agent.log");
   const child = startChild(pilotAgent, [...values, "--log_target=stderr"], {
     logFile,
-    env,
+    environment,
     folder,
   });
   return { child, adminUrl: `http://127.0.0.1:${adminPort}` };
@@ -57,9 +54,8 @@ async function printBootstrap(folder: string, variables: NodeJS.ProcessEnv): Pro
     RAMPART_XDS_SOCKET: join(folder, "etc/istio/proxy/XDS"),
     RAMPART_SDS_SOCKET: join(folder, "var/run/secrets/workload-spiffe-uds/socket"),
   };
-  const env = { ...process.env, ...variables, ...sockets };
-  const command = [resolve("src/cli/main.ts"), "agent", "bootstrap", "--xds"];
-  return (await run(process.execPath, command, { env })).stdout;
+  const environment = { ...variables, ...sockets };
+  return runRampart(["agent", "bootstrap", "--xds"], { environment });
 }
 
 /** The names of what istiod has configured an Envoy with. */

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { repeatedly } from "../../../testkit/time/until.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import { type Mesh, startMesh } from "../../native-grpc/mesh.ts";
 import { type Servers, startServers } from "../../native-grpc/servers/servers.ts";
-import { repeatedly } from "../../repetition.ts";
 import type { Outcome } from "../outcome-table.ts";
 import { playControlPlane } from "./control-plane-scenes.ts";
 import { playIstiodMesh } from "./istiod-mesh.ts";

@@ -1,5 +1,3 @@
-import assert from "node:assert/strict";
-import { setTimeout } from "node:timers/promises";
 import type { ControlPlane } from "./control-plane.ts";
 
 type Caller = Pick<ControlPlane, "call">;
@@ -37,12 +35,4 @@ export async function createAccount(
     subjects: [{ kind: "ServiceAccount", name, namespace: "istio-system" }],
   });
   return mint({ call }, "istio-system", name, { audiences: [] });
-}
-
-export async function eventually(what: string, check: () => Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 240; i++) {
-    if (await check()) return;
-    await setTimeout(250);
-  }
-  assert.fail(what);
 }

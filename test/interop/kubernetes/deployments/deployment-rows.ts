@@ -9,9 +9,9 @@ import { parseGatewayConfiguration } from "../../../../src/node/gateway/gateway-
 import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { until } from "../../../testkit/time/until.ts";
 import type { Outcome } from "../../outcomes.ts";
 import { fromGoProxy } from "../../software.ts";
-import { eventually } from "../cluster/accounts.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 import { findHelm } from "../cluster/programs.ts";
 import { namedRows, playRows, type Row } from "../rows.ts";
@@ -111,7 +111,7 @@ async function appliesChart({ plane, helm }: Tools): Promise<void> {
     ...["Service", "ServiceAccount", "ServiceMonitor"],
   ]);
   for (const { plural } of operatorKinds.map(({ spec }) => spec.names)) {
-    await eventually(`there are no ${plural}`, () =>
+    await until(`there are no ${plural}`, () =>
       plane.call("GET", `/apis/monitoring.coreos.com/v1/${plural}`).then(
         () => true,
         () => false,

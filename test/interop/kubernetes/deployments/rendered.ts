@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import { run, runWell } from "../../programs.ts";
+import { run, runWell } from "../../../testkit/programs/child-process.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 
 const root = join(import.meta.dirname, "../../../..");

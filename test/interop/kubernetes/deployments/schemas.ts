@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../../programs.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
 import type { KubernetesObject } from "./rendered.ts";
 
 /** Kubernetes' types, as its module of the API has them. */

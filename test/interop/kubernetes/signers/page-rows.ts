@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
 import { blocksUnder, textsIn } from "../../../pages/page-blocks.ts";
-import { runWell } from "../../programs.ts";
-import { eventually, mint } from "../cluster/accounts.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
+import { mint } from "../cluster/accounts.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 import { writeKubeconfig } from "../cluster/kubeconfig.ts";
 import type { Scene } from "../cluster/scene.ts";
@@ -70,7 +71,7 @@ async function playsThePage(scene: Scene): Promise<void> {
     const { UPSTREAM, SIGNERS } = await configured(plane, "rampart-signer", "signer.toml");
     assert.equal(UPSTREAM, ca);
     const running = await signers.start(SIGNERS as object[]);
-    await eventually("no process leads", async () => (await running.readiness()).leading);
+    await until("no process leads", async () => (await running.readiness()).leading);
     assert.match(await type(lease), /HOLDER[\s\S]*rampart-signer +\S+/);
     const roots = await publishedRoots(scene, signers, { type, script: applyBundle });
     await mounts(scene, pod.replaceAll("mesh.example.com/workload", signer), roots);
@@ -95,7 +96,7 @@ async function publishedRoots(
   const values = await configured(plane, "rampart-distribute", "distribute.toml");
   const token = await mint(plane, "istio-system", "rampart-distribute", { audiences: [] });
   await distributing(scene, token, { ...values, UPSTREAM_CA_FILE }, () =>
-    eventually("there is no ClusterTrustBundle of the signer", () =>
+    until("there is no ClusterTrustBundle of the signer", () =>
       type(look).then((said) => said.includes(bundleName) && said.includes(signer), never),
     ),
   );

@@ -3,8 +3,9 @@ import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
-import { runWell } from "../../programs.ts";
-import { createAccount, eventually, rule } from "../cluster/accounts.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
+import { createAccount, rule } from "../cluster/accounts.ts";
 import type { Call, ControlPlane } from "../cluster/control-plane.ts";
 import type { Scene } from "../cluster/scene.ts";
 import type { Row } from "../rows.ts";
@@ -59,7 +60,7 @@ async function statusOf({ call }: ControlPlane, name: string): Promise<Status> {
 /** Waits until a request has its certificate, or a condition that ends it. */
 async function outcomeOf(plane: ControlPlane, name: string): Promise<Status> {
   let status: Status = {};
-  await eventually(`${name} has no answer`, async () => {
+  await until(`${name} has no answer`, async () => {
     status = await statusOf(plane, name);
     const isRefused = status.conditions?.some(({ type }) => type !== "Approved") ?? false;
     return isRefused || status.certificate !== undefined;

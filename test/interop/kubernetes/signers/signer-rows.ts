@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../../programs.ts";
-import { eventually, mint } from "../cluster/accounts.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
+import { mint } from "../cluster/accounts.ts";
 import type { Json } from "../cluster/control-plane.ts";
 import { applyManifest } from "../cluster/manifests.ts";
 import type { Scene } from "../cluster/scene.ts";
@@ -80,7 +81,7 @@ async function clusterTrustBundle(scene: Scene, { ca }: SignerScene): Promise<st
   const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${name}`;
   return distributing(scene, token, values, async () => {
     let pem = "";
-    await eventually("there is no ClusterTrustBundle of the signer", async () => {
+    await until("there is no ClusterTrustBundle of the signer", async () => {
       const { spec } = await plane.call("GET", path).catch(() => ({}) as Json);
       pem = (spec as { trustBundle?: string } | undefined)?.trustBundle ?? "";
       return pem !== "";
@@ -202,7 +203,7 @@ async function waitsForTheCa(scene: Scene): Promise<void> {
           event === "request-not-answered" &&
           detail === "the CA refuses: caller may not request this identity",
       );
-    await eventually("the refusal of the CA was not said", isSaid);
+    await until("the refusal of the CA was not said", isSaid);
     assert.equal((await statusOf(plane, pod, name)).conditions, undefined);
   } finally {
     await refused.end();
@@ -218,7 +219,7 @@ async function takesOver(scene: Scene): Promise<void> {
   const signers = await setSignerScene(plane, folder);
   try {
     const first = await signers.start(ofPods);
-    await eventually("nobody leads", async () => (await first.readiness()).leading);
+    await until("nobody leads", async () => (await first.readiness()).leading);
     const second = await signers.start(ofPods);
     assert.deepEqual(await second.readiness(), { ready: true, leading: false, reasons: [] });
     await first.end();

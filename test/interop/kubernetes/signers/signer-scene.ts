@@ -7,7 +7,8 @@ import { parseSignerConfiguration } from "../../../../src/node/signer/signer-con
 import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
 import { createEventRecorder, type EventRecorder } from "../../../testkit/log/event-recorder.ts";
-import { createAccount, eventually, mint, rule } from "../cluster/accounts.ts";
+import { until } from "../../../testkit/time/until.ts";
+import { createAccount, mint, rule } from "../cluster/accounts.ts";
 import { type ControlPlane, type Json, nodeToken } from "../cluster/control-plane.ts";
 import { applyManifest } from "../cluster/manifests.ts";
 
@@ -157,7 +158,7 @@ export async function requestAs(
   const { metadata } = created;
   const requested = (metadata as { name: string }).name;
   // The node authorizer learns of a request by a watch of its own, and refuses its node until then.
-  await eventually(`${node} may not read ${requested}`, () =>
+  await until(`${node} may not read ${requested}`, () =>
     statusOf(plane, { ...pod, node }, requested).then(() => true, unlessForbidden),
   );
   return requested;
@@ -195,7 +196,7 @@ export async function answered(
   name: string,
 ): Promise<PodCertificateStatusJson> {
   let status: PodCertificateStatusJson = {};
-  await eventually(`${name} has no answer`, async () => {
+  await until(`${name} has no answer`, async () => {
     status = await statusOf(plane, pod, name);
     return (status.conditions ?? []).length > 0;
   });

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { run } from "../../programs.ts";
+import { run } from "../../../testkit/programs/child-process.ts";
 import type { Scratch } from "../scratch.ts";
 import { type Answer, type Call, type CertificateClient, codeName, type Server } from "./client.ts";
 import { decode, encode } from "./grpc-js.ts";

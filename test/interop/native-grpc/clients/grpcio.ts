@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { runWell } from "../../programs.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
 import type { Scratch } from "../scratch.ts";
 import { type Answer, type CertificateClient, codeName } from "./client.ts";
 

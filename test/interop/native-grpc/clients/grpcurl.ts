@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type Ended, run } from "../../programs.ts";
+import { type Ended, run } from "../../../testkit/programs/child-process.ts";
 import type { Answer, Call, CertificateClient, Server } from "./client.ts";
 
 const proto = join(import.meta.dirname, "../../../../proto");

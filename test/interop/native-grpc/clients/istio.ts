@@ -1,4 +1,4 @@
-import { runWell } from "../../programs.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
 import type { Scratch } from "../scratch.ts";
 import type { Answer, CertificateClient, KeyAndRequest } from "./client.ts";
 

@@ -1,4 +1,4 @@
-import { run } from "../../programs.ts";
+import { run } from "../../../testkit/programs/child-process.ts";
 import type { Software } from "../../software.ts";
 import type { Tally } from "../play.ts";
 import type { Scratch } from "../scratch.ts";

@@ -1,12 +1,16 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { runWell } from "../../programs.ts";
-import { repeatedly } from "../../repetition.ts";
+import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import {
+  launchServer,
+  runRampart,
+  type ServerProcess,
+} from "../../../testkit/programs/rampart-process.ts";
+import { repeatedly } from "../../../testkit/time/until.ts";
 import type { Server } from "../clients/client.ts";
 import type { Mesh } from "../mesh.ts";
-import { commandLine, type RampartProcess, startRampart } from "./rampart-process.ts";
-import { type RunningWorker, randomKek, startWorker } from "./workers.ts";
+import { type RunningWorker, startWorker } from "./workers.ts";
 
 /** The name of the CA in a mesh. */
 export const servedName = "istiod.istio-system.svc";
@@ -20,8 +24,8 @@ export interface Servers {
   readonly rotate: () => Promise<void>;
   /** The output of the processes so far. */
   readonly lines: () => string[];
-  /** @returns How the processes ended. */
-  readonly end: () => Promise<string[]>;
+  /** @returns The exit codes of the processes. */
+  readonly end: () => Promise<number[]>;
 }
 
 /** The lifetimes in the configuration. */
@@ -42,13 +46,13 @@ export async function startServers(
     PROPAGATION_INTERVAL: "0s",
   };
   const worker = await startWorker({ ...shared, ...lifetimes.worker });
-  const environment = { KEK: randomKek() };
+  const environment = { KEK: randomKek("k1") };
   const configurationFile = await writeServeConfiguration(folder, {
     ...shared,
     ...lifetimes.serve,
   });
   const [serve, gateway] = await Promise.all([
-    startRampart("serve", configurationFile, environment),
+    launchServer("serve", configurationFile, environment),
     startGateway(folder, mesh, worker),
   ]);
   const cron = repeatedly(worker.runCron, 1_000);
@@ -57,8 +61,8 @@ export async function startServers(
     gateway: await withTls("rampart gateway", gateway, new URL(worker.origin).host, folder),
     worker: { name: "Worker", tls: undefined, ...publishedAt(new URL(worker.origin).host) },
     rotate: async () => {
-      const values = [commandLine, "authority", "rotate", "--yes", "--config", configurationFile];
-      await runWell(process.execPath, values, { environment });
+      const words = ["authority", "rotate", "--yes", "--config", configurationFile];
+      await runRampart(words, { environment });
     },
     lines: () => [...serve.lines, ...gateway.lines],
     end: async () => {
@@ -86,7 +90,7 @@ async function startGateway(
   folder: string,
   mesh: Mesh,
   { origin }: RunningWorker,
-): Promise<RampartProcess> {
+): Promise<ServerProcess> {
   const file = join(folder, "gateway.toml");
   const tokenFile = join(folder, "gateway-token");
   await writeFile(tokenFile, `${await mesh.token({ account: mesh.gatewayAccount })}\n`);
@@ -98,12 +102,12 @@ async function startGateway(
     DIAGNOSTIC_RPCS: "everywhere",
   };
   await writeFile(file, stringify(configuration));
-  return startRampart("gateway", file);
+  return launchServer("gateway", file);
 }
 
 async function withTls(
   name: Server["name"],
-  { address }: RampartProcess,
+  { address }: ServerProcess,
   authorityHost: string,
   folder: string,
 ): Promise<Server> {

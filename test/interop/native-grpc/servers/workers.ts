@@ -1,5 +1,5 @@
-import { randomBytes } from "node:crypto";
 import type { Unstable_RawConfig } from "wrangler";
+import { randomKek } from "../../../testkit/ca/running-ca.ts";
 import { createEdgeWorker } from "../../../testkit/programs/edge-worker.ts";
 
 /** The Worker in workerd, with its own KV namespace and its cron. */
@@ -9,13 +9,10 @@ export interface RunningWorker {
   readonly end: () => Promise<void>;
 }
 
-/** A KEK as an operator would make one. */
-export const randomKek = (): string => `interop:${randomBytes(32).toString("base64")}`;
-
 export async function startWorker(
   vars: NonNullable<Unstable_RawConfig["vars"]>,
 ): Promise<RunningWorker> {
-  const harness = await createEdgeWorker({ vars: { ...vars, KEK: randomKek() } });
+  const harness = await createEdgeWorker({ vars: { ...vars, KEK: randomKek("k1") } });
   const { url } = await harness.listen();
   const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
   await runCron();

@@ -1,4 +1,18 @@
-import { pause } from "../../src/foundation/work/pause.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pause } from "../../../src/foundation/work/pause.ts";
+
+/** Looks again and again until it is so. @throws Error after this many seconds. */
+export async function until(
+  what: string,
+  isSo: () => Promise<boolean> | boolean,
+  seconds = 60,
+): Promise<void> {
+  const deadline = performance.now() + seconds * 1000;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`${what}: not within ${seconds} s`);
+    await sleep(100);
+  }
+}
 
 /** Work that is done again and again. */
 export interface Repetition {
