@@ -1,6 +1,6 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
-import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
+import { type IssuanceLog, mayIssue } from "../ca/issuance/issuance-log.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { RootPush } from "../delivery/root-push.ts";
 import { CaError } from "../foundation/errors.ts";
@@ -61,7 +61,7 @@ export interface StatusSources extends CheckupSources {
   readonly issuance: {
     readonly authorities: Authorities;
     readonly signers: ReadonlyMap<string, { readonly authorities: Authorities }>;
-    readonly issuanceLog?: Pick<IssuanceLog, "troubles"> | undefined;
+    readonly issuanceLog?: Pick<IssuanceLog, "mode" | "refusal" | "troubles"> | undefined;
   };
   readonly push: Pick<RootPush, "clusters" | "outcomes">;
   /** Absent where nothing is logged. */
@@ -101,7 +101,7 @@ async function statusAt(
   const roots = own?.trustBundle.roots ?? [];
   return {
     ...{ now, trustDomain: configuration.trustDomain, program },
-    ready: own?.issuer !== undefined && roots.length > 0,
+    ready: own !== undefined && mayIssue(own, issuance.issuanceLog),
     needsAttention: [...faults, ...attentionIn(views), ...(issuance.issuanceLog?.troubles() ?? [])],
     signers: [...views].map(([name, { store }]) => signerStatus(name, store, now)),
     trustBundle: { sequence, roots: roots.map(rootStatus) },

@@ -39,14 +39,17 @@ const unreachable: Authorities = {
 interface Changes extends Partial<Omit<StatusSources, "issuance">> {
   readonly signers?: ReadonlyMap<string, { readonly authorities: Authorities }>;
   readonly troubles?: readonly string[];
+  readonly refusal?: string;
 }
 
 function statusOf(authorities: Authorities, changes: Changes = {}) {
-  const { signers = new Map(), troubles = [], ...others } = changes;
+  const { signers = new Map(), troubles = [], refusal, ...others } = changes;
+  const mode = "required" as const;
+  const issuanceLog = { mode, refusal: () => refusal, troubles: () => troubles };
   return createStatus({
     configuration: configurationOf({}),
     program: "a test",
-    issuance: { authorities, signers, issuanceLog: { troubles: () => troubles } },
+    issuance: { authorities, signers, issuanceLog },
     issuers: [],
     push: { clusters: [], outcomes: () => [] },
     crlPush: { outcomes: () => [] },
@@ -130,6 +133,13 @@ test("shows the other signers while the store of one cannot be read", async () =
   expect(status.signers.map(({ name }) => name)).toEqual([""]);
   expect(status.ready).toBe(true);
   expect(status.needsAttention).toEqual(["the store of authorities cannot be read"]);
+});
+
+test("a CA that cannot log what it issues is not ready, and says why", async () => {
+  const refusal = "the issuance log takes no entry: disk full";
+  const own = authoritiesOf(await foundedMint());
+  const status = await statusOf(own, { refusal, troubles: [refusal] }).at(after(1));
+  expect(status).toMatchObject({ ready: false, needsAttention: [refusal] });
 });
 
 test("lets a defect through, and does not take it for a store that is away", async () => {

@@ -126,6 +126,26 @@ test("tells a failed commit, and goes on", async () => {
   expect(await log.append(entryAt(1))).toEqual({ index: 1 });
 });
 
+test("knows that the stage takes nothing, until it does again", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  parts.saboteur.arm(1, false);
+  await log.append(entryAt(0));
+  expect(log.failure).toBe("killed");
+  log.probe();
+  expect(log.failure).toBe("killed");
+  parts.saboteur.disarm();
+  log.probe();
+  expect(log.failure).toBeUndefined();
+  expect(await log.append(entryAt(1))).toEqual({ index: 0 });
+});
+
+test("an entry that is too long says nothing about the stage", async () => {
+  const log = await Sequencer.open(memoryParts());
+  await log.append(new Uint8Array(65_536));
+  expect(log.failure).toBeUndefined();
+});
+
 describe("a named entry", () => {
   const ca = (name: string) => ({ name, entry: new TextEncoder().encode(name) });
 

@@ -34,7 +34,9 @@ export interface IssuanceLog {
     signal: AbortSignal,
     authorities?: readonly LoggedAuthority[],
   ) => Promise<LogPosition>;
-  /** Warnings for the operator, one sentence each. */
+  /** Why it takes no entry, as far as this process knows: the last one was refused. */
+  readonly refusal: () => string | undefined;
+  /** Warnings for the operator, one sentence each, a refusal among them. */
   readonly troubles: () => readonly string[];
 }
 
@@ -43,6 +45,18 @@ export interface IssuanceLog {
  * its caller gets it, and the audit trail has its entry.
  */
 export type LogMode = "required" | "best-effort";
+
+/**
+ * Whether a certificate could be issued now: an authority signs, verifiers have its root, and a log that is
+ * required takes the entry.
+ */
+export function mayIssue(
+  { issuer, trustBundle }: AuthorityView,
+  log: Pick<IssuanceLog, "mode" | "refusal"> | undefined,
+): boolean {
+  const isLogged = log?.mode !== "required" || log.refusal() === undefined;
+  return issuer !== undefined && trustBundle.roots.length > 0 && isLogged;
+}
 
 /** The circumstances of a record. */
 interface Recording {

@@ -69,6 +69,7 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
   let trouble: string | undefined;
   let ended: Promise<void> | undefined;
   const publish = async (): Promise<void> => {
+    sequencer.probe();
     try {
       if (sequencer.isBehind) await sequencer.publish();
       trouble = undefined;
@@ -76,6 +77,10 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
       trouble = `the issuance log is not published: ${messageOf(error)}`;
       log.operation({ event: "log-not-published", level: "error", detail: messageOf(error) });
     }
+  };
+  const refusal = (): string | undefined => {
+    const why = sequencer.refusal ?? sequencer.failure;
+    return why === undefined ? undefined : `the issuance log takes no entry: ${why}`;
   };
   const publication = recur(publish, configuration.intervalSeconds, () => {}, parts.pause);
   return {
@@ -86,7 +91,8 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
         if ("index" in result) return { origin, index: result.index };
         throw logUnavailable(result.detail);
       },
-      troubles: () => [trouble, sequencer.refusal].filter((each) => each !== undefined),
+      refusal,
+      troubles: () => [trouble, refusal()].filter((each) => each !== undefined),
     },
     publishedLog: {
       shards: () => shardsIn(directory, configuration.origin),

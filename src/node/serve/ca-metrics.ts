@@ -1,7 +1,8 @@
 import { Counter, type Registry } from "prom-client";
-import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
+import { mayIssue } from "../../ca/issuance/issuance-log.ts";
+import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
@@ -15,23 +16,34 @@ import {
 /** Istio's names for errors in signing (docs/explanation/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
 
-const signErrors: Readonly<Partial<Record<NonNullable<AuditEvent["reason"]>, SignError>>> = {
+type Reason = NonNullable<AuditEvent["reason"]>;
+
+/** How a call that was not signed counts. A reason that is new does not compile until it stands here. */
+const errorsByReason: Readonly<Record<Reason, SignError | "authentication">> = {
+  "credential-missing": "authentication",
+  "credential-rejected": "authentication",
+  "impersonation-denied": "authentication",
+  denied: "authentication",
   "no-signing-authority": "CA_NOT_READY",
   "store-unreachable": "CA_NOT_READY",
+  "log-unavailable": "CA_NOT_READY",
   "csr-malformed": "CSR_ERROR",
   "csr-signature-invalid": "CSR_ERROR",
   "csr-signature-algorithm-unacceptable": "CSR_ERROR",
   "subject-key-unacceptable": "CSR_ERROR",
   "lifetime-too-long": "TTL_ERROR",
   fault: "CERT_GEN_ERROR",
+  "signer-unknown": "UNKNOWN",
+  "signer-denied": "UNKNOWN",
+  "dns-name-denied": "UNKNOWN",
+  "quota-exceeded": "UNKNOWN",
+  "request-abandoned": "UNKNOWN",
+  "rpc-malformed": "UNKNOWN",
+  "too-many-waiting": "UNKNOWN",
+  "key-provider-unreachable": "UNKNOWN",
+  "cluster-unreachable": "UNKNOWN",
+  "cluster-busy": "UNKNOWN",
 };
-
-const authenticationFailures: ReadonlySet<AuditEvent["reason"]> = new Set([
-  "credential-missing",
-  "credential-rejected",
-  "impersonation-denied",
-  "denied",
-] as const);
 
 /**
  * Counts the events of a log under the names of istiod's metrics, so that its dashboards and alerts keep
@@ -64,9 +76,10 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
     audit: (event) => {
       calls.inc();
       if (event.reason === "quota-exceeded") quotaRefusals.inc({ quota: event.check ?? "" });
+      const error = errorsByReason[event.reason ?? "fault"];
       if (event.outcome === "issued") issued.inc();
-      else if (authenticationFailures.has(event.reason)) failures.inc();
-      else errors.inc({ error: signErrors[event.reason ?? "fault"] ?? "UNKNOWN" });
+      else if (error === "authentication") failures.inc();
+      else errors.inc({ error });
       log.audit(event);
     },
   };
@@ -103,11 +116,6 @@ const authorityGauges: readonly AuthorityGauge[] = [
     read: ({ trustBundle }) => trustBundle.roots.length,
   },
   {
-    name: "rampart_ready",
-    help: "1 when a certificate could be signed now.",
-    read: ({ issuer }) => (issuer ? 1 : 0),
-  },
-  {
     name: "rampart_signs_until_timestamp",
     help: "When the authority that signs stops, in Unix time: a successor must sign by then.",
     read: ({ issuer }) => unixTime(issuer?.authority.schedule.signsUntil),
@@ -122,24 +130,34 @@ const authorityGauges: readonly AuthorityGauge[] = [
   },
 ];
 
-/** Gauges of the authorities: when roots expire, and how long the one that signs will. NaN without a readable store. */
+/**
+ * Gauges of the authorities: whether a certificate could be issued now, when roots expire, and how long the
+ * one that signs will. Without a readable store the CA is not ready, and the others are NaN.
+ */
 export function addAuthorityGauges(
   registry: Registry,
-  authorities: Authorities,
+  { authorities, issuanceLog }: Pick<Issuance, "authorities" | "issuanceLog">,
   clock: () => Date,
 ): void {
-  const valueNow = async (read: AuthorityGauge["read"]): Promise<number> => {
+  const valueNow = async (read: AuthorityGauge["read"], otherwise: number): Promise<number> => {
     const now = clock();
     try {
       return read(await authorities.at(now), now);
     } catch (error) {
-      if (error instanceof CaError) return Number.NaN;
+      if (error instanceof CaError) return otherwise;
       throw error;
     }
   };
+  // The processes of one server read one store.
+  const shared = { aggregator: "first" } as const;
+  addReadGauge(registry, {
+    ...shared,
+    name: "rampart_ready",
+    help: "1 when a certificate could be issued now.",
+    read: () => valueNow((view) => (mayIssue(view, issuanceLog) ? 1 : 0), 0),
+  });
   for (const { read, ...gauge } of authorityGauges) {
-    // The processes of one server read one store.
-    addReadGauge(registry, { ...gauge, aggregator: "first", read: () => valueNow(read) });
+    addReadGauge(registry, { ...gauge, ...shared, read: () => valueNow(read, Number.NaN) });
   }
 }
 

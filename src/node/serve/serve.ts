@@ -168,7 +168,7 @@ function addGauges(
   { current, certificateAuthority }: LiveCa,
   { clock, configurationStatus }: ServerContext,
 ): void {
-  addAuthorityGauges(registry, certificateAuthority.issuance.authorities, clock);
+  addAuthorityGauges(registry, certificateAuthority.issuance, clock);
   addPushGauges(registry, () => current().push.outcomes());
   addConfigurationMetrics(registry, configurationStatus);
 }

@@ -58,6 +58,7 @@ export class Sequencer {
   #opened: OpenedLog | undefined;
   #size: number;
   #refusal: LogRefusal | undefined;
+  #failure: string | undefined;
   #waiting: Waiting[] = [];
   /** The names of entries that the log has, or that wait for the next commit. */
   #named: Set<string>;
@@ -88,6 +89,24 @@ export class Sequencer {
   /** Why the log takes no entries any more; a human decides. */
   get refusal(): string | undefined {
     return this.#refusal?.message;
+  }
+
+  /** Why the last commit failed; `undefined` once the stage has taken something again. */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
+  /** After a failed commit, writes to the stage what it holds: nobody may ask for an entry meanwhile. */
+  probe(): void {
+    if (this.#failure === undefined) return;
+    const { stage } = this.#parts;
+    try {
+      const head = stage.texts()?.head;
+      if (head !== undefined) stage.save({ head });
+      this.#failure = undefined;
+    } catch (error) {
+      this.#failure = messageOf(error);
+    }
   }
 
   /** Whether there are entries that no published checkpoint covers, or storage to read anew. */
@@ -146,6 +165,7 @@ export class Sequencer {
       this.#failed(batch, error);
       return;
     }
+    this.#failure = undefined;
     this.#size += batch.length;
     for (const [i, { resolve }] of batch.entries()) resolve?.({ index: first + i });
   }
@@ -153,6 +173,7 @@ export class Sequencer {
   /** The batch may be there all the same: nobody was answered, and the next index comes after it. */
   #failed(batch: readonly Waiting[], error: unknown): void {
     const detail = messageOf(error);
+    this.#failure = detail;
     try {
       this.#size = this.#parts.stage.end() ?? this.#size;
     } catch {

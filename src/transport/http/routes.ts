@@ -1,5 +1,6 @@
 import type { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
+import { mayIssue } from "../../ca/issuance/issuance-log.ts";
 import { crlGapsIn } from "../../ca/revocation/crl-gaps.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import { addressOf } from "../../foundation/peer-address.ts";
@@ -88,10 +89,11 @@ async function readinessOf(
 ): Promise<Readiness & { readonly authority?: string }> {
   try {
     const view = await viewOf(ca);
-    const { issuer, trustBundle, reasons } = view;
-    const ready = issuer !== undefined && trustBundle.roots.length > 0 && port.isOpen;
+    const { issuer, reasons } = view;
+    const { issuanceLog } = ca.issuance;
+    const ready = mayIssue(view, issuanceLog) && port.isOpen;
     const authority = issuer && { authority: issuer.authority.id };
-    const troubles = ca.issuance.issuanceLog?.troubles() ?? [];
+    const troubles = issuanceLog?.troubles() ?? [];
     const gaps = ca.crls ? crlGapsIn(view) : [];
     return { ready, ...authority, reasons: [...reasons, ...port.reasons, ...troubles, ...gaps] };
   } catch (error) {

@@ -77,23 +77,30 @@ export function openLogWithin(
     return { origin: name, index: result.index };
   };
   let trouble: string | undefined;
+  let refusal: string | undefined;
   return {
     issuanceLog: {
       mode: configuration.mode,
       append: async (entry, _signal, authorities = []) => {
         try {
           const position = await append(home, entry, authorities);
-          trouble = undefined;
+          trouble = refusal = undefined;
           return position;
         } catch (error) {
           trouble = `the issuance log: ${messageOf(error)}`;
+          refusal = trouble;
           if (shards === 1) throw toLogUnavailable(error);
-          // Perhaps the first shard has the entry as well: readers count by serial number.
-          return append((home + 1) % shards, entry, authorities).catch((again) => {
+          try {
+            // Perhaps the first shard has the entry as well: readers count by serial number.
+            const position = await append((home + 1) % shards, entry, authorities);
+            refusal = undefined;
+            return position;
+          } catch (again) {
             throw toLogUnavailable(again);
-          });
+          }
         }
       },
+      refusal: () => refusal,
       troubles: () => (trouble === undefined ? [] : [trouble]),
     },
     publishedLog: publishedLogIn(bucket, configuration),

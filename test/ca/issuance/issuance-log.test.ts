@@ -14,8 +14,13 @@ const key = await createTokenKey("ES256", "k1");
 const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
 const { csrPem: csr } = await createWorkload();
 
-async function startLogging(append: IssuanceLog["append"], mode: LogMode = "required") {
-  const issuanceLog: IssuanceLog = { mode, append, troubles: () => ["the log is in trouble"] };
+async function startLogging(
+  append: IssuanceLog["append"],
+  mode: LogMode = "required",
+  refusal?: string,
+) {
+  const troubles = () => [refusal ?? "the log is in trouble"];
+  const issuanceLog: IssuanceLog = { mode, append, refusal: () => refusal, troubles };
   const ca = await startCa({ ISSUERS }, { issuanceLog });
   await ca.found();
   const takeAudits = () => ca.log.audits.splice(0);
@@ -105,6 +110,22 @@ test("says at /readyz what an operator should know of the log", async () => {
   const readiness = await (await app.request(`${origin}/readyz`)).json();
   expect(readiness).toMatchObject({ ready: true, reasons: ["the log is in trouble"] });
 });
+
+test.each<[LogMode, number]>([
+  ["required", 503],
+  ["best-effort", 200],
+])(
+  "a log that takes no entry: /readyz with the mode %s answers %i, and why",
+  async (mode, code) => {
+    const { app } = await startLogging(failing, mode, "the issuance log takes no entry: disk full");
+    const response = await app.request(`${origin}/readyz`);
+    expect(response.status).toBe(code);
+    expect(await response.json()).toMatchObject({
+      ready: code === 200,
+      reasons: ["the issuance log takes no entry: disk full"],
+    });
+  },
+);
 
 test("has no routes of a log without one", async () => {
   const { app } = await startCa({ ISSUERS });

@@ -1,14 +1,16 @@
 import { expect, test } from "vitest";
+import type { IssuanceLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { addAuthorityGauges } from "../../../src/node/serve/ca-metrics.ts";
+import { addAuthorityGauges, countingLog } from "../../../src/node/serve/ca-metrics.ts";
 import { createRegistry } from "../../../src/program/metrics.ts";
 import { decideTaint, refresh, startWithSuccessor } from "../../testkit/ca/tainted-ca.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 test("the gauge of the successor shows when it begins to sign, and never a tainted one", async () => {
   const { ca, successor } = await startWithSuccessor();
   const registry = createRegistry();
-  addAuthorityGauges(registry, ca.certificateAuthority.issuance.authorities, ca.now);
+  addAuthorityGauges(registry, ca.certificateAuthority.issuance, ca.now);
   const signsFrom = async (): Promise<number | undefined> => {
     const gauge = registry.getSingleMetric("rampart_successor_signs_from_timestamp");
     return (await gauge?.get())?.values[0]?.value;
@@ -19,11 +21,47 @@ test("the gauge of the successor shows when it begins to sign, and never a taint
   expect(await signsFrom()).toBeNaN();
 });
 
-test("an unreadable store leaves its gauges without a number, and the other metrics complete", async () => {
+const metricsOf = async (
+  issuance: Parameters<typeof addAuthorityGauges>[1],
+  now = () => new Date(),
+): Promise<string> => {
   const registry = createRegistry();
+  addAuthorityGauges(registry, issuance, now);
+  return registry.metrics();
+};
+
+test("a CA that cannot read its store is not ready, and the other gauges have no number", async () => {
   const at = (): never => {
     throw new CaError({ reason: "store-unreachable" }, "the store cannot be read");
   };
-  addAuthorityGauges(registry, { at, renew: async () => {} }, () => new Date());
-  expect(await registry.metrics()).toMatch(/^rampart_ready Nan$/im);
+  const metrics = await metricsOf({ authorities: { at, renew: async () => {} } });
+  expect(metrics).toMatch(/^rampart_ready 0$/m);
+  expect(metrics).toMatch(/^rampart_trust_bundle_roots Nan$/im);
+});
+
+test("a CA is not ready while a log that is required takes no entry", async () => {
+  const { ca } = await startWithSuccessor();
+  const { authorities } = ca.certificateAuthority.issuance;
+  const logOf = (mode: LogMode): IssuanceLog => ({
+    ...{ mode, refusal: () => "disk full", troubles: () => ["disk full"] },
+    append: () => Promise.reject(new Error("disk full")),
+  });
+  const readyWith = async (mode: LogMode): Promise<boolean> =>
+    /^rampart_ready 1$/m.test(await metricsOf({ authorities, issuanceLog: logOf(mode) }, ca.now));
+  expect(await readyWith("required")).toBe(false);
+  expect(await readyWith("best-effort")).toBe(true);
+});
+
+test.each([
+  ["log-unavailable", "CA_NOT_READY"],
+  ["store-unreachable", "CA_NOT_READY"],
+  ["fault", "CERT_GEN_ERROR"],
+  ["too-many-waiting", "UNKNOWN"],
+] as const)("a call that fails by %s counts as %s", async (reason, error) => {
+  const registry = createRegistry();
+  const log = countingLog(createEventRecorder(), registry);
+  log.audit({ event: "create-certificate", outcome: "failed", requestId: "1", reason });
+  expect(await registry.metrics()).toContain(
+    `citadel_server_csr_sign_err_count{error="${error}"} 1`,
+  );
 });

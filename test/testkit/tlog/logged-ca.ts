@@ -55,6 +55,7 @@ export async function startLoggedCa({
           if ("index" in result) return { origin: memoryOrigin, index: result.index };
           throw new Error(result.detail);
         },
+        refusal: () => log.refusal,
         troubles: () => [],
       },
       publishedLog: {
