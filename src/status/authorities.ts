@@ -34,6 +34,8 @@ export interface SignerStatus {
   readonly events: readonly ForecastEvent[];
   /** Under another CA's root. */
   readonly nextStep: NextStep | undefined;
+  /** A sentence about a store that holds authorities, of which none opens. */
+  readonly unopened: string | undefined;
 }
 
 export function signerStatus(name: string, store: OpenedStore, now: Date): SignerStatus {
@@ -43,7 +45,17 @@ export function signerStatus(name: string, store: OpenedStore, now: Date): Signe
     authorities: authoritiesIn(store, now),
     events: isEmpty ? [] : forecastRotation(store, store.phaseLengths, now),
     nextStep: nextStepOf(store),
+    unopened: unopenedRecords(store),
   };
+}
+
+/** What is wrong with a store that holds authorities, of which none opens; one sentence. */
+export function unopenedRecords(store: OpenedStore): string | undefined {
+  const { authorities, refusals } = store;
+  const refused = refusals.filter(({ kind }) => kind === "authority").length;
+  if (authorities.length > 0 || refused === 0) return undefined;
+  const records = refused === 1 ? "1 record of an authority" : `${refused} records of authorities`;
+  return `The store holds ${records}, and none opens with this KEK.`;
 }
 
 /** Every authority and every additional root, in the order of their publication. */

@@ -1,10 +1,12 @@
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { successionReasonsAt } from "../ca/rotation/next-step.ts";
+import type { RecordError } from "../custody/authority-record.ts";
 import { lastSignature, mintDue } from "../pki/authority/rotation.ts";
 import { leadSeconds, type Schedule } from "../pki/authority/schedule.ts";
 import { nextSigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
+import { unopenedRecords } from "./authorities.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** The circumstances of a store, beside its records. */
@@ -25,7 +27,7 @@ export function storeFindings(
   return [
     ...refusedRecords(store),
     ...(store.authorities.length === 0
-      ? emptyStore(store, inceptionDate, now)
+      ? withoutAuthorities(store, inceptionDate, now)
       : [...signing(store, now), ...succession(store, now), ...backups(store, now)]),
     ...trustedTaints(store, now),
     ...endedDenials(store, now),
@@ -37,9 +39,29 @@ function refusedRecords({ refusals }: OpenedStore): Finding[] {
     finding(
       "record-refused",
       `The record ${kind} ${id} does not open: ${refusal.message}.`,
-      "Set the KEK that sealed it (KEK may hold the old one beside the new one), or restore the record: rampart authority restore",
+      remedies[refusal.check] ?? "Restore the record: rampart authority restore",
     ),
   );
+}
+
+/** A KEK is lost far more often than a record is forged, so it is looked at first. */
+const compareKek =
+  "Compare the value of KEK with the copy of it that you keep, before anything else";
+
+const remedies: Readonly<Partial<Record<RecordError["check"], string>>> = {
+  kek: "Set the KEK that sealed it; KEK may hold the old one beside the new one",
+  seal: `${compareKek}: under the same id it may have another value. If it is the same, somebody has changed the record: rampart authority restore`,
+};
+
+/** A store whose authorities do not open is not empty, and a new CA is no remedy. */
+function withoutAuthorities(
+  store: OpenedStore,
+  inceptionDate: string | undefined,
+  now: Date,
+): Finding[] {
+  const unopened = unopenedRecords(store);
+  if (unopened === undefined) return emptyStore(store, inceptionDate, now);
+  return [finding("nothing-signs", unopened, compareKek)];
 }
 
 function emptyStore(

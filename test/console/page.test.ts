@@ -97,6 +97,14 @@ describe("the page", () => {
     expect(html).toContain("The trust bundle is empty.");
   });
 
+  test("does not call a store empty whose authorities do not open", async () => {
+    const unopened = "The store holds 1 record of an authority, and none opens with this KEK.";
+    const signer = { name: "", authorities: [], events: [], nextStep: undefined, unopened };
+    const html = await render({ ...emptyStatus, signers: [signer] }, sampleEntries);
+    expect(html).toContain(unopened);
+    expect(html).not.toContain("holds no authority");
+  });
+
   test("cuts what is very long", async () => {
     const status = { ...emptyStatus, needsAttention: ["x".repeat(100_000)] };
     expect((await render(status, sampleEntries)).length).toBeLessThan(40_000);

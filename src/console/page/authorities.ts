@@ -13,11 +13,11 @@ export function authorities({ signers, now }: CaStatus): Markup {
 }
 
 function signerPart(signer: SignerStatus, now: Date): Markup {
-  const { name, authorities, events } = signer;
+  const { name, authorities, events, unopened } = signer;
   return html`
     ${name === "" ? "" : html`<h3>Signer ${foreign(name)}</h3>`}
     ${timeLine(signer, now)}
-    ${authorities.length === 0 ? html`<p class="quiet">The store holds no authority.</p>` : table("Authorities", heading, authorities.map(row))}
+    ${authorities.length === 0 ? html`<p class="quiet">${unopened ?? "The store holds no authority."}</p>` : table("Authorities", heading, authorities.map(row))}
     ${
       events.length === 0
         ? ""

@@ -55,7 +55,7 @@ export const sampleStatus: CaStatus = {
   signers: [
     {
       name: "",
-      nextStep: undefined,
+      ...{ nextStep: undefined, unopened: undefined },
       authorities: [older, signing, root, next],
       events: [
         { at: at(32), id: older.id, event: "leaves the bundle" },

@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { foundAuthority } from "../../../ca/rotation/inception.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
-import { authoritiesIn, isStepDue } from "../../../status/authorities.ts";
+import { authoritiesIn, isStepDue, unopenedRecords } from "../../../status/authorities.ts";
 import {
   openStore,
   requireAllOpen,
@@ -66,9 +66,10 @@ export function authorityCommand(terminal: Terminal): Command {
 async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const reports = authoritiesIn(store, session.now);
-  session.terminal.print(
-    json ? JSON.stringify(reports, undefined, 2) : formatAuthorities(session.terminal, reports),
-  );
+  const table = (): string =>
+    (reports.length === 0 && unopenedRecords(store)) ||
+    formatAuthorities(session.terminal, reports);
+  session.terminal.print(json ? JSON.stringify(reports, undefined, 2) : table());
   requireAllOpen(store);
 }
 

@@ -18,7 +18,13 @@ import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";
 import { reportDeliveries } from "../cluster/delivery-report.ts";
-import { fileFindings, nodeFindings, toolFindings, wranglerFindings } from "./machine-findings.ts";
+import {
+  fileFindings,
+  nodeFindings,
+  toolFindings,
+  unreadableRemedy,
+  wranglerFindings,
+} from "./machine-findings.ts";
 import {
   clusterFindings,
   crlInspectionFindings,
@@ -115,10 +121,14 @@ async function deploymentFindings(
   now: Date,
 ): Promise<readonly Finding[]> {
   const { configuration, directory } = deployment;
+  const records = await recordFindings(deployment, now);
+  const isUnreadable = records.some(({ name }) => name === "store-unreadable");
+  const files = directory === undefined ? [] : await fileFindings(directory);
   return [
     ...configurationFindings(configuration),
-    ...(directory === undefined ? [] : await fileFindings(directory)),
-    ...(await recordFindings(deployment, now)),
+    // The records say it better.
+    ...files.filter(({ name }) => !(isUnreadable && name === "store-unreadable")),
+    ...records,
     ...(choice.offline ? [] : await worldFindings(deployment, choice, terminal, now)),
   ];
 }
@@ -164,11 +174,7 @@ async function load(
   } catch (error) {
     const why = error instanceof Error ? error.message : "it failed";
     const what = `The store cannot be read: ${why.replace(/\.$/, "")}.`;
-    return finding(
-      "store-unreadable",
-      what,
-      "Run the doctor as the server's user, where the server runs",
-    );
+    return finding("store-unreadable", what, unreadableRemedy);
   }
 }
 

@@ -79,8 +79,23 @@ function dateOf(version: string): string | undefined {
   return day === undefined ? undefined : `${year}-${month}-${day}`;
 }
 
-/** The owner and the mode of a store's files. A store that does not exist yet has none. */
+/** What to do about a store that cannot be read. */
+export const unreadableRemedy = "Run the doctor as the server's user, where the server runs";
+
+/** Findings about the owner and the mode of a store's files, or that this user may not look at them. */
 export async function fileFindings(directory: string): Promise<readonly Finding[]> {
+  try {
+    return await ownersAndModes(directory);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === undefined) throw error;
+    const what = `The files of the store in ${directory} cannot be looked at (${code}).`;
+    return [finding("store-unreadable", what, unreadableRemedy)];
+  }
+}
+
+/** A store that does not exist yet has no files. */
+async function ownersAndModes(directory: string): Promise<readonly Finding[]> {
   const top = await lstat(directory).catch(ignoringAbsence);
   // A path that is no folder is a store that cannot be read, which the records tell.
   if (!top?.isDirectory()) return [];

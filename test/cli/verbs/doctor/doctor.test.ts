@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from "node:crypto";
-import { chmod, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
 import { nodeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
-import type { FindingName } from "../../../../src/status/finding.ts";
+import type { Finding, FindingName } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -47,7 +47,7 @@ const authority = (now: Date, ...words: readonly string[]) =>
 
 interface Report {
   readonly worst?: string;
-  readonly findings: readonly { readonly name: FindingName; readonly what: string }[];
+  readonly findings: readonly Finding[];
 }
 
 async function examined(now: Date = later(1)): Promise<Report> {
@@ -110,6 +110,25 @@ describe("a healthy CA", () => {
   });
 });
 
+describe("a store whose authority another KEK has sealed", () => {
+  test.each([
+    ["with the same id", "k1", "Compare the value of KEK with the copy"],
+    ["with another id", "k2", "Set the KEK that sealed it"],
+  ])("is not empty: a KEK %s is compared, and no authority is made", async (_, id, remedy) => {
+    await configureKek(randomKek(id));
+    expect(await namesAt()).toEqual(["nothing-signs", "record-refused"]);
+    const { findings } = await examined();
+    const [refused, nothing] = ["record-refused", "nothing-signs"].map((name) =>
+      findings.find((each) => each.name === name),
+    );
+    expect(nothing?.what).toBe(
+      "The store holds 1 record of an authority, and none opens with this KEK.",
+    );
+    expect(refused?.remedy).toContain(remedy);
+    expect(findings.map((each) => each.remedy).join()).not.toContain("authority init");
+  });
+});
+
 describe("a CA that is not well", () => {
   test.each<[FindingName, string, () => Promise<unknown>, Date?]>([
     ["kek-missing", "without its KEK", () => configureKek(undefined)],
@@ -146,6 +165,16 @@ describe("a CA that is not well", () => {
       async () => {
         await rm(join(store(), "authorities"), { recursive: true });
         await writeFile(join(store(), "authorities"), "");
+      },
+    ],
+    [
+      "store-unreadable",
+      "whose folder this user cannot reach",
+      async () => {
+        // For root, no folder is forbidden; a circle of links is.
+        await symlink("circle", join(folder, "circle"));
+        const text = await readFile(config(), "utf8");
+        await writeFile(config(), text.replace(store(), join(folder, "circle/store")));
       },
     ],
     ["authority-successor-missing", "whose scheduled run does not run", async () => {}, later(60)],
