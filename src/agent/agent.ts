@@ -14,14 +14,10 @@ import { serveOnSocket } from "./sockets/unix-socket.ts";
 import { createWorkloadApi } from "./sockets/workload-api.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
-import {
-  federatedBundleFollowers,
-  ownBundleFollower,
-  revocationFollower,
-} from "./trust/followers.ts";
+import { federatedBundleFollowers, ownBundleFollower, ownCrlFollower } from "./trust/followers.ts";
 import { watchWorkload } from "./xds/workload-health.ts";
 import { XdsProxy } from "./xds/xds-proxy.ts";
-import type { Health } from "./xds/xds-stream.ts";
+import type { WorkloadHealth } from "./xds/xds-stream.ts";
 
 /** A running agent. */
 export interface Agent {
@@ -75,27 +71,27 @@ async function start(
   return { status, statusUrl };
 }
 
-/** Follows all bundles and the revocation lists. @returns The followers of the agent's own CA. */
+/** Follows all bundles and the CRLs. @returns The followers of the agent's own CA. */
 function followDocuments(
   parts: AgentParts,
   started: AsyncDisposableStack,
-): Pick<ReportedParts, "follower" | "listFollower"> {
+): Pick<ReportedParts, "follower" | "crlFollower"> {
   const ending = new AbortController();
   const { revocation } = parts;
-  const [follower, listFollower] = [ownBundleFollower(parts), revocationFollower(parts)];
-  if (!listFollower) revocation.noteAnswer();
+  const [follower, crlFollower] = [ownBundleFollower(parts), ownCrlFollower(parts)];
+  if (!crlFollower) revocation.noteAnswer();
   const { signal } = ending;
   const all = [revocation, follower, ...federatedBundleFollowers(parts)];
   const following = Promise.all([
     ...all.map((each) => each?.run(signal)),
-    // Without a root no list has an issuer.
-    parts.trust.known(signal).then(() => listFollower?.run(signal)),
+    // Without a root no CRL has an issuer.
+    parts.trust.known(signal).then(() => crlFollower?.run(signal)),
   ]);
   started.defer(async () => {
     ending.abort();
     await following;
   });
-  return { follower, listFollower };
+  return { follower, crlFollower };
 }
 
 async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Promise<void> {
@@ -133,7 +129,7 @@ async function openXdsProxy(
   await proxy.listen();
   if (configuration.health) {
     const ending = new AbortController();
-    const report = (health: Health): void => proxy.reportHealth(health);
+    const report = (health: WorkloadHealth): void => proxy.reportHealth(health);
     const watching = watchWorkload(
       configuration.health,
       { pause, log, report, proxy: envoy },
@@ -148,14 +144,14 @@ async function openXdsProxy(
 }
 
 async function openStatus(
-  parts: AgentParts & Pick<ReportedParts, "follower" | "listFollower" | "feed" | "xds">,
+  parts: AgentParts & Pick<ReportedParts, "follower" | "crlFollower" | "feed" | "xds">,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
   const { configuration, metrics, follower, clock } = parts;
   const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
-  const listExpiries = () => listExpiriesOf(parts);
-  metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt, listExpiries }, clock);
+  const crlExpiries = () => crlExpiriesOf(parts);
+  metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt, crlExpiries }, clock);
   const view = { status, metrics: () => metrics.text(), proxy: parts.proxy };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
@@ -174,7 +170,7 @@ function* expiries({ identities, own, mounted }: AgentParts): Generator<readonly
   }
 }
 
-function* listExpiriesOf({ revocation }: AgentParts): Generator<readonly [string, Date]> {
+function* crlExpiriesOf({ revocation }: AgentParts): Generator<readonly [string, Date]> {
   for (const { authorityKeyIdentifier = noOctets, nextUpdate } of revocation.all) {
     if (nextUpdate) yield [toHex(authorityKeyIdentifier), nextUpdate];
   }

@@ -157,8 +157,8 @@ export function bundleUrlOf(
   return url ?? (protocol === "grpc" ? undefined : `${baseUrl}/bundle.json`);
 }
 
-/** The URL of the CA's revocation lists; `undefined` for none. They are published beside the bundle. */
-export function revocationUrlOf(
+/** The URL of the CA's CRLs; `undefined` for none. They are published beside the bundle. */
+export function crlUrlOf(
   url: string | undefined,
   bundleUrl: string | undefined,
 ): string | undefined {

@@ -11,9 +11,9 @@ import {
   bundleUrlOf,
   type CaConnection,
   caConnectionOf,
+  crlUrlOf,
   type RequestSettings,
   requestSettingsOf,
-  revocationUrlOf,
   servingSigner,
 } from "./ca-settings.ts";
 import { type Environment, parseVariables, type Variables } from "./environment.ts";
@@ -63,8 +63,8 @@ export interface AgentConfiguration {
   readonly isPkcs8: boolean;
   /** The URL of the published bundle, or `undefined` if there is none. */
   readonly bundleUrl: string | undefined;
-  /** The URL of the CA's revocation lists, or `undefined` if none are read. */
-  readonly revocationUrl: string | undefined;
+  /** The URL of the CA's CRLs, or `undefined` if none are read. */
+  readonly crlUrl: string | undefined;
   readonly longestBundleRefreshSeconds: number;
   readonly federation: readonly FederatedEndpoint[];
   /** A PEM file with the roots for the TLS of these endpoints, or `undefined` for the system's roots. */
@@ -111,7 +111,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     },
     isPkcs8: variables.PKCS8_KEY,
     bundleUrl,
-    revocationUrl: revocationUrlOf(variables.RAMPART_CRL_URL, bundleUrl),
+    crlUrl: crlUrlOf(variables.RAMPART_CRL_URL, bundleUrl),
     longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
     federation,
     federatedRootFile: variables.RAMPART_FEDERATED_ROOT_CA,

@@ -1,21 +1,19 @@
 import { isIP } from "node:net";
 import type { SocketAddress } from "../../foundation/text/socket-address.ts";
 import {
-  endpoint,
-  httpConnections,
-  type Json,
-  protocolOptions,
-  secretDiscoveryCluster,
-  socketAddress,
-} from "./bootstrap-parts.ts";
-import {
   type CertificateFiles,
   egressClient,
+  endpoint,
+  httpConnections,
   ingressServer,
+  type Json,
   meshClient,
   meshServer,
   type PeerMatch,
+  protocolOptions,
   type RootFile,
+  secretDiscoveryCluster,
+  socketAddress,
 } from "./tls-contexts.ts";
 
 /** A listener that takes mutual TLS and forwards plaintext HTTP to the workload. */

@@ -5,7 +5,7 @@ import {
   type Variables,
   variablesWithPrefix,
 } from "../configuration/environment.ts";
-import type { Json } from "./bootstrap-parts.ts";
+import type { Json } from "./tls-contexts.ts";
 
 /** The description of a proxy for istiod. */
 export interface EnvoyNode {

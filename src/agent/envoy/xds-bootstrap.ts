@@ -3,6 +3,7 @@ import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import type { SocketAddress } from "../../foundation/text/socket-address.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
 import { addressesOf, xdsSocketOf } from "../configuration/xds-settings.ts";
+import { createNode, type EnvoyNode, type NodeSources, readPodFields } from "./envoy-node.ts";
 import {
   endpoint,
   httpConnections,
@@ -11,8 +12,7 @@ import {
   secretDiscoveryCluster,
   socketAddress,
   typeUrl,
-} from "./bootstrap-parts.ts";
-import { createNode, type EnvoyNode, type NodeSources, readPodFields } from "./envoy-node.ts";
+} from "./tls-contexts.ts";
 
 /** The settings of a bootstrap whose listeners and clusters come from istiod. */
 export interface XdsBootstrapOptions {

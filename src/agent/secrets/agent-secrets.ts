@@ -8,8 +8,8 @@ import type { TrustRoots } from "../trust/trust-roots.ts";
 import { type FileSecretPorts, fileSecrets, parseFileResource, watchFile } from "./file-secrets.ts";
 import type { MountedFiles } from "./mounted-files.ts";
 import {
+  type Crls,
   defaultResource,
-  type RevocationLists,
   rootResource,
   type Secret,
   type SecretSource,
@@ -52,7 +52,7 @@ export function agentSecrets(parts: SecretParts): SecretSource {
       };
     },
   };
-  return withRevocationLists(plain, parts.revocation, configuration.crlFile, filePorts);
+  return withCrls(plain, parts.revocation, configuration.crlFile, filePorts);
 }
 
 /** The certificates of identities, by the names that `find` knows. */
@@ -85,34 +85,34 @@ function rootSecrets(trust: TrustRoots, awaitFirst: () => Promise<unknown>): Sec
   return { load, watch: (_name, onChange) => trust.changes.add(onChange) };
 }
 
-/** A list of a million revoked certificates has about forty of these. */
+/** A CRL of a million revoked certificates has about forty of these. */
 const maximumOctets = 64 << 20;
 
-const list = /-----BEGIN X509 CRL-----\s+[A-Za-z0-9+/=\s]+-----END X509 CRL-----/;
+const crlBlock = /-----BEGIN X509 CRL-----\s+[A-Za-z0-9+/=\s]+-----END X509 CRL-----/;
 
-/** The lists that the CA publishes. */
-export type PublishedLists = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
+/** The CRLs that the CA publishes. */
+export type PublishedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
 
 /**
- * Adds certificate revocation lists to the roots of the agent's trust domain: those that the CA publishes, or else
- * those in a file. Roots of other files get none: Envoy refuses every certificate of an authority without a list, once
+ * Adds CRLs to the roots of the agent's trust domain: those that the CA publishes, or else
+ * those in a file. Roots of other files get none: Envoy refuses every certificate of an authority without a CRL, once
  * there is one.
  *
- * Rampart's lists name leaves. Envoy must not ask for lists of the CAs above, which belong to others.
+ * Rampart's CRLs name leaves. Envoy must not ask for CRLs of the CAs above, which belong to others.
  *
  * @param file Looked at anew in each load. As in Istio, a missing or empty one revokes nothing. A load fails while it
- *   holds anything else, so that a proxy keeps the lists that it has.
+ *   holds anything else, so that a proxy keeps the CRLs that it has.
  */
-export function withRevocationLists(
+export function withCrls(
   source: SecretSource,
-  published: PublishedLists,
+  published: PublishedCrls,
   file: string | undefined,
   ports: FileSecretPorts,
 ): SecretSource {
-  async function current(): Promise<RevocationLists | undefined> {
+  async function current(): Promise<Crls | undefined> {
     await published.settled();
     const { isPublished } = published;
-    const pem = isPublished ? published.pem : file === undefined ? "" : await readLists(file);
+    const pem = isPublished ? published.pem : file === undefined ? "" : await readCrls(file);
     return pem === "" ? undefined : { pem, isOfLeaves: isPublished };
   }
 
@@ -138,12 +138,12 @@ export function withRevocationLists(
   };
 }
 
-async function readLists(file: string): Promise<string> {
+async function readCrls(file: string): Promise<string> {
   const text = await readSmallFile(file, maximumOctets).catch((error: unknown) => {
     if (error instanceof OperatorError && systemCode(error.cause) === "ENOENT") return "";
     throw error;
   });
   if (text.trim() === "") return "";
-  if (list.test(text)) return text;
+  if (crlBlock.test(text)) return text;
   throw new OperatorError(`${file} holds no certificate revocation list`);
 }

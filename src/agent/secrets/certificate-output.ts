@@ -36,7 +36,7 @@ export interface CertificateOutputOptions {
 }
 
 /**
- * Keeps `key.pem`, `cert-chain.pem`, `root-cert.pem` and, where the CA publishes revocation lists, `ca-crl.pem` in a
+ * Keeps `key.pem`, `cert-chain.pem`, `root-cert.pem` and, where the CA publishes CRLs, `ca-crl.pem` in a
  * folder up to date, for programs that read files. It repeats a failed write until one succeeds.
  */
 export class CertificateOutput {

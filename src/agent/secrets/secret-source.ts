@@ -1,5 +1,5 @@
-/** Certificate revocation lists for a verifier. */
-export interface RevocationLists {
+/** CRLs for a verifier. */
+export interface Crls {
   readonly pem: string;
   /** Whether they are about leaves alone. Otherwise each CA on a path needs one. */
   readonly isOfLeaves: boolean;
@@ -11,7 +11,7 @@ export type Secret =
   | {
       readonly kind: "roots";
       readonly pem: string;
-      readonly revocation?: RevocationLists;
+      readonly revocation?: Crls;
     };
 
 /** Secrets by resource name. */

@@ -23,7 +23,7 @@ export interface WorkloadApiView {
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
-  readonly revocation: Pick<Revocation, "lists" | "changes" | "settled">;
+  readonly revocation: Pick<Revocation, "crls" | "changes" | "settled">;
 }
 
 /**
@@ -93,10 +93,10 @@ async function bundlesResponse(view: WorkloadApiView): Promise<X509BundlesRespon
   return create(X509BundlesResponseSchema, { crl, bundles: { ...federated(view), ...own } });
 }
 
-/** SPIFFE Workload API §5.2: each list in DER. */
+/** SPIFFE Workload API §5.2: each CRL in DER. */
 async function crlOf({ revocation }: WorkloadApiView): Promise<Uint8Array[]> {
   await revocation.settled();
-  return revocation.lists.map(({ der }) => der);
+  return revocation.crls.map(({ der }) => der);
 }
 
 function federated({ federation }: WorkloadApiView): Record<string, Uint8Array> {

@@ -27,8 +27,8 @@ export interface RootReport {
   readonly sha256: string;
 }
 
-/** A revocation list of the CA, as text for JSON. */
-export interface ListReport {
+/** A CRL of the CA, as text for JSON. */
+export interface CrlReport {
   /** The key identifier of the authority. */
   readonly authority: string;
   readonly number: string | undefined;
@@ -51,9 +51,9 @@ export interface AgentStatus {
     readonly lastError: string | undefined;
   };
   readonly revocation: {
-    /** Whether verifiers have the lists. */
+    /** Whether verifiers have the CRLs. */
     readonly isUsed: boolean;
-    readonly lists: readonly ListReport[];
+    readonly lists: readonly CrlReport[];
     readonly confirmedAt: string | undefined;
     readonly lastError: string | undefined;
   };
@@ -68,16 +68,16 @@ export interface ReportedParts {
   /** The workloads of a node, in node mode. */
   readonly feed: Pick<WorkloadFeed, "fault"> | undefined;
   readonly trust: TrustRoots;
-  readonly revocation: Pick<Revocation, "all" | "lists" | "fault">;
+  readonly revocation: Pick<Revocation, "all" | "crls" | "fault">;
   readonly follower: FollowerState | undefined;
-  readonly listFollower: FollowerState | undefined;
+  readonly crlFollower: FollowerState | undefined;
   readonly xds: XdsProxy | undefined;
   readonly now: Date;
 }
 
 /** Reports the state of an agent. It is ready when nothing that it serves is missing. */
 export function reportAgent(parts: ReportedParts): AgentStatus {
-  const { identities, mounted, feed, trust, revocation, follower, listFollower, xds, now } = parts;
+  const { identities, mounted, feed, trust, revocation, follower, crlFollower, xds, now } = parts;
   const all = identities.all();
   const missing = all.filter((identity) => identity.svid === undefined);
   const reasons = [
@@ -102,10 +102,10 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
       lastError: follower?.lastError,
     },
     revocation: {
-      isUsed: revocation.lists.length > 0,
-      lists: revocation.all.map(reportList),
-      confirmedAt: listFollower?.confirmedAt?.toISOString(),
-      lastError: listFollower?.lastError,
+      isUsed: revocation.crls.length > 0,
+      lists: revocation.all.map(reportCrl),
+      confirmedAt: crlFollower?.confirmedAt?.toISOString(),
+      lastError: crlFollower?.lastError,
     },
     xds: xds?.report(),
   };
@@ -123,8 +123,8 @@ function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
   };
 }
 
-function reportList(list: Revocation["all"][number]): ListReport {
-  const { authorityKeyIdentifier, number, nextUpdate } = list;
+function reportCrl(crl: Revocation["all"][number]): CrlReport {
+  const { authorityKeyIdentifier, number, nextUpdate } = crl;
   return {
     authority: authorityKeyIdentifier ? toHex(authorityKeyIdentifier) : "",
     number: number?.toString(),

@@ -7,8 +7,8 @@ export interface MetricsView {
   expiries(): Iterable<readonly [resourceName: string, notAfter: Date]>;
   /** When the published bundle was last known to be current. `undefined` where no bundle is read. */
   bundleConfirmedAt(): Date | undefined;
-  /** The key identifier of each authority with a revocation list, and when the list runs out. */
-  listExpiries(): Iterable<readonly [authority: string, nextUpdate: Date]>;
+  /** The key identifier of each authority with a CRL, and when that runs out. */
+  crlExpiries(): Iterable<readonly [authority: string, nextUpdate: Date]>;
 }
 
 const labels = { request_type: "csr" };
@@ -28,7 +28,7 @@ export class AgentMetrics implements IssuanceMetrics {
   readonly #latency = this.#counter("outgoing_latency", "milliseconds of all requests together");
   readonly #watchFailures = this.#plainCounter("num_file_watcher_failures_total", "lost watches");
   readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
-  readonly #listFaults = this.#plainCounter(
+  readonly #crlFaults = this.#plainCounter(
     "num_revocation_list_failures_total",
     "published revocation lists that were refused",
   );
@@ -58,7 +58,7 @@ export class AgentMetrics implements IssuanceMetrics {
       "seconds until a revocation list runs out",
       ["authority"],
       (set) => {
-        for (const [authority, end] of view.listExpiries()) set(secondsUntil(end), { authority });
+        for (const [authority, end] of view.crlExpiries()) set(secondsUntil(end), { authority });
       },
     );
   }
@@ -88,8 +88,8 @@ export class AgentMetrics implements IssuanceMetrics {
     this.#secretFailures.inc();
   }
 
-  revocationListsRefused(count: number): void {
-    this.#listFaults.inc(count);
+  crlsRefused(count: number): void {
+    this.#crlFaults.inc(count);
   }
 
   /** The text exposition format of Prometheus. */

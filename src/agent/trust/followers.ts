@@ -79,12 +79,12 @@ export function federatedBundleFollowers(
   );
 }
 
-/** Creates the follower of the CA's revocation lists, if their URL is configured. */
-export function revocationFollower(
+/** Creates the follower of the CA's CRLs, if their URL is configured. */
+export function ownCrlFollower(
   options: FollowersOptions,
 ): DocumentFollower<readonly Crl[]> | undefined {
   const { configuration, channel, revocation } = options;
-  const { revocationUrl: url } = configuration;
+  const { crlUrl: url } = configuration;
   if (url === undefined) return undefined;
   const common = commonOptions(url, options, "revocation-lists-unread");
   return new DocumentFollower({
@@ -92,7 +92,7 @@ export function revocationFollower(
     kind: revocationLists,
     longestWaitSeconds: configuration.longestBundleRefreshSeconds,
     tlsOptions: () => channel.tlsOptions(),
-    onDocument: (lists) => revocation.take(lists),
+    onDocument: (crls) => revocation.take(crls),
     mayBeAbsent: () => revocation.mayBeAbsent(),
     failed: (message) => {
       revocation.noteAnswer();

@@ -34,16 +34,16 @@ export interface RevocationPorts {
   readonly identities: RenewableIdentities;
   readonly clock: () => Date;
   readonly log: OperationLog;
-  readonly metrics: { revocationListsRefused(count: number): void };
+  readonly metrics: { crlsRefused(count: number): void };
 }
 
-/** The time after which secrets are served without waiting for the first lists. */
-const patienceMilliseconds = 2_000;
+/** The time after which secrets are served without waiting for the first CRLs. */
+const firstAnswerMilliseconds = 2_000;
 
 const longestSleepMilliseconds = 3_600_000;
 
 /**
- * The revocation lists that the CA publishes, as long as verifiers can use them. They stop being served before one
+ * The CRLs that the CA publishes, as long as verifiers can use them. They stop being served before one
  * of them runs out, and while a root has none: Envoy would refuse every certificate of that root.
  */
 export class Revocation {
@@ -73,41 +73,41 @@ export class Revocation {
     for (const end of unsubscribe) end();
   }
 
-  /** Whether the CA publishes lists, or did lately. */
+  /** Whether the CA publishes CRLs, or did lately. */
   get isPublished(): boolean {
     return this.#known.all.length > 0;
   }
 
   /** Empty while they cannot be used. */
-  get lists(): readonly Crl[] {
+  get crls(): readonly Crl[] {
     return this.#usable.lists;
   }
 
-  /** PEM of {@link lists}. */
+  /** PEM of {@link crls}. */
   get pem(): string {
     return this.#pem;
   }
 
-  /** Every list that is known, used or not. */
+  /** Every CRL that is known, used or not. */
   get all(): readonly Crl[] {
     return this.#known.all;
   }
 
-  /** Why revoked certificates are not refused; `undefined` while they are, or where the CA publishes no list. */
+  /** Why revoked certificates are not refused; `undefined` while they are, or where the CA publishes none. */
   get fault(): string | undefined {
-    if (!this.isPublished || this.lists.length > 0) return undefined;
+    if (!this.isPublished || this.crls.length > 0) return undefined;
     const [missing] = this.#usable.missing;
     return missing === undefined
       ? "no revocation list of the CA is current"
       : `revoked certificates are not refused: the root ${missing.subject} has no current revocation list`;
   }
 
-  /** Takes a published document. @returns Whether each of its lists was good. */
-  take(lists: readonly Crl[]): boolean {
+  /** Takes a published document. @returns Whether each of its CRLs was good. */
+  take(crls: readonly Crl[]): boolean {
     const { clock, log, metrics } = this.#ports;
-    const faults = this.#known.take(lists, this.#authorities, clock());
+    const faults = this.#known.take(crls, this.#authorities, clock());
     if (faults.length > 0) {
-      metrics.revocationListsRefused(faults.length);
+      metrics.crlsRefused(faults.length);
       const detail = [...new Set(faults)].join(", ");
       log.operation({ event: "revocation-lists-refused", level: "error", detail });
     }
@@ -116,7 +116,7 @@ export class Revocation {
     return faults.length === 0;
   }
 
-  /** Whether an endpoint without lists is no fault, because there were none before. */
+  /** Whether an endpoint without CRLs is no fault, because there were none before. */
   mayBeAbsent(): boolean {
     this.noteAnswer();
     return !this.#known.hasCurrent(this.#ports.clock());
@@ -127,13 +127,13 @@ export class Revocation {
     this.#asked.resolve();
   }
 
-  /** Resolves when the CA has been asked once, or after a while. A proxy that starts gets the lists with its roots. */
+  /** Resolves when the CA has been asked once, or after a while. A proxy that starts gets the CRLs with its roots. */
   async settled(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
-    const patience = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, patienceMilliseconds);
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, firstAnswerMilliseconds);
     });
-    await Promise.race([this.#asked.promise, patience]);
+    await Promise.race([this.#asked.promise, late]);
     clearTimeout(timer);
   }
 
@@ -148,17 +148,17 @@ export class Revocation {
 
   #refreshNow(): void {
     this.#refresh();
-    // The next list to run out may be another one.
+    // The next CRL to run out may be another one.
     this.#sleep.interrupt();
   }
 
   #refresh(): void {
-    const before = this.lists;
+    const before = this.crls;
     this.#usable = this.#known.usable(this.#authorities, this.#ports.clock());
-    const { lists } = this;
-    if (lists.length === before.length && lists.every((list) => before.includes(list))) return;
-    this.#pem = listsPem(lists);
-    const isUsed = lists.length > 0;
+    const { crls } = this;
+    if (crls.length === before.length && crls.every((crl) => before.includes(crl))) return;
+    this.#pem = listsPem(crls);
+    const isUsed = crls.length > 0;
     if (isUsed !== before.length > 0) this.#logUse(isUsed);
     this.#renewRevoked();
     this.changes.notify();
@@ -168,7 +168,7 @@ export class Revocation {
   #renewRevoked(): void {
     const all = this.#ports.identities.all();
     const own = new Set(all.flatMap(({ svid }) => (svid ? serialOf(svid) : [])));
-    const revoked = new Set(this.lists.flatMap((list) => namedIn(list, own)));
+    const revoked = new Set(this.crls.flatMap((crl) => namedIn(crl, own)));
     if (revoked.size === 0) return;
     for (const each of all) {
       each.renewIf((svid) => revoked.has(serialOf(svid)), "certificate-revoked");
@@ -178,7 +178,7 @@ export class Revocation {
   #logUse(isUsed: boolean): void {
     const { log } = this.#ports;
     if (isUsed) {
-      const lists = this.lists.length;
+      const lists = this.crls.length;
       log.operation({ event: "revocation-lists-used", level: "info", lists });
     } else {
       const detail = this.fault ?? "the CA publishes no revocation list any more";

@@ -7,7 +7,7 @@ import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol
 import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc.ts";
 import { type ConnectionTime, connectToIstiod } from "./istiod-connection.ts";
 import { XdsActivity, XdsMetrics, type XdsReport } from "./xds-activity.ts";
-import { type Health, type StreamEnd, XdsStream } from "./xds-stream.ts";
+import { type StreamEnd, type WorkloadHealth, XdsStream } from "./xds-stream.ts";
 
 /** The dependencies of the proxy on its agent. */
 export interface XdsPorts extends ConnectionTime {
@@ -29,7 +29,7 @@ export class XdsProxy {
   readonly #metrics: XdsMetrics;
   #socket: Http2Socket | undefined;
   #current: XdsStream | undefined;
-  #health: Health | undefined;
+  #health: WorkloadHealth | undefined;
   #streams = 0;
 
   constructor(settings: XdsSettings, ports: XdsPorts) {
@@ -53,7 +53,7 @@ export class XdsProxy {
   }
 
   /** Tells istiod how the workload is, now if there is a stream, and at the start of each stream. */
-  reportHealth(health: Health): void {
+  reportHealth(health: WorkloadHealth): void {
     this.#health = health;
     this.#current?.sendHealth(health);
   }

@@ -44,7 +44,7 @@ export interface StreamObserver {
 }
 
 /** The health of the workload. A healthy one has no fault. */
-export type Health = { readonly fault: string | undefined };
+export type WorkloadHealth = { readonly fault: string | undefined };
 
 /** The parts of a stream. */
 export interface StreamParts {
@@ -54,7 +54,7 @@ export interface StreamParts {
   readonly connect: (path: string, signal: AbortSignal) => Promise<IstiodConnection>;
   readonly observer: StreamObserver;
   /** The last known health, or `undefined` before the first probe. */
-  readonly health: () => Health | undefined;
+  readonly health: () => WorkloadHealth | undefined;
 }
 
 const listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener";
@@ -115,7 +115,7 @@ export class XdsStream {
   }
 
   /** Tells istiod how the workload is, if it is time. */
-  sendHealth({ fault }: Health): void {
+  sendHealth({ fault }: WorkloadHealth): void {
     if (!this.#mayReportHealth || this.#ending.signal.aborted) return;
     const { protocol, observer } = this.#parts;
     if (!this.#istiod?.stream.writable) return;

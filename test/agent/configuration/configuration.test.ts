@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { parseCaAddress } from "../../../src/agent/configuration/ca-settings.ts";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
-import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import {
+  drainPolicyOf,
+  parseConfiguration,
+} from "../../../src/agent/configuration/configuration.ts";
+import { type Environment, parseVariables } from "../../../src/agent/configuration/environment.ts";
 import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
@@ -96,7 +99,7 @@ test("expects the bundle at the CA by default", () => {
 
 test("looks for the CRLs beside the bundle, unless told otherwise", () => {
   const edge = { CA_ADDR: "https://ca.example.com" };
-  const urlOf = (more: Environment) => parse({ ...edge, ...more }).revocationUrl;
+  const urlOf = (more: Environment) => parse({ ...edge, ...more }).crlUrl;
   expect(urlOf({})).toBe("https://ca.example.com/crl.pem");
   expect(urlOf({ RAMPART_BUNDLE_URL: "https://b.example.com/x/bundle.json" })).toBe(
     "https://b.example.com/x/crl.pem",
@@ -104,7 +107,7 @@ test("looks for the CRLs beside the bundle, unless told otherwise", () => {
   expect(urlOf({ RAMPART_CRL_URL: "https://c.example.com/y" })).toBe("https://c.example.com/y");
   expect(urlOf({ RAMPART_BUNDLE_URL: "off" })).toBeUndefined();
   expect(urlOf({ RAMPART_CRL_URL: "off" })).toBeUndefined();
-  expect(parse({ CA_ADDR: "istiod:15012" }).revocationUrl).toBeUndefined();
+  expect(parse({ CA_ADDR: "istiod:15012" }).crlUrl).toBeUndefined();
 });
 
 test("makes files readable for their owner alone, except in a pod", () => {
@@ -183,4 +186,31 @@ test.each([
   ["", undefined],
 ])("parses the address %s", (text, address) => {
   expect(parseCaAddress(text)).toEqual(address);
+});
+
+const drainOf = (environment: Environment) => drainPolicyOf(parseVariables(environment));
+
+test.each<[Environment, number]>([
+  [{}, 5_000],
+  [{ TERMINATION_DRAIN_DURATION_SECONDS: "" }, 5_000],
+  [{ TERMINATION_DRAIN_DURATION_SECONDS: "0" }, 0],
+  [{ PROXY_CONFIG: "terminationDrainDuration: 30s" }, 30_000],
+  [
+    {
+      PROXY_CONFIG: "terminationDrainDuration: 30s",
+      TERMINATION_DRAIN_DURATION_SECONDS: "7",
+      MINIMUM_DRAIN_DURATION: "1h",
+    },
+    7_000,
+  ],
+])("with %o drains for %d ms", (environment, milliseconds) => {
+  expect(drainOf(environment)).toEqual({ kind: "fixed", milliseconds });
+});
+
+test.each<[Environment, number]>([
+  [{}, 5_000],
+  [{ MINIMUM_DRAIN_DURATION: "1m", TERMINATION_DRAIN_DURATION_SECONDS: "7" }, 60_000],
+])("drains until no connection is left where it is asked to: %o", (environment, minimum) => {
+  const drain = drainOf({ ...environment, EXIT_ON_ZERO_ACTIVE_CONNECTIONS: "True" });
+  expect(drain).toEqual({ kind: "until-idle", minimumMilliseconds: minimum });
 });

@@ -1,7 +1,12 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { envoyOptions } from "../../../src/agent/envoy/envoy-options.ts";
+import {
+  envoyOptions,
+  immediateDrain,
+  isEnvoy,
+  withOptions,
+} from "../../../src/agent/envoy/envoy-options.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -72,4 +77,49 @@ test("refuses an override that is not there", async () => {
   const ISTIO_BOOTSTRAP_OVERRIDE = "/nowhere/override.json";
   const refused = envoyOptions({ ...address, ISTIO_BOOTSTRAP_OVERRIDE }, ["-c", "own.json"]);
   await expect(refused).rejects.toThrow(OperatorError);
+});
+
+const argumentsOf = (command: string, ...given: string[]): readonly string[] =>
+  withOptions({ command, arguments: given }, [immediateDrain]).arguments;
+
+test("has Envoy tell every connection to close as soon as it drains", () => {
+  expect(argumentsOf("/usr/local/bin/envoy", "-c", "envoy.json")).toEqual([
+    "-c",
+    "envoy.json",
+    "--drain-strategy",
+    "immediate",
+  ]);
+});
+
+test.each([["--drain-strategy", "gradual"], ["--drain-strategy=gradual"]])(
+  "leaves the operator's %s",
+  (...given) => {
+    expect(argumentsOf("envoy", ...given)).toEqual(given);
+  },
+);
+
+test.each([[["-l", "debug"]], [["--log-level", "debug"]], [["--log-level=debug"]]])(
+  "knows %o by both names",
+  (given) => {
+    const { arguments: got } = withOptions({ command: "envoy", arguments: given }, [
+      ["-l", "warning"],
+      ["--disable-hot-restart"],
+    ]);
+    expect(got).toEqual([...given, "--disable-hot-restart"]);
+  },
+);
+
+test("leaves the arguments of other programs", () => {
+  expect(argumentsOf("/bin/sh", "-c", "exec envoy")).toEqual(["-c", "exec envoy"]);
+});
+
+test.each([
+  ["envoy", true],
+  ["/opt/envoy-1.40.0", true],
+  ["./envoy.sh", false],
+  ["/opt/envoy/start", false],
+  ["sh", false],
+  ["my-envoy", false],
+])("takes %s for Envoy: %s", (command, expected) => {
+  expect(isEnvoy(command)).toBe(expected);
 });

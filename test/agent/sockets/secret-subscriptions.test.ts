@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
-import type { RevocationLists } from "../../../src/agent/secrets/secret-source.ts";
+import type { Crls } from "../../../src/agent/secrets/secret-source.ts";
 import { StateOfTheWorld, toResource } from "../../../src/agent/sockets/secret-subscriptions.ts";
 import {
   type Secret as SecretMessage,
@@ -104,7 +104,7 @@ test.each<[string, readonly Step[]]>([
 ])("%s", (_name, steps) => play(steps));
 
 /** The validation context of roots with these revocation lists. */
-function contextOf(revocation?: RevocationLists) {
+function contextOf(revocation?: Crls) {
   const roots = { kind: "roots" as const, pem: "roots", ...(revocation && { revocation }) };
   const message: SecretMessage | undefined = anyUnpack(toResource("ROOTCA", roots), SecretSchema);
   if (message?.type.case !== "validationContext") throw new Error("no validation context");

@@ -154,7 +154,7 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
   });
   federation.update(other, bundleOf(1, trust.current));
   const path = `${await temporaryFolder()}/api`;
-  const revocation = { lists: [], changes: new Subscribers(), settled: async () => undefined };
+  const revocation = { crls: [], changes: new Subscribers(), settled: async () => undefined };
   const api = createWorkloadApi({
     ...{ trustDomain: clusterLocal, identity, trust, federation, revocation },
   });

@@ -1,7 +1,7 @@
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { withRevocationLists } from "../../../src/agent/secrets/agent-secrets.ts";
+import { withCrls } from "../../../src/agent/secrets/agent-secrets.ts";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { Subscribers } from "../../../src/foundation/work/subscribers.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -31,7 +31,7 @@ beforeEach(async () => {
     changes: published.changes,
     settled: async () => undefined,
   };
-  source = withRevocationLists(plain, lists, file, {
+  source = withCrls(plain, lists, file, {
     debounceMilliseconds: 5,
     log: createEventRecorder(),
     metrics: { watchFailed: () => undefined, fileSecretFailed: () => undefined },
