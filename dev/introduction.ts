@@ -1,4 +1,4 @@
-import { OperatorError } from "../src/foundation/operator-error.ts";
+import { OperatorError } from "../src/foundation/errors.ts";
 import type { DevelopmentCluster } from "./cluster/cluster.ts";
 import { say } from "./narration.ts";
 import { nextCallText } from "./next-call.ts";

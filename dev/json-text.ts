@@ -1,5 +1,5 @@
 import type * as z from "zod/mini";
-import { parsedText } from "../src/foundation/text/parsed-text.ts";
+import { parsedText } from "../src/foundation/text.ts";
 
 /** A text as the JSON value that it holds. */
 export const JsonText: z.ZodMiniType<unknown, string> = parsedText(parseJson, "must be JSON");

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { OperatorError } from "../src/foundation/operator-error.ts";
+import { OperatorError } from "../src/foundation/errors.ts";
 
 /** @throws OperatorError that names every port of `uses` that cannot be listened on. */
 export async function requireFreePorts(uses: Readonly<Record<number, string>>): Promise<void> {

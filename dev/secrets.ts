@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { OperatorError } from "../src/foundation/operator-error.ts";
+import { OperatorError } from "../src/foundation/errors.ts";
 
 /** The file of the secrets, and the id of its KEK if this start made it. */
 export interface DevelopmentSecrets {

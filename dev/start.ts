@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { styleText } from "node:util";
-import { OperatorError } from "../src/foundation/operator-error.ts";
+import { OperatorError } from "../src/foundation/errors.ts";
 import { startDevelopmentCluster } from "./cluster/cluster.ts";
 import { interruption } from "./interruption.ts";
 import { introduceAuthority, introduceWorkload } from "./introduction.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { pause } from "../../src/foundation/work/pause.ts";
+import { pause } from "../../src/foundation/pause.ts";
 import { childProcesses } from "../measurement/process-cpu.ts";
 import type { Row } from "../measurement/report.ts";
 import { createCluster, createWorkload } from "../workload.ts";

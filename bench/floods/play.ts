@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { pause } from "../../src/foundation/work/pause.ts";
+import { pause } from "../../src/foundation/pause.ts";
 import { createCluster, createWorkload, type Workload } from "../workload.ts";
 import { callHonestly } from "./honest-caller.ts";
 import type { Latencies } from "./latencies.ts";

@@ -1,5 +1,5 @@
 import { createEventLog } from "../../src/ca/issuance/audit-event.ts";
-import { writeToConsole } from "../../src/foundation/event-log.ts";
+import { writeToConsole } from "../../src/foundation/events.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { serve } from "../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";

@@ -3,7 +3,7 @@ import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
 import { compose, type Platform } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import { writeToConsole } from "../../src/foundation/event-log.ts";
+import { writeToConsole } from "../../src/foundation/events.ts";
 import { firstSchedule } from "../../src/pki/authority/schedule.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";

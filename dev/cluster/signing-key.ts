@@ -1,11 +1,16 @@
-import type { KeyObject } from "node:crypto";
-import { createHash, createPrivateKey, createPublicKey, generateKeyPair } from "node:crypto";
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair,
+  type KeyObject,
+} from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { exportJWK, type JWK } from "jose";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 
 /** The RSA key with which the development cluster signs ServiceAccount tokens. */
 export interface SigningKey {

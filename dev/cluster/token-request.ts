@@ -1,9 +1,8 @@
 import * as z from "zod/mini";
-import { inEnglish } from "../../src/foundation/text/zod-english.ts";
+import { inEnglish } from "../../src/foundation/text.ts";
 import { JsonText } from "../json-text.ts";
 import { NamespaceName, ObjectName } from "./kubernetes-names.ts";
-import type { TokenClaims } from "./service-account-token.ts";
-import { uidOf } from "./service-account-token.ts";
+import { type TokenClaims, uidOf } from "./service-account-token.ts";
 
 const Audience = z.string().check(z.minLength(1), z.maxLength(256));
 const Audiences = z.array(Audience).check(z.maxLength(16));

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import * as z from "zod/mini";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 import { IstioCertificateService } from "../../src/gen/istio/v1/auth/ca_pb.ts";
 import { JsonText } from "../json-text.ts";
 

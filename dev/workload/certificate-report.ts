@@ -1,5 +1,5 @@
 import { type KeyObject, X509Certificate } from "node:crypto";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 import { shownSerialNumber } from "../../src/pki/encoding/serial-number.ts";
 
 /** One line of a report. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../../src/ca/issuance/log-entry.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 import { bytesEqual } from "../../src/pki/encoding/bytes.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
 import { extendVerified } from "../../src/tlog/extend.ts";

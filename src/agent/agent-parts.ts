@@ -1,5 +1,5 @@
-import type { OperationLog } from "../foundation/event-log.ts";
-import { Semaphore } from "../foundation/work/semaphore.ts";
+import type { OperationLog } from "../foundation/events.ts";
+import { Semaphore } from "../foundation/shared-work.ts";
 import { parseCertificates } from "../program/files/pem-file.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
@@ -10,8 +10,7 @@ import {
   openCertificateCache,
 } from "./identity/certificate-cache.ts";
 import { createCertificateClient, type Issue } from "./identity/certificate-client.ts";
-import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
-import { Identities } from "./identity/refreshing-identity.ts";
+import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";

@@ -1,6 +1,5 @@
-import { ConfigurationError } from "../foundation/configuration-error.ts";
-import { messageOf } from "../foundation/errors.ts";
-import { pause } from "../foundation/work/pause.ts";
+import { ConfigurationError, messageOf } from "../foundation/errors.ts";
+import { pause } from "../foundation/pause.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import { toHex } from "../pki/encoding/bytes.ts";

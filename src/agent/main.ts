@@ -1,4 +1,4 @@
-import { createOperationLog, type OperationLog } from "../foundation/event-log.ts";
+import { createOperationLog, type OperationLog } from "../foundation/events.ts";
 import { type Agent, startAgent } from "./agent.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";

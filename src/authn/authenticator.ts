@@ -1,4 +1,4 @@
-import type { HeaderFields } from "../foundation/http/header-fields.ts";
+import type { HeaderFields } from "../foundation/headers.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { Caller } from "./caller.ts";
 

@@ -1,8 +1,7 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
-import { Semaphore } from "../foundation/work/semaphore.ts";
-import type { WorkSharing } from "../foundation/work/shared-work.ts";
+import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { LoadClock, type LoadTimes, longestLoadSeconds } from "./load-clock.ts";

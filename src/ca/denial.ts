@@ -1,7 +1,7 @@
 import type { Caller } from "../authn/caller.ts";
 import type { DenialContent } from "../custody/denial-statement.ts";
 import { CaError } from "../foundation/errors.ts";
-import { nameAllowList } from "../foundation/text/globs.ts";
+import { nameAllowList } from "../foundation/globs.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount, type SpiffeId } from "../pki/spiffe-id.ts";
 
 /** A denial, ready to be held against requests. */

@@ -1,7 +1,7 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
-import type { EventName } from "../foundation/event-names.ts";
+import type { EventName } from "../foundation/events.ts";
 import {
   type AuthorityKey,
   createAuthority,

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { CommanderError } from "commander";
-import { OperatorError } from "../foundation/operator-error.ts";
+import { OperatorError } from "../foundation/errors.ts";
 import { rampart } from "./rampart.ts";
 import { exitCodes } from "./terminal/exit-codes.ts";
 import { failuresOf } from "./terminal/operator-error.ts";

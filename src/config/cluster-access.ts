@@ -7,11 +7,10 @@ import {
   type NodeReach,
 } from "../ca/issuance/node-authorizer.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
-import { ConfigurationError } from "../foundation/configuration-error.ts";
-import { CaError } from "../foundation/errors.ts";
-import type { Fetching } from "../foundation/http/json-fetch.ts";
-import { nameAllowList } from "../foundation/text/globs.ts";
-import { Lasting } from "../foundation/work/lasting.ts";
+import { Lasting } from "../foundation/caches.ts";
+import { CaError, ConfigurationError } from "../foundation/errors.ts";
+import type { Fetching } from "../foundation/fetch.ts";
+import { nameAllowList } from "../foundation/globs.ts";
 import {
   type Credential,
   createKubernetesClient,

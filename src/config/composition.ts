@@ -16,7 +16,7 @@ import type { Quotas } from "../ca/issuance/quotas.ts";
 import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revoked.ts";
 import type { RevocationContent } from "../custody/revocation-statement.ts";
-import { pollForWork } from "../foundation/work/polled-work.ts";
+import { pollForWork } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { PublishedLog } from "../transport/http/log-routes.ts";
 import {

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { jsonText } from "../foundation/text/json-text.ts";
-import { parsedText } from "../foundation/text/parsed-text.ts";
+import { jsonText } from "../foundation/json.ts";
+import { parsedText } from "../foundation/text.ts";
 
 /** The two ways to let an operator see the console. Without either, a Worker has no console. */
 export interface ConsoleConfiguration {

@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import { type Denial, deniedForms, toDenial } from "../ca/denial.ts";
 import type { DenialContent } from "../custody/denial-statement.ts";
 import { isSerialNumber, type RevocationContent } from "../custody/revocation-statement.ts";
-import { jsonText } from "../foundation/text/json-text.ts";
-import { refuse } from "../foundation/text/parsed-text.ts";
+import { jsonText } from "../foundation/json.ts";
+import { refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import {
   mayBeSerialNumber,

@@ -1,8 +1,7 @@
 import * as z from "zod/mini";
-import { ConfigurationError } from "../foundation/configuration-error.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
 import { isDnsName } from "../foundation/text/dns-name.ts";
-import { parsedText } from "../foundation/text/parsed-text.ts";
-import { inEnglish } from "../foundation/text/zod-english.ts";
+import { inEnglish, parsedText } from "../foundation/text.ts";
 import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../pki/spiffe-id.ts";
 
 /** Keys and values, unchecked. */

@@ -1,11 +1,14 @@
 import * as z from "zod/mini";
 import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../authn/token/key-set.ts";
-import { baseUrl, isSafeToFetch } from "../foundation/text/base-url.ts";
-import { bearerToken } from "../foundation/text/bearer-token.ts";
-import { durationSeconds } from "../foundation/text/duration.ts";
-import { globList, globs } from "../foundation/text/globs.ts";
-import { jsonText } from "../foundation/text/json-text.ts";
-import { refuse } from "../foundation/text/parsed-text.ts";
+import { globList, globs } from "../foundation/globs.ts";
+import { jsonText } from "../foundation/json.ts";
+import {
+  baseUrl,
+  bearerToken,
+  durationSeconds,
+  isSafeToFetch,
+  refuse,
+} from "../foundation/text.ts";
 import { configMapName } from "../kubernetes/root-config-map.ts";
 import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";

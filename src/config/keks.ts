@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { importKek, type KekRing, kekOctets } from "../custody/kek.ts";
-import { parsedText } from "../foundation/text/parsed-text.ts";
+import { parsedText } from "../foundation/text.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 

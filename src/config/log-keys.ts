@@ -1,7 +1,6 @@
 import * as z from "zod/mini";
 import type { LogMode } from "../ca/issuance/issuance-log.ts";
-import { durationSeconds } from "../foundation/text/duration.ts";
-import { parsedText } from "../foundation/text/parsed-text.ts";
+import { durationSeconds, parsedText } from "../foundation/text.ts";
 import { inceptionDate } from "./signer-table.ts";
 
 /** The issuance log of a CA, and who may read it. */

@@ -1,7 +1,7 @@
 import type { ClusterSigner, TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import type { NamedSigner } from "../ca/issuance/signers.ts";
-import { nameAllowList } from "../foundation/text/globs.ts";
+import { nameAllowList } from "../foundation/globs.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "./issuer-table.ts";

@@ -6,7 +6,7 @@ import {
   type RootPush,
   trustBundleContent,
 } from "../delivery/root-push.ts";
-import type { Fetching } from "../foundation/http/json-fetch.ts";
+import type { Fetching } from "../foundation/fetch.ts";
 import { crlConfigMap, usualConfigMap } from "../kubernetes/root-config-map.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import { clientOf } from "./cluster-access.ts";

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { intermediateSigner } from "../ca/issuance/intermediate-policy.ts";
 import { servingSigner } from "../ca/issuance/serving-policy.ts";
-import { globs } from "../foundation/text/globs.ts";
-import { jsonText } from "../foundation/text/json-text.ts";
+import { globs } from "../foundation/globs.ts";
+import { jsonText } from "../foundation/json.ts";
 
 /** `AUTHORITY_KEY`, and `authority_key` of a signer. */
 export const authorityKey = z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"]);

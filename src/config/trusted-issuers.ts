@@ -12,9 +12,8 @@ import {
   FetchError,
   type Fetching,
   type JsonFetch,
-} from "../foundation/http/json-fetch.ts";
-import { Semaphore } from "../foundation/work/semaphore.ts";
-import type { WorkSharing } from "../foundation/work/shared-work.ts";
+} from "../foundation/fetch.ts";
+import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";

@@ -6,15 +6,10 @@ import {
   UpstreamError,
   type UpstreamRequest,
 } from "../ca/upstream/upstream-authority.ts";
-import { ConfigurationError } from "../foundation/configuration-error.ts";
-import {
-  FetchError,
-  type Fetching,
-  readJson,
-  toFetchError,
-} from "../foundation/http/json-fetch.ts";
-import { baseUrl } from "../foundation/text/base-url.ts";
-import { jsonText } from "../foundation/text/json-text.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
+import { FetchError, type Fetching, readJson, toFetchError } from "../foundation/fetch.ts";
+import { jsonText } from "../foundation/json.ts";
+import { baseUrl } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";

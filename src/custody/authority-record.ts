@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parsedText } from "../foundation/text/parsed-text.ts";
+import { parsedText } from "../foundation/text.ts";
 import type { Schedule } from "../pki/authority/schedule.ts";
 import type { AuthorityCertificates } from "../pki/authority/signing-authority.ts";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";

@@ -1,4 +1,4 @@
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import { maximumObjectOctets, type SendRequest } from "../kubernetes/client.ts";
 import {
   type HeldRoots,

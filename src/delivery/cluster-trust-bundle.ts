@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import type { OperationLog } from "../foundation/event-log.ts";
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import type { OperationLog } from "../foundation/events.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import { type KubernetesClient, maximumObjectOctets } from "../kubernetes/client.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import { logDeliveryFault, type RootDelivery } from "./root-delivery.ts";

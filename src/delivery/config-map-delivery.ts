@@ -1,5 +1,5 @@
-import type { OperationLog } from "../foundation/event-log.ts";
-import { type Backoff, backoffMilliseconds } from "../foundation/work/backoff.ts";
+import type { OperationLog } from "../foundation/events.ts";
+import { type Backoff, backoffMilliseconds } from "../foundation/pause.ts";
 import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
 import {
   configMapListing,

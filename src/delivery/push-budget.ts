@@ -1,4 +1,4 @@
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import type { SendRequest } from "../kubernetes/client.ts";
 
 /** The most that one run of the push may use of its platform. */

@@ -1,4 +1,4 @@
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import type { KubernetesClient } from "../kubernetes/client.ts";
 import { type ClusterRoots, listRoots } from "../kubernetes/cluster-roots.ts";
 import { type HeldRoots, holds } from "../kubernetes/root-config-map.ts";

@@ -1,6 +1,5 @@
-import type { OperationLog } from "../foundation/event-log.ts";
-import { logFault } from "../foundation/fault-log.ts";
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { logFault, type OperationLog } from "../foundation/events.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 
 /** How far the delivery of a bundle to a cluster has come. */

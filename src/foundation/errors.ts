@@ -1,5 +1,3 @@
-import { OperatorError } from "./operator-error.ts";
-
 /** The check that a credential failed: evidence for the audit log, never for the wire. */
 export type CredentialCheck =
   | "form"
@@ -120,4 +118,30 @@ function codeBehind(thrown: unknown): string | undefined {
     error = error.cause;
   }
   return undefined;
+}
+
+/**
+ * A failure that an operator can mend. The message is shown as it stands, without a stack: one sentence,
+ * or one line for each fault. Every other error is a defect of the program.
+ */
+export class OperatorError extends Error {
+  override readonly name = "OperatorError";
+  readonly exitCode: number;
+
+  /** @param options The exit code of the program that shows the message: scripts tell failures by it. */
+  constructor(message: string, options: ErrorOptions & { readonly exitCode?: number } = {}) {
+    super(message, options);
+    this.exitCode = options.exitCode ?? 1;
+  }
+}
+
+/** A faulty configuration: one line for each fault. No line quotes a value that could be secret. */
+export class ConfigurationError extends Error {
+  override readonly name = "ConfigurationError";
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(faults.join("\n"));
+    this.faults = faults;
+  }
 }

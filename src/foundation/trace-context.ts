@@ -1,4 +1,4 @@
-import type { HeaderFields } from "./http/header-fields.ts";
+import type { HeaderFields } from "./headers.ts";
 
 /** The place of a call in a distributed trace (W3C Trace Context). Callers choose it, so it proves nothing. */
 export interface TraceContext {

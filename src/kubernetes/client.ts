@@ -6,8 +6,8 @@ import {
   readJson,
   toFetchError,
   usualFetchTimeoutMilliseconds,
-} from "../foundation/http/json-fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../foundation/http/retry-after.ts";
+} from "../foundation/fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../foundation/headers.ts";
 
 /** One request to an API server: a GET, unless it says otherwise. */
 export interface KubernetesRequest {

@@ -1,6 +1,6 @@
 import { CaError } from "../foundation/errors.ts";
-import { AnswerTooLong, FetchError } from "../foundation/http/json-fetch.ts";
-import { Semaphore } from "../foundation/work/semaphore.ts";
+import { AnswerTooLong, FetchError } from "../foundation/fetch.ts";
+import { Semaphore } from "../foundation/shared-work.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 

@@ -1,4 +1,4 @@
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import type { SendRequest } from "./client.ts";
 import { listPages } from "./list-pages.ts";
 import {

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { FetchError } from "../foundation/http/json-fetch.ts";
-import type { Lease, LeasePlace } from "../foundation/work/lease.ts";
+import { FetchError } from "../foundation/fetch.ts";
+import type { Lease, LeasePlace } from "../foundation/lease.ts";
 import type { SendRequest } from "./client.ts";
 import { sendUnlessConflict } from "./optimistic-write.ts";
 

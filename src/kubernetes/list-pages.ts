@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { AnswerTooLong, FetchError } from "../foundation/http/json-fetch.ts";
+import { AnswerTooLong, FetchError } from "../foundation/fetch.ts";
 import { maximumObjectOctets, type SendRequest } from "./client.ts";
 
 /** A collection to list, and how. */

@@ -1,4 +1,4 @@
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import { type KubernetesRequest, maximumObjectOctets, type SendRequest } from "./client.ts";
 
 /** A request that makes an object, or replaces the version of it that the body names. */

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { FetchError } from "../foundation/http/json-fetch.ts";
-import { createTtlCache } from "../foundation/work/ttl-cache.ts";
+import { createTtlCache } from "../foundation/caches.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import { type ClusterApi, clusterUnavailable } from "./cluster-api.ts";
 import { notEnded, type Pod, type Pods, podForm } from "./pods.ts";

@@ -1,4 +1,4 @@
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { Listing } from "./list-pages.ts";
 import { notEnded, podForm, type WatchPods } from "./pods.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import type { KubernetesClient } from "./client.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { FetchError } from "../foundation/http/json-fetch.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import { type ClusterApi, clusterUnavailable } from "./cluster-api.ts";
 
 /** The decision of an API server on a token. Nothing in it is compared with the token yet. */

@@ -1,7 +1,11 @@
 import * as z from "zod/mini";
-import { FetchError } from "../foundation/http/json-fetch.ts";
-import { type Backoff, backoffMilliseconds } from "../foundation/work/backoff.ts";
-import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
+import { FetchError } from "../foundation/fetch.ts";
+import {
+  type Backoff,
+  backoffMilliseconds,
+  type Pause,
+  pause as systemPause,
+} from "../foundation/pause.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient } from "./client.ts";
 import { type Listing, listPages } from "./list-pages.ts";

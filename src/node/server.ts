@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Mint } from "../ca/mint.ts";
-import type { Pause } from "../foundation/work/pause.ts";
+import type { Pause } from "../foundation/pause.ts";
 import type { StatusOfConfiguration } from "../program/configuration-status.ts";
 import type { PeerProcesses } from "../program/metrics.ts";
 

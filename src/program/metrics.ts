@@ -1,5 +1,5 @@
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
-import type { OperationLog } from "../foundation/event-log.ts";
+import type { OperationLog } from "../foundation/events.ts";
 
 /** Creates a registry for the metrics of a program, with those of its process. */
 export function createRegistry(): Registry {

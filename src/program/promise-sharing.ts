@@ -1,5 +1,5 @@
-import { pause } from "../foundation/work/pause.ts";
-import { type WorkSharing, waitIn } from "../foundation/work/shared-work.ts";
+import { pause } from "../foundation/pause.ts";
+import { type WorkSharing, waitIn } from "../foundation/shared-work.ts";
 
 /** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
 export const sharePromises: WorkSharing = (room, longestMilliseconds) => {

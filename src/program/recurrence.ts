@@ -1,5 +1,9 @@
-import { type Backoff, backoffMilliseconds } from "../foundation/work/backoff.ts";
-import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
+import {
+  type Backoff,
+  backoffMilliseconds,
+  type Pause,
+  pause as systemPause,
+} from "../foundation/pause.ts";
 
 /** Work that repeats, one run after the other. */
 export interface Recurrence {

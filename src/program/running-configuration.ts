@@ -1,10 +1,8 @@
 import { stat } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
-import { ConfigurationError } from "../foundation/configuration-error.ts";
-import { messageOf } from "../foundation/errors.ts";
-import type { OperationLog } from "../foundation/event-log.ts";
-import type { EventName } from "../foundation/event-names.ts";
-import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
+import { ConfigurationError, messageOf } from "../foundation/errors.ts";
+import type { EventName, OperationLog } from "../foundation/events.ts";
+import { type Pause, pause as systemPause } from "../foundation/pause.ts";
 import { type ConfigurationStatus, restartSentence } from "./configuration-status.ts";
 import { systemCode } from "./files/small-file.ts";
 

@@ -1,4 +1,4 @@
-import { commonName } from "../foundation/text/globs.ts";
+import { commonName } from "../foundation/globs.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** Names that RFC 2606 §2 and §3 reserve for examples. */

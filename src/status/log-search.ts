@@ -1,7 +1,7 @@
 import type { LogPosition } from "../ca/issuance/issuance-log.ts";
 import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
 import { messageOf } from "../foundation/errors.ts";
-import { Semaphore } from "../foundation/work/semaphore.ts";
+import { Semaphore } from "../foundation/shared-work.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { serialDigits, shownSerialNumber } from "../pki/encoding/serial-number.ts";

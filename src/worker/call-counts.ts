@@ -1,5 +1,5 @@
 import type { EventLog } from "../ca/issuance/audit-event.ts";
-import { logFault } from "../foundation/fault-log.ts";
+import { logFault } from "../foundation/events.ts";
 
 /** The name of the binding of a dataset of Workers Analytics Engine. */
 export const callCountsBinding = "CALL_COUNTS";

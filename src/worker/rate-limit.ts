@@ -1,7 +1,6 @@
 import type { Quota } from "../ca/issuance/quotas.ts";
 import type { QuotaName } from "../foundation/errors.ts";
-import type { OperationLog } from "../foundation/event-log.ts";
-import { logFault } from "../foundation/fault-log.ts";
+import { logFault, type OperationLog } from "../foundation/events.ts";
 
 /** The part of a rate-limit binding of Workers that a quota needs. */
 interface RateLimitBinding {

@@ -6,9 +6,9 @@ import { type Configuration, parseConfiguration } from "../config/configuration.
 import type { LogConfiguration } from "../config/log-keys.ts";
 import { createPushes } from "../config/root-targets.ts";
 import type { PushLimits } from "../delivery/push-budget.ts";
-import { ConfigurationError } from "../foundation/configuration-error.ts";
-import { writeToConsole } from "../foundation/event-log.ts";
-import type { FetchTrusting } from "../foundation/http/json-fetch.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
+import { writeToConsole } from "../foundation/events.ts";
+import type { FetchTrusting } from "../foundation/fetch.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";

@@ -3,8 +3,7 @@ import { type Authorities, createAuthorities } from "../../src/ca/authorities.ts
 import type { LoadTimes } from "../../src/ca/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { pollForWork } from "../../src/foundation/work/polled-work.ts";
-import type { WorkSharing } from "../../src/foundation/work/shared-work.ts";
+import { pollForWork, type WorkSharing } from "../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { signerOf } from "../testkit/ca/loaded-authorities.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createAuthorities } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { sealTaint } from "../../src/custody/taint-statement.ts";
-import type { SharedWork } from "../../src/foundation/work/shared-work.ts";
+import type { SharedWork } from "../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";

@@ -4,7 +4,7 @@ import { CommanderError } from "commander";
 import { beforeEach, expect, test } from "vitest";
 import { rampart } from "../../src/cli/rampart.ts";
 import { exitCodes } from "../../src/cli/terminal/exit-codes.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";

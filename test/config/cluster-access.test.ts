@@ -10,8 +10,8 @@ import {
   nodeAuthorizer,
   reviewOf,
 } from "../../src/config/cluster-access.ts";
-import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
-import type { Fetch } from "../../src/foundation/http/json-fetch.ts";
+import { ConfigurationError } from "../../src/foundation/errors.ts";
+import type { Fetch } from "../../src/foundation/fetch.ts";
 import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";
 import type { Pods } from "../../src/kubernetes/pods.ts";
 import { issuer, issuersOf } from "../testkit/configuration.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
-import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../src/foundation/errors.ts";
 import {
   configurationOf,
   day,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { crlTargets, rootTargets } from "../../src/config/root-targets.ts";
-import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../src/foundation/errors.ts";
 import { configurationOf, issuer } from "../testkit/configuration.ts";
 
 const server = "https://10.0.0.1:6443";

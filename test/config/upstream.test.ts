@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../src/ca/upstream/upstream-authority.ts";
 import { upstreamOf } from "../../src/config/upstream.ts";
-import type { Fetch, FetchTrusting } from "../../src/foundation/http/json-fetch.ts";
+import type { Fetch, FetchTrusting } from "../../src/foundation/fetch.ts";
 import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";
 import { certificateBlocks } from "../../src/pki/encoding/pem.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isPublicAddress, isPublicHost } from "../../src/foundation/http/public-address.ts";
+import { isPublicAddress, isPublicHost } from "../../src/foundation/addresses.ts";
 
 const publicAddresses: readonly string[] = [
   "1.1.1.1",

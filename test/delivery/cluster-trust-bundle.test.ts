@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createClusterTrustBundle } from "../../src/delivery/cluster-trust-bundle.ts";
-import { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
 import type { KubernetesRequest, SendRequest } from "../../src/kubernetes/client.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";

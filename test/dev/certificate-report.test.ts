@@ -7,7 +7,7 @@ import {
 } from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { certificateReport } from "../../dev/workload/certificate-report.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const notBefore = new Date("2026-11-21T00:00:00Z");

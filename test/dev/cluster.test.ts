@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { expect, onTestFinished, test } from "vitest";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster/cluster.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 async function startCluster(folder?: string): Promise<DevelopmentCluster> {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { requireFreePorts } from "../../dev/ports.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 
 async function listen(): Promise<{ port: number; close: () => void }> {
   const server = createServer().listen(0, "127.0.0.1");

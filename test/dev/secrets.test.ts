@@ -4,7 +4,7 @@ import { parseEnv } from "node:util";
 import { expect, test } from "vitest";
 import { prepareDevelopmentSecrets } from "../../dev/secrets.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../src/foundation/errors.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 const issuer = "http://127.0.0.1:8788";

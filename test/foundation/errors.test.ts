@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { causeOf, messageOf } from "../../src/foundation/errors.ts";
-import { toFetchError } from "../../src/foundation/http/json-fetch.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { causeOf, messageOf, OperatorError } from "../../src/foundation/errors.ts";
+import { toFetchError } from "../../src/foundation/fetch.ts";
 
 const coded = (message: string, code: unknown, cause?: unknown): Error =>
   Object.assign(new Error(message, { cause }), { code });

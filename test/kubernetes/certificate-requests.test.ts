@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
 import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
 import {
   answerPodCertificate,

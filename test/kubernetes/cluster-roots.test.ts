@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
 import { listRoots } from "../../src/kubernetes/cluster-roots.ts";
 import { namespaceOf } from "../testkit/kubernetes/watched-api.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { FetchError } from "../../src/foundation/http/json-fetch.ts";
-import { createLeaseCandidate } from "../../src/foundation/work/lease.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
+import { createLeaseCandidate } from "../../src/foundation/lease.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
 import { leaseObject, leaseSeconds } from "../../src/kubernetes/lease.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AnswerTooLong, FetchError } from "../../src/foundation/http/json-fetch.ts";
+import { AnswerTooLong, FetchError } from "../../src/foundation/fetch.ts";
 import {
   type KubernetesRequest,
   maximumObjectOctets,

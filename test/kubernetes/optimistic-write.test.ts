@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
 import { type ObjectWrite, sendUnlessConflict } from "../../src/kubernetes/optimistic-write.ts";
 

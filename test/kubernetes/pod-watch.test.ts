@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import type { FetchError } from "../../src/foundation/fetch.ts";
 import { createKubernetesClient } from "../../src/kubernetes/client.ts";
 import { createClusterApi, type ReachableCluster } from "../../src/kubernetes/cluster-api.ts";
 import { createPodLookup } from "../../src/kubernetes/pod-lookup.ts";

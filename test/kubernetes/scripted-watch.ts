@@ -1,4 +1,4 @@
-import { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
 import {
   type WatchBound,

@@ -23,7 +23,7 @@ function sectionsOf(part: string): ReadonlyMap<string, string> {
 
 const alerts = sectionsOf(alertsPart);
 const events = sectionsOf(eventsPart);
-const names = [...read("src/foundation/event-names.ts").matchAll(/^ {2}\| "([a-z-]+)"/gm)].map(
+const names = [...read("src/foundation/events.ts").matchAll(/^ {2}\| "([a-z-]+)"/gm)].map(
   ([, name = ""]) => name,
 );
 

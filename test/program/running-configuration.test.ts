@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../src/foundation/errors.ts";
 import { configurationReasons } from "../../src/program/configuration-status.ts";
 import {
   applicableValues,

@@ -3,7 +3,7 @@ import { exportJWK, type JWK } from "jose";
 import { expect } from "vitest";
 import { type Configuration, parseConfiguration } from "../../src/config/configuration.ts";
 import type { IssuerTable } from "../../src/config/issuer-table.ts";
-import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../src/foundation/errors.ts";
 import { createTokenKey, jwksOf } from "./callers/tokens.ts";
 
 export type Values = Readonly<Record<string, unknown>>;

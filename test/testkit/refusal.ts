@@ -1,5 +1,4 @@
-import { CaError, type Refusal } from "../../src/foundation/errors.ts";
-import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { CaError, OperatorError, type Refusal } from "../../src/foundation/errors.ts";
 
 /** The refusal that the work ends in. Anything else that it throws, or an answer, fails the test. */
 export async function refusalOf(work: () => unknown): Promise<Refusal> {

@@ -1,4 +1,4 @@
-import { pollForWork } from "../../src/foundation/work/polled-work.ts";
+import { pollForWork } from "../../src/foundation/shared-work.ts";
 import { describeSharedWork } from "../contract/bounds/shared-work.ts";
 import { createTurnClock } from "../testkit/time/turn-clock.ts";
 

@@ -1,7 +1,7 @@
 import { connect, createServer } from "node:http2";
 import { Registry } from "prom-client";
 import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
-import { pause } from "../../../src/foundation/work/pause.ts";
+import { pause } from "../../../src/foundation/pause.ts";
 
 /** The process under test: the agent's XDS proxy, or nothing but a pipe between the same connections. */
 const [kind, socket = "", address = "", rootFile = ""] = process.argv.slice(2);

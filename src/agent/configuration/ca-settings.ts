@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { bracketed, parseSocketAddress } from "../../foundation/text/socket-address.ts";
+import { bracketed, parseSocketAddress } from "../../foundation/addresses.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
 
 /** The address of a CA, and the protocol that it speaks. */

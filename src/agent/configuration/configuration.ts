@@ -1,5 +1,5 @@
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import type { SocketAddress } from "../../foundation/text/socket-address.ts";
+import type { SocketAddress } from "../../foundation/addresses.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
 import {
   parseServiceAccount,
   parseTrustDomain,

@@ -1,8 +1,7 @@
 import * as z from "zod/mini";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { parsedText } from "../../foundation/text/parsed-text.ts";
-import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
-import { inEnglish } from "../../foundation/text/zod-english.ts";
+import { parseSocketAddress } from "../../foundation/addresses.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
+import { inEnglish, parsedText } from "../../foundation/text.ts";
 import { parseTrustDomain } from "../../pki/spiffe-id.ts";
 import { port, proxyConfig } from "./proxy-config.ts";
 

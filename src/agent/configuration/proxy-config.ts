@@ -1,7 +1,6 @@
 import { parseDocument } from "yaml";
 import * as z from "zod/mini";
-import { durationMilliseconds } from "../../foundation/text/duration.ts";
-import { refuse } from "../../foundation/text/parsed-text.ts";
+import { durationMilliseconds, refuse } from "../../foundation/text.ts";
 
 /** An integer of protobuf's JSON form, which may be a string. */
 const wholeNumber = (least: number, most: number): z.ZodMiniType<number> =>

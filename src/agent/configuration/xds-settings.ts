@@ -1,7 +1,7 @@
 import { isIPv4 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
-import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
+import { parseSocketAddress } from "../../foundation/addresses.ts";
 import { type ConnectionFiles, clientCertificateIn } from "./ca-settings.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
 import type { ReadinessProbe } from "./proxy-config.ts";

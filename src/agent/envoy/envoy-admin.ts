@@ -1,4 +1,4 @@
-import { readText } from "../../foundation/http/json-fetch.ts";
+import { readText } from "../../foundation/fetch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 
 const usualTimeoutMilliseconds = 2_000;

@@ -2,9 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { backoffMilliseconds } from "../../foundation/work/backoff.ts";
-import { type Pause, pause as systemPause } from "../../foundation/work/pause.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import { backoffMilliseconds, type Pause, pause as systemPause } from "../../foundation/pause.ts";
 import type { DrainPolicy } from "../configuration/configuration.ts";
 import type { EnvoyAdmin } from "./envoy-admin.ts";
 

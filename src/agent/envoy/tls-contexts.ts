@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import type { SocketAddress } from "../../foundation/text/socket-address.ts";
+import type { SocketAddress } from "../../foundation/addresses.ts";
 import { defaultResource, rootResource } from "../secrets/secret-source.ts";
 
 /** A JSON object of Envoy's configuration. */

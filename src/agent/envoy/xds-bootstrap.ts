@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import type { SocketAddress } from "../../foundation/text/socket-address.ts";
+import type { SocketAddress } from "../../foundation/addresses.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
 import { addressesOf, xdsSocketOf } from "../configuration/xds-settings.ts";
 import { createNode, type EnvoyNode, type NodeSources, readPodFields } from "./envoy-node.ts";

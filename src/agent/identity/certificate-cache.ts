@@ -8,9 +8,8 @@ import {
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod/mini";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
-import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../foundation/http/retry-after.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { messageOf, OperatorError } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 import { type TraceContext, traceFields, traceHeaders } from "../../foundation/trace-context.ts";
-import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";

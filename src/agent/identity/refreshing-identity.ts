@@ -1,9 +1,8 @@
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import type { EventName } from "../../foundation/event-names.ts";
+import type { EventName, OperationLog } from "../../foundation/events.ts";
+import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { Subscribers } from "../../foundation/subscribers.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
-import { InterruptibleSleep } from "../../foundation/work/interruptible-sleep.ts";
-import { Subscribers } from "../../foundation/work/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { RenewalPolicy } from "../configuration/configuration.ts";

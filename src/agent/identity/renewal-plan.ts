@@ -1,4 +1,4 @@
-import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 import type { RenewalPolicy } from "../configuration/configuration.ts";
 
 /** The life of a certificate by the agent's clock. */

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import * as z from "zod/mini";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import type { AgentConfiguration, AgentSubject } from "../configuration/configuration.ts";

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { readSmallFile, systemCode } from "../../program/files/small-file.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import type { Identities, RefreshingIdentity } from "../identity/refreshing-identity.ts";

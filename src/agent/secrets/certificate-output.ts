@@ -13,7 +13,7 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
 import type { OutputSettings } from "../configuration/configuration.ts";

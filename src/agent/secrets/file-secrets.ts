@@ -2,7 +2,7 @@ import { createPrivateKey } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import { parseCertificates, readPemFile } from "../../program/files/pem-file.ts";
 import { FileWatch } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";

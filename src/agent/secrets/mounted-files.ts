@@ -2,7 +2,7 @@ import { createPrivateKey, type X509Certificate } from "node:crypto";
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
-import { Subscribers } from "../../foundation/work/subscribers.ts";
+import { Subscribers } from "../../foundation/subscribers.ts";
 import { parseCertificates, readPemFileNow } from "../../program/files/pem-file.ts";
 import { type FileResource, type FileSecretPorts, watchFile } from "./file-secrets.ts";
 import { defaultResource, rootResource } from "./secret-source.ts";

@@ -1,6 +1,6 @@
 import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import type { SecretDiscoveryService } from "../../gen/envoy/service/secret/v3/sds_pb.ts";
 import type { SecretSource } from "../secrets/secret-source.ts";
 import {

@@ -17,11 +17,10 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { capTimeouts } from "../../foundation/http/timeout-header.ts";
-import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
+import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import { capTimeouts } from "../../foundation/headers.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 
 const attempts = 5;
 const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };

@@ -3,7 +3,7 @@ import { create, equals } from "@bufbuild/protobuf";
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import type { Subscribers } from "../../foundation/work/subscribers.ts";
+import type { Subscribers } from "../../foundation/subscribers.ts";
 import {
   type SpiffeWorkloadAPI,
   type X509BundlesResponse,

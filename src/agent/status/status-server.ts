@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { SocketAddress } from "../../foundation/text/socket-address.ts";
+import type { SocketAddress } from "../../foundation/addresses.ts";
 import type { ProxyControl } from "../envoy/envoy-process.ts";
 import type { AgentStatus } from "./agent-status.ts";
 

@@ -1,8 +1,7 @@
 import type { X509Certificate } from "node:crypto";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import type { EventName } from "../../foundation/event-names.ts";
-import { InterruptibleSleep } from "../../foundation/work/interruptible-sleep.ts";
-import { Subscribers } from "../../foundation/work/subscribers.ts";
+import type { EventName, OperationLog } from "../../foundation/events.ts";
+import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { Subscribers } from "../../foundation/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
 import {

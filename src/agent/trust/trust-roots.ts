@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { Subscribers } from "../../foundation/work/subscribers.ts";
+import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { mayBeRoot } from "../../program/files/pem-file.ts";

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
-import { messageOf } from "../../foundation/errors.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
-import type { Pause } from "../../foundation/work/pause.ts";
+import { messageOf, OperatorError } from "../../foundation/errors.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import { readTokenFileIfAny, systemCode } from "../../program/files/small-file.ts";
 import type { ConnectionFiles } from "../configuration/ca-settings.ts";
 import type { IstiodSettings } from "../configuration/xds-settings.ts";

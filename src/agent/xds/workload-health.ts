@@ -5,10 +5,10 @@ import { connect } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { bracketed } from "../../foundation/addresses.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { bracketed } from "../../foundation/text/socket-address.ts";
-import type { Pause } from "../../foundation/work/pause.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import {
   Health,
   HealthCheckRequestSchema,

@@ -1,6 +1,6 @@
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Registry } from "prom-client";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import type { XdsSettings } from "../configuration/xds-settings.ts";
 import { type Http2Socket, serveHttp2 } from "../sockets/unix-socket.ts";
 import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";

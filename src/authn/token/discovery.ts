@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
-import { type DocumentFetch, FetchError, type Reach } from "../../foundation/http/json-fetch.ts";
-import { isPublicHost } from "../../foundation/http/public-address.ts";
-import { isSafeToFetch } from "../../foundation/text/base-url.ts";
+import { isPublicHost } from "../../foundation/addresses.ts";
+import { type DocumentFetch, FetchError, type Reach } from "../../foundation/fetch.ts";
+import { isSafeToFetch } from "../../foundation/text.ts";
 
 /** The URL of an issuer's keys, and where a request for them may go. */
 export interface KeySource {

@@ -3,9 +3,8 @@ import {
   type DocumentFetch,
   FetchError,
   usualFetchTimeoutMilliseconds,
-} from "../../foundation/http/json-fetch.ts";
-import { Semaphore } from "../../foundation/work/semaphore.ts";
-import type { WorkSharing } from "../../foundation/work/shared-work.ts";
+} from "../../foundation/fetch.ts";
+import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { discoverKeys } from "./discovery.ts";

@@ -1,4 +1,4 @@
-import { parseUniqueJson } from "../../foundation/unique-members.ts";
+import { parseUniqueJson } from "../../foundation/json.ts";
 import { parseBase64Url } from "../../pki/encoding/base64.ts";
 import { allocateBytes, type Bytes } from "../../pki/encoding/bytes.ts";
 import { rejectCredential } from "../credential-rejection.ts";

@@ -1,5 +1,5 @@
+import { createTtlCache } from "../../foundation/caches.ts";
 import { CaError } from "../../foundation/errors.ts";
-import { createTtlCache } from "../../foundation/work/ttl-cache.ts";
 import type { ClusterApi } from "../../kubernetes/cluster-api.ts";
 import { reviewToken, type TokenReviewStatus } from "../../kubernetes/token-review.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";

@@ -5,7 +5,7 @@ import {
   type Level,
   type OperationLog,
   type WriteLine,
-} from "../../foundation/event-log.ts";
+} from "../../foundation/events.ts";
 
 /**
  * One line of the audit trail: a request for a certificate, and its outcome. It holds no token, key or CSR.

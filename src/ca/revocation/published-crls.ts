@@ -1,7 +1,6 @@
 import type { RevocationContent } from "../../custody/revocation-statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { Semaphore } from "../../foundation/work/semaphore.ts";
-import type { WorkSharing } from "../../foundation/work/shared-work.ts";
+import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { Issuer } from "../../pki/authority/signing-authority.ts";
 import { type Bytes, bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";

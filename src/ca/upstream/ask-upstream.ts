@@ -1,5 +1,4 @@
-import { CaError, messageOf } from "../../foundation/errors.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import {
   createIntermediateRequest,
   type IntermediateRequest,

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { lastSignature, rootSince } from "../../pki/authority/rotation.ts";
 import { installedSchedule, type Schedule } from "../../pki/authority/schedule.ts";
 import {

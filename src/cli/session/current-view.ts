@@ -1,7 +1,6 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { compose } from "../../config/composition.ts";
-import { CaError } from "../../foundation/errors.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { CaError, OperatorError } from "../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Deployment } from "./opened-deployment.ts";

@@ -6,8 +6,7 @@ import {
   parseConfiguration,
 } from "../../config/configuration.ts";
 import { credentialName } from "../../config/issuer-table.ts";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";

@@ -3,7 +3,7 @@ import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { loadWrangler } from "./wrangler.ts";
 

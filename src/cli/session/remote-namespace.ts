@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { wranglerPath } from "./wrangler.ts";

@@ -6,8 +6,8 @@ import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream/upstrea
 import { compose, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";

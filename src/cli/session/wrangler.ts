@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 
 const require: NodeJS.Require = createRequire(import.meta.url);
 

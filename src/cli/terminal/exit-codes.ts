@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 
 /** The exit codes of every verb, for scripts: a code never changes its meaning. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, attention: 3, broken: 4 } as const;

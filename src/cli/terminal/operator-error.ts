@@ -1,6 +1,5 @@
 import { UpstreamError } from "../../ca/upstream/upstream-authority.ts";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 
 /** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */

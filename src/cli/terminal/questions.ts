@@ -1,4 +1,4 @@
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { usageError } from "./exit-codes.ts";
 import type { Terminal } from "./terminal.ts";
 

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import { kekRing } from "../../config/keks.ts";
 import { kekOctets } from "../../custody/kek.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import {
   openStore,
   requireAllOpen,

@@ -3,8 +3,8 @@ import type { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { trustRoot } from "../../ca/rotation/adopt.ts";
 import { recordTaint } from "../../ca/rotation/taint.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
-import { durationSeconds } from "../../foundation/text/duration.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import { durationSeconds } from "../../foundation/text.ts";
 import { applyTaints, taintsOf } from "../../pki/authority/taint.ts";
 import {
   type AdditionalRoot,

@@ -4,7 +4,7 @@ import {
   type Lease,
   type LeaseCandidate,
   type LeasePlace,
-} from "../../foundation/work/lease.ts";
+} from "../../foundation/lease.ts";
 import type { ObjectSpace } from "./object-space.ts";
 
 /** The longest time for which a replica that has vanished in the middle of its turn keeps others waiting. */

@@ -3,7 +3,7 @@ import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
 import type { RootDelivery } from "../../delivery/root-delivery.ts";
-import { logFault } from "../../foundation/fault-log.ts";
+import { logFault } from "../../foundation/events.ts";
 import { crlConfigMap } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { addReadGauge, unixTime } from "../../program/metrics.ts";

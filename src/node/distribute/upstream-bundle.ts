@@ -1,6 +1,5 @@
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { logFault } from "../../foundation/fault-log.ts";
-import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
+import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { pause as pauseOnTimer } from "../../foundation/pause.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import {

@@ -1,4 +1,4 @@
-import { logFault } from "../../foundation/fault-log.ts";
+import { logFault } from "../../foundation/events.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { filePath, signerName } from "../../config/form.ts";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { baseUrl } from "../../foundation/text/base-url.ts";
-import { bracketed } from "../../foundation/text/socket-address.ts";
+import { bracketed } from "../../foundation/addresses.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
+import { baseUrl } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";

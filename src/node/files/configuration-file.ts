@@ -1,9 +1,7 @@
 import { parse, TomlDate, TomlError } from "smol-toml";
 import { credentialName } from "../../config/issuer-table.ts";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { messageOf } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
+import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 import { type FileKinds, readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
 

@@ -10,7 +10,7 @@ import {
   type StoredRecord,
 } from "../../custody/authority-store.ts";
 import { recordKey } from "../../custody/record-key.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { flushFolder, replaceFile } from "../../program/files/atomic-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";

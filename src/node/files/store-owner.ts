@@ -1,7 +1,7 @@
 import { closeSync, fchownSync, openSync, statSync } from "node:fs";
 import { type FileHandle, lchown, mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 
 /** The user and the group to whom a store belongs: `serve` runs as this user. */

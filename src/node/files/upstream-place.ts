@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { clusterName, filePath, trustDomainText } from "../../config/form.ts";
-import { baseUrl } from "../../foundation/text/base-url.ts";
+import { baseUrl } from "../../foundation/text.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 
 /** The CA that a program asks, and the file of roots by which it knows that CA. */

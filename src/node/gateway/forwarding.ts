@@ -5,7 +5,7 @@ import { parseClientCertificate } from "../../authn/certificate/client-certifica
 import { forwardedHeader, forwardedValue } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
-import type { Level } from "../../foundation/event-log.ts";
+import type { Level } from "../../foundation/events.ts";
 import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-context.ts";
 import {
   IstioCertificateRequestSchema,

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
 import {
   type Environment,
   placeKeys,

@@ -1,9 +1,9 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../foundation/http/retry-after.ts";
-import { jsonText } from "../../foundation/text/json-text.ts";
+import { FetchError } from "../../foundation/fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import { jsonText } from "../../foundation/json.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
 import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";

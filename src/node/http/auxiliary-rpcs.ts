@@ -1,7 +1,7 @@
 import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { capTimeouts } from "../../foundation/http/timeout-header.ts";
-import { pause } from "../../foundation/work/pause.ts";
+import { capTimeouts } from "../../foundation/headers.ts";
+import { pause } from "../../foundation/pause.ts";
 import {
   Health,
   HealthCheckResponse_ServingStatus as Status,

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
-import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/http/timeout-header.ts";
+import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/headers.ts";
 import type { Peer } from "../../transport/peer.ts";
 import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
 import type { RpcRequest } from "../../transport/rpc/rpc.ts";

@@ -6,7 +6,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
-import type { AnswerFields } from "../../foundation/http/header-fields.ts";
+import type { AnswerFields } from "../../foundation/headers.ts";
 import { fieldsOf, headersOf } from "../../program/http/http-exchange.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";

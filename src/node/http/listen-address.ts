@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type * as z from "zod/mini";
-import { parsedText } from "../../foundation/text/parsed-text.ts";
-import { bracketed, parseListenAddress } from "../../foundation/text/socket-address.ts";
+import { bracketed, parseListenAddress } from "../../foundation/addresses.ts";
+import { parsedText } from "../../foundation/text.ts";
 
 /** The address on which a server listens. Without a host it is every address of the machine. */
 export interface ListenAddress {

@@ -4,7 +4,7 @@ import { constants, type ServerHttp2Session } from "node:http2";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import { addressOf } from "../../foundation/peer-address.ts";
+import { addressOf } from "../../foundation/addresses.ts";
 import type { Peer } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";

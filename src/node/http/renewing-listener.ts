@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import type { Pause } from "../../foundation/work/pause.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import { recur } from "../../program/recurrence.ts";
 import type { ServingCertificateSource } from "../tls/serving-certificate.ts";
 import type { ServerCredentials } from "../tls/tls-credentials.ts";

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { addressOf } from "../../foundation/peer-address.ts";
+import { addressOf } from "../../foundation/addresses.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
 

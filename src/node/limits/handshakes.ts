@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { addressOf } from "../../foundation/peer-address.ts";
+import { addressOf } from "../../foundation/addresses.ts";
 import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
 import { type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
 

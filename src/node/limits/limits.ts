@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { durationMilliseconds } from "../../foundation/text/duration.ts";
+import { durationMilliseconds } from "../../foundation/text.ts";
 
 /** The most that callers may hold of one process at once. Addresses are those of {@link addressOf}. */
 export interface Limits {

@@ -6,9 +6,8 @@ import { type IssuanceLog, logUnavailable } from "../../ca/issuance/issuance-log
 import type { LogConfiguration } from "../../config/log-keys.ts";
 import type { KekRing } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
-import { messageOf } from "../../foundation/errors.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
-import type { Pause } from "../../foundation/work/pause.ts";
+import { messageOf, OperatorError } from "../../foundation/errors.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { recur } from "../../program/recurrence.ts";

@@ -3,9 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { messageOf, OperatorError } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import type { Hash } from "../../tlog/merkle.ts";
 import { createCosigner } from "../../tlog/note/checkpoint.ts";
 import { generateEd25519, rawPublicKey, type VerifierKey } from "../../tlog/note/verifier-key.ts";

@@ -5,7 +5,7 @@ import { lastingParts } from "../../config/cluster-access.ts";
 import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Console } from "../../console/console.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";

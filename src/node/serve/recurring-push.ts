@@ -5,7 +5,7 @@ import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
 import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
 import type { RootPush } from "../../delivery/root-push.ts";
-import { logFault } from "../../foundation/fault-log.ts";
+import { logFault } from "../../foundation/events.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { unixTime } from "../../program/metrics.ts";
 import type { ServerContext } from "../server.ts";

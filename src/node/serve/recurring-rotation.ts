@@ -1,7 +1,7 @@
 import type { Mint } from "../../ca/mint.ts";
 import { rotateAll } from "../../ca/rotation/rotate.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { PluggedInImport, ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";

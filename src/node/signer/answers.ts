@@ -1,8 +1,6 @@
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import type { EventName } from "../../foundation/event-names.ts";
-import { logFault } from "../../foundation/fault-log.ts";
-import type { Pause } from "../../foundation/work/pause.ts";
+import { type EventName, logFault, type OperationLog } from "../../foundation/events.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import {
   answerPodCertificate,

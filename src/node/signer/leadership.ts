@@ -1,7 +1,7 @@
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import type { LeaseCandidate } from "../../foundation/work/lease.ts";
-import type { Pause } from "../../foundation/work/pause.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import type { LeaseCandidate } from "../../foundation/lease.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import { recur } from "../../program/recurrence.ts";
 
 /** The part of one process among several, of which one works. */

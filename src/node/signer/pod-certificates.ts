@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { CaError } from "../../foundation/errors.ts";
-import { nameAllowList } from "../../foundation/text/globs.ts";
+import { nameAllowList } from "../../foundation/globs.ts";
 import type {
   PodCertificateRequest,
   PodCertificateStatus,

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
-import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
+import { FetchError } from "../../foundation/fetch.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 
 /** The requests of a collection that await an answer. */
 export interface RequestQueue {

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { accountName, parseForm, signerName } from "../../config/form.ts";
-import { durationSeconds } from "../../foundation/text/duration.ts";
-import { globList, globs } from "../../foundation/text/globs.ts";
+import { globList, globs } from "../../foundation/globs.ts";
+import { durationSeconds } from "../../foundation/text.ts";
 import type { LeaseName } from "../../kubernetes/lease.ts";
 import type { ServiceAccount } from "../../pki/spiffe-id.ts";
 import {

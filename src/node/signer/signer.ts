@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { Counter, type Registry } from "prom-client";
-import { createLeaseCandidate } from "../../foundation/work/lease.ts";
+import { createLeaseCandidate } from "../../foundation/lease.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
 import {
   addConfigurationMetrics,

@@ -1,7 +1,11 @@
 import type { ObjectSpace } from "../../custody/shared/object-space.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
-import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
-import { type Pause, pause as systemPause } from "../../foundation/work/pause.ts";
+import { FetchError } from "../../foundation/fetch.ts";
+import {
+  type Backoff,
+  backoffMilliseconds,
+  type Pause,
+  pause as systemPause,
+} from "../../foundation/pause.ts";
 
 /** A request waits as long as a load of the store may take, so the attempts take less together. */
 const lastAttemptMilliseconds = 4000;

@@ -5,7 +5,7 @@ import {
   type ObjectSpace,
   type StoredObject,
 } from "../../custody/shared/object-space.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { FetchError } from "../../foundation/fetch.ts";
 import { maximumObjectOctets, type SendRequest } from "../../kubernetes/client.ts";
 import { listPages } from "../../kubernetes/list-pages.ts";
 import { sendUnlessConflict } from "../../kubernetes/optimistic-write.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
 import { filePath } from "../../config/form.ts";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
 import { dnsLabel } from "../../foundation/text/dns-name.ts";
 import {
   type ApiServerPlace,

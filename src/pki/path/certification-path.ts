@@ -1,4 +1,4 @@
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { parseForeignAuthority } from "../authority/foreign-authority.ts";
 import { type Bytes, bytesEqual } from "../encoding/bytes.ts";
 import type { Certificate } from "../x509/certificate.ts";

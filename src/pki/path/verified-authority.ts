@@ -1,4 +1,4 @@
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import type { AuthorityCertificates } from "../authority/signing-authority.ts";
 import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";

@@ -1,6 +1,6 @@
 import { verify, type X509Certificate } from "node:crypto";
 import { CaError } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { FetchError } from "../../foundation/fetch.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";

@@ -1,7 +1,7 @@
 import { messageOf } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
-import { parseWaitSeconds } from "../../foundation/http/prefer.ts";
-import { backoffMilliseconds } from "../../foundation/work/backoff.ts";
+import { FetchError } from "../../foundation/fetch.ts";
+import { parseWaitSeconds } from "../../foundation/headers.ts";
+import { backoffMilliseconds } from "../../foundation/pause.ts";
 import { type ClientTls, createHttpClient, parseTarget, type Target } from "../http/http-client.ts";
 import type { WholeAnswer } from "../http/http-exchange.ts";
 import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";

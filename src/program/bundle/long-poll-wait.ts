@@ -1,4 +1,4 @@
-import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 
 /** Half of each pause is left to chance, so that no two followers stay in step. */
 export const pollBackoff: Backoff = {

@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
-import { FetchError, parseJson } from "../../foundation/http/json-fetch.ts";
+import { FetchError, parseJson } from "../../foundation/fetch.ts";
 import { mayBeRoot, parseCertificate } from "../files/pem-file.ts";
 import type { DocumentKind } from "./document-follower.ts";
 

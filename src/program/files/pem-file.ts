@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { DerReader, Tag } from "../../pki/encoding/der-reader.ts";
 import { certificateBlocks } from "../../pki/encoding/pem.ts";

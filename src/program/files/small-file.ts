@@ -2,8 +2,8 @@ import { open as openDescriptor } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { Socket } from "node:net";
 import { promisify } from "node:util";
-import { OperatorError } from "../../foundation/operator-error.ts";
-import { bearerToken } from "../../foundation/text/bearer-token.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import { bearerToken } from "../../foundation/text.ts";
 
 /** The kinds of file that are read, beside regular files and links to them. */
 export interface FileKinds {

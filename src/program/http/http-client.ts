@@ -9,8 +9,8 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import { urlToHttpOptions } from "node:url";
-import type { Reach } from "../../foundation/http/json-fetch.ts";
-import { isPublicAddress } from "../../foundation/http/public-address.ts";
+import { isPublicAddress } from "../../foundation/addresses.ts";
+import type { Reach } from "../../foundation/fetch.ts";
 import { systemCode } from "../files/small-file.ts";
 import {
   type AnswerReader,

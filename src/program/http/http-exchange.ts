@@ -1,11 +1,6 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
-import type { HeaderFields } from "../../foundation/http/header-fields.ts";
-import {
-  AnswerTooLong,
-  FetchError,
-  isFragmented,
-  toFetchError,
-} from "../../foundation/http/json-fetch.ts";
+import { AnswerTooLong, FetchError, isFragmented, toFetchError } from "../../foundation/fetch.ts";
+import type { HeaderFields } from "../../foundation/headers.ts";
 
 /** The body of a request, and the limits of its exchange. */
 export interface ExchangeOptions {

@@ -1,11 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import {
-  type Fetch,
-  FetchError,
-  type FetchTrusting,
-  type Reach,
-} from "../../foundation/http/json-fetch.ts";
+import { type Fetch, FetchError, type FetchTrusting, type Reach } from "../../foundation/fetch.ts";
 import { type ClientTls, createHttpClient, parseTarget } from "./http-client.ts";
 import { headersOf } from "./http-exchange.ts";
 

@@ -1,6 +1,6 @@
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
-import { type Fetch, readText } from "../../foundation/http/json-fetch.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import { type Fetch, readText } from "../../foundation/fetch.ts";
 import { type ObjectReader, readTile } from "../extend.ts";
 import { LogError } from "../log-error.ts";
 import { parseCheckpoint, parseSize, timeOf } from "../note/checkpoint.ts";

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { parseWaitSeconds } from "../../foundation/http/prefer.ts";
+import { parseWaitSeconds } from "../../foundation/headers.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { retrySoon, unavailableSentence } from "../rpc/retry-later.ts";

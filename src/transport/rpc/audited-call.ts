@@ -1,7 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
-import type { HeaderFields } from "../../foundation/http/header-fields.ts";
+import type { HeaderFields } from "../../foundation/headers.ts";
 import { traceFields, traceOf } from "../../foundation/trace-context.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type Peer, peerKey } from "../peer.ts";

@@ -5,7 +5,7 @@ import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../../ca/issuance/issue-certificate.ts";
 import { proofKindOf } from "../../ca/issuance/log-entry.ts";
 import { CaError } from "../../foundation/errors.ts";
-import type { HeaderFields } from "../../foundation/http/header-fields.ts";
+import type { HeaderFields } from "../../foundation/headers.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateRequestSchema,

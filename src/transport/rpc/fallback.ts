@@ -6,8 +6,7 @@ import {
   type HandlerContext,
 } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
-import type { HeaderFields } from "../../foundation/http/header-fields.ts";
-import { capTimeouts } from "../../foundation/http/timeout-header.ts";
+import { capTimeouts, type HeaderFields } from "../../foundation/headers.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import {
   type IstioCertificateRequest,

@@ -1,4 +1,4 @@
-import type { HeaderFields } from "../../foundation/http/header-fields.ts";
+import type { HeaderFields } from "../../foundation/headers.ts";
 import type { TraceContext } from "../../foundation/trace-context.ts";
 
 export const requestIdHeader = "x-request-id";

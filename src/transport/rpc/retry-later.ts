@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { retryAfterHeader } from "../../foundation/http/retry-after.ts";
+import { retryAfterHeader } from "../../foundation/headers.ts";
 
 /** The least wait where nobody knows how long a trouble lasts. Another replica may answer sooner. */
 const leastSeconds = 2;

@@ -1,5 +1,5 @@
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
-import type { AnswerFields, HeaderFields } from "../../foundation/http/header-fields.ts";
+import type { AnswerFields, HeaderFields } from "../../foundation/headers.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 
 /** A call as a platform hands it over, before its body is read. */

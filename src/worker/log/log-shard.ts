@@ -3,7 +3,7 @@ import { parseConfiguration } from "../../config/configuration.ts";
 import { openKeks } from "../../config/keks.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { createOperationLog, writeToConsole } from "../../foundation/event-log.ts";
+import { createOperationLog, writeToConsole } from "../../foundation/events.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";

@@ -5,8 +5,7 @@ import {
   toLogUnavailable,
 } from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/log-keys.ts";
-import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { messageOf } from "../../foundation/errors.ts";
+import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { readVerifierKey } from "../../tlog/sequencer/storage.ts";

@@ -5,7 +5,7 @@ import {
   parseConfiguration,
 } from "../../../src/agent/configuration/configuration.ts";
 import { type Environment, parseVariables } from "../../../src/agent/configuration/environment.ts";
-import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../../src/foundation/errors.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
 const parse = (variables: Environment) => parseConfiguration({ ...pod, ...variables });

@@ -7,7 +7,7 @@ import {
   isEnvoy,
   withOptions,
 } from "../../../src/agent/envoy/envoy-options.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const address = { DISCOVERY_ADDRESS: "istiod:15012", INSTANCE_IP: "10.0.0.7" };

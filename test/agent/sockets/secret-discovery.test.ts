@@ -4,7 +4,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { createSecretDiscovery } from "../../../src/agent/sockets/secret-discovery.ts";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
-import { Subscribers } from "../../../src/foundation/work/subscribers.ts";
+import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import {
   type DeltaDiscoveryRequest,
   DeltaDiscoveryRequestSchema,

@@ -6,7 +6,7 @@ import { connect, createServer, type Server } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { listenOnSocket, serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
-import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import {
   Health,
   HealthCheckResponse_ServingStatus,

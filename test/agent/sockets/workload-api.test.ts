@@ -9,7 +9,7 @@ import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { createWorkloadApi } from "../../../src/agent/sockets/workload-api.ts";
 import { FederatedBundles } from "../../../src/agent/trust/followers.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { Subscribers } from "../../../src/foundation/work/subscribers.ts";
+import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { type RunningAgent, runAgent } from "../../testkit/agent/running-agent.ts";

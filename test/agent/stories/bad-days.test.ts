@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";

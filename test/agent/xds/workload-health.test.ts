@@ -10,7 +10,7 @@ import {
   watchHealth,
 } from "../../../src/agent/xds/workload-health.ts";
 import type { WorkloadHealth } from "../../../src/agent/xds/xds-stream.ts";
-import type { Pause } from "../../../src/foundation/work/pause.ts";
+import type { Pause } from "../../../src/foundation/pause.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";

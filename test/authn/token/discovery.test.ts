@@ -1,9 +1,9 @@
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
-import { createDocumentFetch, type JsonFetch } from "../../../src/foundation/http/json-fetch.ts";
-import { isSafeToFetch } from "../../../src/foundation/text/base-url.ts";
-import { Semaphore } from "../../../src/foundation/work/semaphore.ts";
+import { createDocumentFetch, type JsonFetch } from "../../../src/foundation/fetch.ts";
+import { Semaphore } from "../../../src/foundation/shared-work.ts";
+import { isSafeToFetch } from "../../../src/foundation/text.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";

@@ -10,8 +10,8 @@ import {
   maximumWaiting,
   publishedKeys,
 } from "../../../src/authn/token/issuer-keys.ts";
-import { createDocumentFetch, type FetchError } from "../../../src/foundation/http/json-fetch.ts";
-import { Semaphore } from "../../../src/foundation/work/semaphore.ts";
+import { createDocumentFetch, type FetchError } from "../../../src/foundation/fetch.ts";
+import { Semaphore } from "../../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";

@@ -3,7 +3,7 @@ import type { Caller } from "../../../src/authn/caller.ts";
 import { createIdentityPolicy } from "../../../src/ca/issuance/identity-policy.ts";
 import { createClaimedReach } from "../../../src/ca/issuance/node-authorizer.ts";
 import type { ImpersonationRule } from "../../../src/foundation/errors.ts";
-import { nameAllowList } from "../../../src/foundation/text/globs.ts";
+import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { createPodLookup, podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
 import type { Pods } from "../../../src/kubernetes/pods.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { type S3Api, s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";

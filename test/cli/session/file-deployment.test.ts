@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { storeToml } from "../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";

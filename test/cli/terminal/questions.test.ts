@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { confirm } from "../../../src/cli/terminal/questions.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
 /** Asks on a terminal on which somebody types these keys. @returns What is shown, or the refusal. */

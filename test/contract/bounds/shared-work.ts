@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Semaphore } from "../../../src/foundation/work/semaphore.ts";
-import type { WorkSharing } from "../../../src/foundation/work/shared-work.ts";
+import { Semaphore, type WorkSharing } from "../../../src/foundation/shared-work.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 

@@ -1,4 +1,4 @@
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { rootCertificates } from "../corpus/certificates.ts";

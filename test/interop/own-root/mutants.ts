@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { PluggedInMaterial } from "../../../src/cli/verbs/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { caseRandom } from "../../fuzz/campaign/case-random.ts";
 import { type LeafUnder, leafUnder } from "../../fuzz/imports/leaf-under.ts";
 import { mutatedBundle } from "../../fuzz/imports/mutated-bundle.ts";

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
-import { pause } from "../../../src/foundation/work/pause.ts";
+import { pause } from "../../../src/foundation/pause.ts";
 import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { renewalRules } from "../../testkit/callers/renewal-rules.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";

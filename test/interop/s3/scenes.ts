@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { createTurns } from "../../../src/custody/shared/turns.ts";
-import { type Fetch, FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { type Fetch, FetchError } from "../../../src/foundation/fetch.ts";
 import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
 import { proveFirst } from "../../../src/node/stores/s3/proven-space.ts";
 import { listSeldom } from "../../../src/node/stores/s3/recent-list.ts";

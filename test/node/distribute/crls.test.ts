@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
-import { pause } from "../../../src/foundation/work/pause.ts";
+import { pause } from "../../../src/foundation/pause.ts";
 import {
   distribute,
   parseDistributeConfiguration,

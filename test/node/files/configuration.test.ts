@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";

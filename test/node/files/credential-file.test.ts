@@ -1,7 +1,7 @@
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import {
   credentialInFile,

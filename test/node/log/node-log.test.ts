@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import type { LogConfiguration } from "../../../src/config/log-keys.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { logDirectory, type NodeLog, openNodeLog } from "../../../src/node/log/node-log.ts";
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin, readerToken } from "../../contract/log/log-values.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { startWitness } from "../../../src/node/log/witness-server.ts";
 import { formatCheckpoint } from "../../../src/tlog/note/checkpoint.ts";
 import { formatNote } from "../../../src/tlog/note/note.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import { type Leadership, runElection } from "../../../src/node/signer/leadership.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createVirtualTime } from "../../testkit/time/virtual-time.ts";

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import { createRequestQueue } from "../../../src/node/signer/request-queue.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 

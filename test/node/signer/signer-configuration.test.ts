@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 
 const inCluster = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";

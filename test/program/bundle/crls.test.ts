@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {

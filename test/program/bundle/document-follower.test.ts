@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
-import { pause } from "../../../src/foundation/work/pause.ts";
+import { pause } from "../../../src/foundation/pause.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   DocumentFollower,

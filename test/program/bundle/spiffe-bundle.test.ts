@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/x509-svid.ts";
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import { parseSpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";

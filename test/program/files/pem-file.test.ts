@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import {
   maximumPemOctets,

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import {
   createHttpClient,
   type OutgoingRequest,

@@ -1,6 +1,6 @@
 import type { LookupAddress } from "node:dns";
 import { describe, expect, test } from "vitest";
-import { createJsonFetch } from "../../../src/foundation/http/json-fetch.ts";
+import { createJsonFetch } from "../../../src/foundation/fetch.ts";
 import { createPublicLookup } from "../../../src/program/http/http-client.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";

@@ -4,7 +4,7 @@ import {
   pauseMilliseconds,
 } from "../../../src/agent/identity/certificate-client.ts";
 import { renewalAt, retryAt } from "../../../src/agent/identity/renewal-plan.ts";
-import { type Backoff, backoffMilliseconds } from "../../../src/foundation/work/backoff.ts";
+import { type Backoff, backoffMilliseconds } from "../../../src/foundation/pause.ts";
 import { type RenewalRule, renewalRules } from "../../testkit/callers/renewal-rules.ts";
 
 /** The rules by which a client asks for certificates. */

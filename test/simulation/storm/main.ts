@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import type { Series } from "./chart.ts";
 import { meansOf } from "./meter.ts";
 import { parseStormOptions, type StormOptions, usage } from "./options.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { agentRenewal } from "./clients.ts";
 import { parseStormOptions, usage } from "./options.ts";
 import { loadDefaults } from "./parameters.ts";

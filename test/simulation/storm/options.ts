@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import type { StormParameters } from "./parameters.ts";
 import { meshes, type StormCase, serverNames } from "./row.ts";
 import { scenarios } from "./scenario.ts";

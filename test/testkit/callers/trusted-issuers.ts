@@ -1,7 +1,7 @@
 import { pinnedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { parseKeySet } from "../../../src/authn/token/key-set.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
-import { nameAllowList } from "../../../src/foundation/text/globs.ts";
+import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { jwksOf, type TokenKey } from "./tokens.ts";

@@ -1,5 +1,5 @@
 import type { EventLog } from "../../../src/ca/issuance/audit-event.ts";
-import type { OperationalEvent } from "../../../src/foundation/event-log.ts";
+import type { OperationalEvent } from "../../../src/foundation/events.ts";
 
 /** An audit event as its line in the log has it. */
 export type AuditLine = Readonly<Record<string, unknown>>;

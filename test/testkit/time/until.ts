@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { pause } from "../../../src/foundation/work/pause.ts";
+import { pause } from "../../../src/foundation/pause.ts";
 
 /** Looks again and again until it is so. @throws Error after this many seconds. */
 export async function until(

@@ -1,5 +1,5 @@
 import type { Timeout } from "../../../src/delivery/push-budget.ts";
-import type { Pause } from "../../../src/foundation/work/pause.ts";
+import type { Pause } from "../../../src/foundation/pause.ts";
 import { eventually } from "./eventually.ts";
 
 /** A clock that a test moves, and pauses that last by it. */

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { beforeEach, describe, expect, test } from "vitest";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
-import { parseWaitSeconds } from "../../../src/foundation/http/prefer.ts";
+import { parseWaitSeconds } from "../../../src/foundation/headers.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
 import {
   type BundleFormat,

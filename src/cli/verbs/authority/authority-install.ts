@@ -5,7 +5,7 @@ import {
 } from "../../../ca/upstream/install-intermediate.ts";
 import { requestedKey } from "../../../ca/upstream/requests.ts";
 import type { AuthorityRequest } from "../../../custody/request-record.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import {
   openStore,

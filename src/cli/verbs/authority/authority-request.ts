@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { makeRequest, withdrawRequest } from "../../../ca/upstream/requests.ts";
 import type { AuthorityRequest } from "../../../custody/request-record.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import {
   openStore,

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { mintAuthority } from "../../../ca/mint.ts";
 import { askUpstream } from "../../../ca/upstream/ask-upstream.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { lastSignature } from "../../../pki/authority/rotation.ts";
 import { nextSchedule, type Schedule } from "../../../pki/authority/schedule.ts";
 import {

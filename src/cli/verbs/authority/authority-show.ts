@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";

@@ -3,7 +3,7 @@ import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import { rotate } from "../../../ca/rotation/rotate.ts";
 import { recordTaint } from "../../../ca/rotation/taint.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import {
   applyTaints,
   createTaint,

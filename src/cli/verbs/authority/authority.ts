@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { foundAuthority } from "../../../ca/rotation/inception.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { authoritiesIn, isStepDue, unopenedRecords } from "../../../status/authorities.ts";
 import {
   openStore,

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 
 /** Long enough that an empty shell variable is not taken for a prefix. */
 const minimumLength = 4;

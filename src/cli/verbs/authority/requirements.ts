@@ -1,5 +1,5 @@
 import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import type { Session } from "../../session/session.ts";
 
 /** Requires that this command may make the next authority: another CA may have to, or a person. */

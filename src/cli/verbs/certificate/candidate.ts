@@ -1,6 +1,6 @@
 import { namesAuthority } from "../../../authn/certificate/certificate-verifier.ts";
 import { isSerialNumber } from "../../../custody/revocation-statement.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";

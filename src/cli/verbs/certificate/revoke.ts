@@ -7,7 +7,7 @@ import {
 import { revocationOf } from "../../../ca/revocation/revoked.ts";
 import { instant } from "../../../config/form.ts";
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";

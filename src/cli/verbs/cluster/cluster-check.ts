@@ -9,7 +9,7 @@ import {
 } from "../../../authn/token/key-set.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
-import { createDocumentFetch, FetchError } from "../../../foundation/http/json-fetch.ts";
+import { createDocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";

@@ -4,12 +4,11 @@ import { discoverKeys } from "../../../authn/token/discovery.ts";
 import { candidatesIn, parseKeySet } from "../../../authn/token/key-set.ts";
 import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
 import { issuerTables } from "../../../config/issuer-table.ts";
-import { type DocumentFetch, FetchError } from "../../../foundation/http/json-fetch.ts";
-import { isPublicHost } from "../../../foundation/http/public-address.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
-import { isSafeToFetch } from "../../../foundation/text/base-url.ts";
-import { inEnglish } from "../../../foundation/text/zod-english.ts";
-import { parseUniqueJson } from "../../../foundation/unique-members.ts";
+import { isPublicHost } from "../../../foundation/addresses.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { type DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
+import { parseUniqueJson } from "../../../foundation/json.ts";
+import { inEnglish, isSafeToFetch } from "../../../foundation/text.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
 export interface IssuerDocuments {

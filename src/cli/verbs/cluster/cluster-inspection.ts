@@ -1,8 +1,8 @@
 import { clientOf } from "../../../config/cluster-access.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
-import { FetchError, parseJson } from "../../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { FetchError, parseJson } from "../../../foundation/fetch.ts";
 import type { SendRequest } from "../../../kubernetes/client.ts";
 import { type ClusterRoots, listRoots } from "../../../kubernetes/cluster-roots.ts";
 import {

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { type ClusterLogin, readKubeconfig } from "../../session/kubeconfig.ts";
 import { issuerIn } from "./cluster-enrol.ts";
 

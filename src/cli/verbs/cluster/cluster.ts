@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
-import { createDocumentFetch } from "../../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { createDocumentFetch } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { currentBundle } from "../../session/current-view.ts";
 import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";

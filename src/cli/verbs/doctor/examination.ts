@@ -2,7 +2,7 @@ import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
 import { compose } from "../../../config/composition.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";

@@ -1,6 +1,6 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { Configuration, CrlLifetime } from "../../../config/configuration.ts";
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
 import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
 import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";

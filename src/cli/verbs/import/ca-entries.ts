@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 
 /** The texts of a directory or a Secret by their keys. */

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 
 /** @throws OperatorError with one line for each fault, if there is any. */
 export function requireNoFaults(faults: readonly string[]): void {

@@ -1,5 +1,4 @@
-import { CaError } from "../../../foundation/errors.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { CaError, OperatorError } from "../../../foundation/errors.ts";
 import { readWithOpenSsl } from "../../../node/node-crypto-provider.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";

@@ -1,5 +1,5 @@
 import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../../pki/spiffe-id.ts";

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { parseBase64 } from "../../../pki/encoding/base64.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { Source } from "./plugged-in-material.ts";

@@ -1,7 +1,7 @@
 import { openStored } from "../../../ca/opened-store.ts";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
 import { installIntermediate } from "../../../ca/upstream/install-intermediate.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
 import { knownAuthority, requireNothingNew } from "./known-authority.ts";
 import { loadDirectory } from "./load.ts";

@@ -1,5 +1,5 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
 import type { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import { type PemBlock, pemBlocks } from "./pem-blocks.ts";

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
 import type { CertificationPath } from "../../../pki/path/certification-path.ts";
 import { type CrlEntries, isRevoked, parseCrlEntries } from "../../../pki/x509/crl/crl.ts";

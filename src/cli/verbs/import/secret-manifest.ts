@@ -1,6 +1,6 @@
 import { type Document, parseAllDocuments } from "yaml";
 import * as z from "zod/mini";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { parseBase64 } from "../../../pki/encoding/base64.ts";
 import { caKeys, holdsCa, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { type FileKinds, readSmallOctets } from "../../../program/files/small-file.ts";
 import type { Source } from "./plugged-in-material.ts";
 

@@ -1,6 +1,6 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
-import type { OperationLog } from "../../../foundation/event-log.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import type { OperationLog } from "../../../foundation/events.ts";
 import { withoutDuplicates } from "../../../pki/path/certification-path.ts";
 import {
   maximumCertificates,

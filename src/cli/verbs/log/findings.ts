@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
-import { nameAllowList } from "../../../foundation/text/globs.ts";
+import { nameAllowList } from "../../../foundation/globs.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
 import type { FollowerIndex, IndexedEntry } from "./follower-index.ts";

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { issuerTables } from "../../../config/issuer-table.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
-import { pause } from "../../../foundation/work/pause.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { pause } from "../../../foundation/pause.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";

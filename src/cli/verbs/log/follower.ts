@@ -1,5 +1,5 @@
 import { parseEntry } from "../../../ca/issuance/log-entry.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { extendVerified, type ObjectReader } from "../../../tlog/extend.ts";
 import { Frontier } from "../../../tlog/frontier.ts";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { addExitCodes, exitCodes, type GradedOutcomes } from "../../terminal/exit-codes.ts";
 

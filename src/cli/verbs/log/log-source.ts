@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { FetchError, readOctets, toFetchError } from "../../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { FetchError, readOctets, toFetchError } from "../../../foundation/fetch.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
 import { instant } from "../../../config/form.ts";
-import { durationSeconds } from "../../../foundation/text/duration.ts";
+import { durationSeconds } from "../../../foundation/text.ts";
 import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import { LogError } from "../../../tlog/log-error.ts";

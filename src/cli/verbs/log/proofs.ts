@@ -1,5 +1,5 @@
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
 import { parsePem } from "../../../pki/encoding/pem.ts";
 import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";

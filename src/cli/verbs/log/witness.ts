@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
-import { createOperationLog, writeToConsole } from "../../../foundation/event-log.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { createOperationLog, writeToConsole } from "../../../foundation/events.ts";
 import {
   addressText,
   type ListenAddress,

@@ -1,7 +1,7 @@
 import type { AgentStatus } from "../../../agent/status/agent-status.ts";
 import type { XdsReport } from "../../../agent/xds/xds-activity.ts";
-import { readJson } from "../../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { readJson } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import type { Terminal } from "../../terminal/terminal.ts";

@@ -7,8 +7,8 @@ import type {
   OutboundListener,
 } from "../../../agent/envoy/envoy-bootstrap.ts";
 import type { PeerMatch, RootFile } from "../../../agent/envoy/tls-contexts.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
-import { parseSocketAddress, type SocketAddress } from "../../../foundation/text/socket-address.ts";
+import { parseSocketAddress, type SocketAddress } from "../../../foundation/addresses.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { isWorkloadSpiffeId, type TrustDomain } from "../../../pki/spiffe-id.ts";
 
 /** The listeners of a bootstrap, as an operator types them. */

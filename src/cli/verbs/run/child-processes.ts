@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { isSea } from "node:sea";
-import type { OperationLog } from "../../../foundation/event-log.ts";
-import { type Backoff, backoffMilliseconds } from "../../../foundation/work/backoff.ts";
-import { pause } from "../../../foundation/work/pause.ts";
+import type { OperationLog } from "../../../foundation/events.ts";
+import { type Backoff, backoffMilliseconds, pause } from "../../../foundation/pause.ts";
 import { type IpcChannel, openIpcChannel } from "./ipc.ts";
 
 /** The time that one process has for its report. */

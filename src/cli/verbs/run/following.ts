@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
-import { writeToConsole } from "../../../foundation/event-log.ts";
+import { writeToConsole } from "../../../foundation/events.ts";
 import type { ServerContext } from "../../../node/server.ts";
 import type { Values } from "../../../program/running-configuration.ts";
 import type { Terminal } from "../../terminal/terminal.ts";

@@ -1,5 +1,5 @@
-import type { OperationLog } from "../../../foundation/event-log.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import type { OperationLog } from "../../../foundation/events.ts";
 import type { PeerProcesses, Report } from "../../../program/metrics.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import { ChildProcesses } from "./child-processes.ts";

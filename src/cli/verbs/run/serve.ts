@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
-import { type OperationLog, writeToConsole } from "../../../foundation/event-log.ts";
+import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
 import { addressText } from "../../../node/http/listen-address.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import {

@@ -9,8 +9,8 @@ import {
   readText,
   toFetchError,
   usualFetchTimeoutMilliseconds,
-} from "../../../foundation/http/json-fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../../foundation/http/retry-after.ts";
+} from "../../../foundation/fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../../../foundation/headers.ts";
 import type { BucketPlace } from "./bucket-place.ts";
 import { parseXml, textOf } from "./xml.ts";
 

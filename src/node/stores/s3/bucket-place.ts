@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { filePath } from "../../../config/form.ts";
-import { ConfigurationError } from "../../../foundation/configuration-error.ts";
-import { baseUrl } from "../../../foundation/text/base-url.ts";
+import { ConfigurationError } from "../../../foundation/errors.ts";
+import { baseUrl } from "../../../foundation/text.ts";
 import type { Environment } from "../../files/cluster-place.ts";
 import { credentialsInEnvironment, credentialsInFile, type S3Credentials } from "./credentials.ts";
 

@@ -6,8 +6,8 @@ import {
   type ObjectSpace,
   type StoredObject,
 } from "../../../custody/shared/object-space.ts";
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
-import { Semaphore } from "../../../foundation/work/semaphore.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
+import { Semaphore } from "../../../foundation/shared-work.ts";
 import type { BucketAnswer, SendToBucket } from "./bucket-client.ts";
 import { type ListedObject, listObjects } from "./listing.ts";
 

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import type { Environment } from "../../files/cluster-place.ts";
 

@@ -1,4 +1,4 @@
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
 import { type SendToBucket, versionOf } from "./bucket-client.ts";
 import { parseXml, textOf, type XmlElement } from "./xml.ts";
 

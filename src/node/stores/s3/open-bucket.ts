@@ -1,6 +1,6 @@
 import type { ObjectSpace } from "../../../custody/shared/object-space.ts";
-import type { Fetch } from "../../../foundation/http/json-fetch.ts";
-import type { Pause } from "../../../foundation/work/pause.ts";
+import type { Fetch } from "../../../foundation/fetch.ts";
+import type { Pause } from "../../../foundation/pause.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { createPatience } from "../patient-space.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { ObjectSpace } from "../../../custody/shared/object-space.ts";
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
 
 /** A space that writes nothing before its service has shown that it keeps the promises of the port. */
 export interface ProvenSpace {

@@ -1,4 +1,4 @@
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
 
 /** An element of an XML document: its own text, and the elements in it. Attributes and prefixes are dropped. */
 export interface XmlElement {

@@ -1,6 +1,5 @@
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
-import type { AnswerFields } from "../../../foundation/http/header-fields.ts";
-import { parseConnectTimeout } from "../../../foundation/http/timeout-header.ts";
+import { type AnswerFields, parseConnectTimeout } from "../../../foundation/headers.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { answerUnary, asConnectError, retryAfterOf, type UnaryMethod } from "./unary-call.ts";

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { parseGrpcTimeout } from "../../../foundation/http/timeout-header.ts";
+import { parseGrpcTimeout } from "../../../foundation/headers.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import {
   compressedFlag,

@@ -1,6 +1,9 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { AnswerFields, HeaderFields } from "../../../foundation/http/header-fields.ts";
-import { retryAfterHeader } from "../../../foundation/http/retry-after.ts";
+import {
+  type AnswerFields,
+  type HeaderFields,
+  retryAfterHeader,
+} from "../../../foundation/headers.ts";
 import { Deadline } from "../deadline.ts";
 import { tooSlow } from "../request-body.ts";
 import type { RpcRequest } from "../rpc.ts";

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
-import type { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import type { OperatorError } from "../../../../src/foundation/errors.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";

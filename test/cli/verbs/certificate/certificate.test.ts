@@ -6,7 +6,7 @@ import { currentView } from "../../../../src/cli/session/current-view.ts";
 import { openDeployment } from "../../../../src/cli/session/deployment.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { Issuer } from "../../../../src/pki/authority/signing-authority.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";

@@ -6,12 +6,12 @@ import {
   formatEnrolment,
   parseIssuerDocuments,
 } from "../../../../src/cli/verbs/cluster/cluster-enrol.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import {
   type DocumentFetch,
   FetchError,
   type JsonFetch,
-} from "../../../../src/foundation/http/json-fetch.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+} from "../../../../src/foundation/fetch.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../../testkit/callers/tokens.ts";
 import { configurationOf } from "../../../testkit/configuration.ts";
 

@@ -4,7 +4,7 @@ import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";

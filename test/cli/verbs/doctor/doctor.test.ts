@@ -7,7 +7,7 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
 import { nodeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { Finding, FindingName } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";

@@ -3,7 +3,7 @@ import {
   type ImportedAuthority,
   verifyPluggedIn,
 } from "../../../../src/cli/verbs/import/verify.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { caseRandom } from "../../../fuzz/campaign/case-random.ts";
 import { faultOfHandshake } from "../../../fuzz/imports/handshake.ts";
 import { leafUnder } from "../../../fuzz/imports/leaf-under.ts";

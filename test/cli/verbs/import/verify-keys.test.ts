@@ -3,7 +3,7 @@ import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { verifyPluggedIn } from "../../../../src/cli/verbs/import/verify.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { clusterLocal } from "../../../testkit/pki/certificates.ts";
 import {
   createCa,

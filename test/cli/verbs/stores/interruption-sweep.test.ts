@@ -3,7 +3,7 @@ import { viewAt } from "../../../../src/ca/authority-view.ts";
 import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
 import type { AuthorityStore } from "../../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
-import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { createMemoryMint, type MemoryMint } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { createKekRing } from "../../../testkit/ca/sealed-authorities.ts";

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import type { Fetch } from "../../../../src/foundation/http/json-fetch.ts";
+import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import type { ControlPlanePrograms } from "./programs.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createTurns } from "../../../../src/custody/shared/turns.ts";
-import type { Fetch } from "../../../../src/foundation/http/json-fetch.ts";
+import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { patientBucket } from "../../../../src/node/stores/s3/open-bucket.ts";
 import { failure, s3Credential, signatureFault } from "../../../testkit/stores/s3-api.ts";
 import { key, name, startBucket } from "./started-bucket.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FetchError } from "../../../../src/foundation/http/json-fetch.ts";
+import { FetchError } from "../../../../src/foundation/fetch.ts";
 import { proveFirst } from "../../../../src/node/stores/s3/proven-space.ts";
 import { failure } from "../../../testkit/stores/s3-api.ts";
 import { key, name, startBucket } from "./started-bucket.ts";

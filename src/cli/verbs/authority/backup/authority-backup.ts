@@ -3,7 +3,7 @@ import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Command } from "commander";
 import { sealBackup } from "../../../../custody/backup-statement.ts";
-import { OperatorError } from "../../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../../foundation/errors.ts";
 import { leaveToOwner } from "../../../../node/files/store-owner.ts";
 import { createFile } from "../../../../program/files/atomic-file.ts";
 import { readSmallFile } from "../../../../program/files/small-file.ts";

@@ -1,4 +1,4 @@
-import { OperatorError } from "../../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../../foundation/errors.ts";
 import { requireReadable } from "../../../../node/node-crypto-provider.ts";
 import type { NewAuthority } from "../../../../pki/authority/new-authority.ts";
 import type { Schedule } from "../../../../pki/authority/schedule.ts";

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { requestedKey } from "../../../../ca/upstream/requests.ts";
 import { instant, octets } from "../../../../custody/authority-record.ts";
 import type { AuthorityRequest } from "../../../../custody/request-record.ts";
-import { OperatorError } from "../../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../../foundation/errors.ts";
 import type { IntermediateRequest } from "../../../../pki/authority/new-authority.ts";
 import { toBase64 } from "../../../../pki/encoding/base64.ts";
 import { type Bytes, toHex } from "../../../../pki/encoding/bytes.ts";

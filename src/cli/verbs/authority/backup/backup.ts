@@ -18,7 +18,7 @@ import {
 import { rootContent, rootForm, sealRoot } from "../../../../custody/root-statement.ts";
 import { openExtractable } from "../../../../custody/seal.ts";
 import { sealTaint } from "../../../../custody/taint-statement.ts";
-import { OperatorError } from "../../../../foundation/operator-error.ts";
+import { OperatorError } from "../../../../foundation/errors.ts";
 import type { NewAuthority } from "../../../../pki/authority/new-authority.ts";
 import type { Taint } from "../../../../pki/authority/taint.ts";
 import type { AdditionalRoot } from "../../../../pki/authority/trust-bundle.ts";

@@ -1,9 +1,9 @@
 import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { createJsonFetch, FetchError } from "../../../src/foundation/http/json-fetch.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
-import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
-import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+import { createJsonFetch, FetchError } from "../../src/foundation/fetch.ts";
+import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
+import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
+import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
 const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
 

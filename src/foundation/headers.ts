@@ -46,3 +46,35 @@ export function capTimeouts(header: Headers): Headers {
   if (isLong.grpc) capped.set(grpcHeader, `${longestTimeoutMs / 1000}S`);
   return capped;
 }
+
+/** The header, or the trailer of gRPC, by which a server asks a client to wait (RFC 9110 §10.2.3). */
+export const retryAfterHeader = "retry-after";
+
+/**
+ * The seconds to wait, or `undefined` for any value but a whole number of up to five digits. A date counts
+ * as absent: it would need a clock that both sides share.
+ */
+export function parseRetryAfter(value: string | null | undefined): number | undefined {
+  return value && /^\d{1,5}$/.test(value) ? Number(value) : undefined;
+}
+
+/**
+ * The seconds of the first preference `wait` in a header `Prefer` or `Preference-Applied` (RFC 7240
+ * §2, §4.3). The caller is willing to wait for so long.
+ *
+ * @returns `undefined` without that preference, or if it is no whole number of seconds.
+ */
+export function parseWaitSeconds(header: string | null | undefined): number | undefined {
+  const preferences = header?.split(",").map((preference) => preference.split(";", 1)[0]?.trim());
+  const wait = preferences?.find((preference) => /^wait(?:\s*=|$)/i.test(preference ?? ""));
+  const [, digits] = /^wait\s*=\s*(\d+)$/i.exec(wait ?? "") ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** The header fields of a message by their names, in lower case; `null` for one that is not there. */
+export interface HeaderFields {
+  get(name: string): string | null;
+}
+
+/** The header fields of an answer, each once. */
+export type AnswerFields = Readonly<Record<string, string>>;

@@ -1,10 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  durationMilliseconds,
-  durationSeconds,
-  parseDuration,
-} from "../../../src/foundation/text/duration.ts";
+import { durationMilliseconds, durationSeconds, parseDuration } from "../../src/foundation/text.ts";
 
 const hour = 3_600_000;
 

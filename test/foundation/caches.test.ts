@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Lasting } from "../../../src/foundation/work/lasting.ts";
+import { Lasting } from "../../src/foundation/caches.ts";
 
 /** Parts that record when they end. */
 function createParts() {

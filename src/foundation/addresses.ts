@@ -1,5 +1,3 @@
-import { bracketed } from "../text/socket-address.ts";
-
 /** Names that mean something only inside one network (RFC 6761, RFC 6762, RFC 9476, Kubernetes). */
 const privateName = /(?:^|\.)(?:localhost|local|internal|svc|lan|home\.arpa)$|\.svc\./;
 
@@ -98,4 +96,61 @@ function isWithin(address: Address, [prefix, length]: Network, bits: number): bo
     const unused = bits - Math.min(bits, Math.max(0, length - i * bits));
     return (address[i] ?? 0) >> unused === element >> unused;
   });
+}
+
+/**
+ * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
+ * a whole /64 to itself (RFC 6177 §2).
+ */
+export function addressOf(remoteAddress: string | undefined): string {
+  if (remoteAddress === undefined) return "";
+  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress) ?? [];
+  if (mapped !== undefined) return mapped;
+  return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
+}
+
+/** The network of an address that {@link addressOf} returned: the /24 of IPv4, or the /48 of IPv6, which one site usually has (RFC 6177 §2). */
+export function networkOf(address: string): string {
+  const [, ipv4] = /^(\d+\.\d+\.\d+)\.\d+$/.exec(address) ?? [];
+  if (ipv4 !== undefined) return `${ipv4}.0/24`;
+  const [, ipv6] = /^((?:[^:]*:){2}[^:]*):[^:]*::\/64$/.exec(address) ?? [];
+  return ipv6 === undefined ? address : `${ipv6}::/48`;
+}
+
+function prefixOf(address: string): string {
+  const [withoutZone = ""] = address.split("%", 1);
+  const [head = "", tail] = withoutZone.split("::");
+  const before = head === "" ? [] : head.split(":");
+  const after = tail ? tail.split(":") : [];
+  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
+  const groups = [...before, ...Array<string>(Math.max(0, zeros)).fill("0"), ...after];
+  return `${groups.slice(0, 4).join(":")}::/64`;
+}
+
+/** A host and a port. An IPv6 address is without its brackets. */
+export interface SocketAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+const form = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):(0|[1-9][0-9]{0,4})$/i;
+
+/** A host as it stands before a port or in a URL: an IPv6 address in brackets. */
+export const bracketed = (host: string): string => (host.includes(":") ? `[${host}]` : host);
+
+/** Parses `host:port` or `[IPv6]:port`. */
+export function parseSocketAddress(text: string): SocketAddress | undefined {
+  const address = parseListenAddress(text);
+  return address?.host === undefined ? undefined : { ...address, host: address.host };
+}
+
+/** Parses an address to listen on: also `:port`, which is every address of the machine. */
+export function parseListenAddress(
+  text: string,
+): { readonly host?: string; readonly port: number } | undefined {
+  const [, ipv6, name, digits] = form.exec(text) ?? [];
+  const port = Number(digits ?? Number.NaN);
+  const host = ipv6 ?? name;
+  if (!(port <= 65_535)) return undefined;
+  return host ? { host, port } : { port };
 }

@@ -1,3 +1,43 @@
+/** Waits for this long, or until the signal aborts; either way it resolves, and leaves no timer. */
+export type Pause = (milliseconds: number, signal?: AbortSignal) => Promise<void>;
+
+/** Waits by the timers of the platform. */
+export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal?.addEventListener("abort", end);
+  });
+}
+
+/** How the pauses between attempts grow. */
+export interface Backoff {
+  readonly firstMilliseconds: number;
+  readonly longestMilliseconds: number;
+  /** The least and the greatest share of a pause. Chance chooses between them; `[1, 1]` by default. */
+  readonly spread?: readonly [number, number];
+}
+
+/**
+ * The pause before the next attempt. It doubles with each failure up to the longest, and is then spread.
+ *
+ * @param failures In a row, at least 1.
+ * @param random At least 0 and less than 1. Zero gives the longest pause of the spread.
+ */
+export function backoffMilliseconds(
+  { firstMilliseconds, longestMilliseconds, spread: [least, greatest] = [1, 1] }: Backoff,
+  failures: number,
+  random: number = 0,
+): number {
+  const pause = Math.min(longestMilliseconds, firstMilliseconds * 2 ** (failures - 1));
+  return pause * (greatest - (greatest - least) * random);
+}
+
 /**
  * The longest time between two readings of the clock. A machine that was suspended, or whose clock was
  * set, wakes within this time.

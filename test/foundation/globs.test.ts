@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { commonName, nameAllowList } from "../../../src/foundation/text/globs.ts";
+import { commonName, nameAllowList } from "../../src/foundation/globs.ts";
 
 describe("globs", () => {
   test.each<[string, string[], string[]]>([

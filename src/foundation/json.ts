@@ -1,3 +1,6 @@
+import * as z from "zod/mini";
+import { refuse } from "./text.ts";
+
 const quote = 0x22;
 const colon = 0x3a;
 const backslash = 0x5c;
@@ -73,4 +76,22 @@ function membersOf(value: unknown): number {
     for (const each of values) unseen.push(each);
   }
   return members;
+}
+
+/** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. */
+export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
+
+function fromText(value: unknown, context: z.core.ParsePayload): unknown {
+  if (typeof value !== "string") return value;
+  try {
+    return parseUniqueJson(value);
+  } catch (error) {
+    // The parser's message quotes the text, which may hold more than a log should.
+    return refuse(
+      context,
+      error instanceof SyntaxError
+        ? "must be JSON, with no name twice in one object"
+        : "cannot be read",
+    );
+  }
 }

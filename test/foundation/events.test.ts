@@ -4,7 +4,7 @@ import {
   formatLine,
   type Level,
   type OperationalEvent,
-} from "../../src/foundation/event-log.ts";
+} from "../../src/foundation/events.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 
 const time = new Date("2026-11-21T12:00:00+02:00");

@@ -4,7 +4,8 @@ import {
   longestTimeoutMs,
   parseConnectTimeout,
   parseGrpcTimeout,
-} from "../../../src/foundation/http/timeout-header.ts";
+  parseRetryAfter,
+} from "../../src/foundation/headers.ts";
 
 test.each<[string, number | undefined]>([
   ["0", 0],
@@ -81,4 +82,21 @@ describe("the headers that Connect sees", () => {
     const init = { authorization: "Bearer x", "grpc-timeout": "99999999H", "x-other": "y" };
     expect(capped(init)).toEqual({ ...init, "grpc-timeout": "2147483S" });
   });
+});
+
+test.each<[string, number]>([
+  ["0", 0],
+  ["7", 7],
+  ["007", 7],
+  ["99999", 99_999],
+])("reads %j as seconds", (value, seconds) => {
+  expect(parseRetryAfter(value)).toBe(seconds);
+});
+
+test.each([
+  ...[null, undefined, "", " ", "-1", "+1", "1.5", "1e9", "0x10", "NaN", "Infinity"],
+  ...["100000", "9".repeat(400), "7s", " 7", "7 ", "7\n", "7, 7", "٧"],
+  "Wed, 21 Oct 2026 07:28:00 GMT",
+])("takes %j for no wait", (value) => {
+  expect(parseRetryAfter(value)).toBeUndefined();
 });

@@ -1,6 +1,6 @@
-import { causeOf } from "../errors.ts";
-import { concatBytes } from "../octets.ts";
-import { parseEscapedJson, parseUniqueJson } from "../unique-members.ts";
+import { causeOf } from "./errors.ts";
+import { parseEscapedJson, parseUniqueJson } from "./json.ts";
+import { concatBytes } from "./octets.ts";
 
 /** A request without a good answer: it got none, another status, or no JSON within the bounds. */
 export class FetchError extends Error {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createJsonFetch } from "../../src/foundation/http/json-fetch.ts";
-import { parseEscapedJson, parseUniqueJson } from "../../src/foundation/unique-members.ts";
+import { createJsonFetch } from "../../src/foundation/fetch.ts";
+import { parseEscapedJson, parseUniqueJson } from "../../src/foundation/json.ts";
 
 /** Names that JSON writes without an escape. */
 const isPlain = (name: string): boolean => !JSON.stringify(name).includes("\\");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { backoffMilliseconds } from "../../../src/foundation/work/backoff.ts";
+import { backoffMilliseconds } from "../../src/foundation/pause.ts";
 
 const backoff = { firstMilliseconds: 100, longestMilliseconds: 1_000 };
 

@@ -1,0 +1,111 @@
+import { en } from "zod/locales";
+import * as z from "zod/mini";
+
+const text = z.string();
+
+/** A string that `parse` converts. If `parse` returns `undefined`, the sentence is the fault. */
+export function parsedText<Parsed>(
+  parse: (text: string) => Parsed | undefined,
+  sentence: string,
+): z.ZodMiniType<Parsed, string> {
+  const parsing = z.transform((value: string, context) => {
+    const parsed = parse(value);
+    return parsed === undefined ? refuse(context, sentence) : parsed;
+  });
+  return z.pipe(text, parsing);
+}
+
+/** Refuses a value within a transformation. The sentence must not quote the value. */
+export function refuse(context: z.core.ParsePayload, sentence: string): never {
+  context.issues.push({ code: "custom", message: sentence, input: context.value });
+  return z.NEVER;
+}
+
+/** A URL under which paths are fetched; no slash at the end. */
+export const baseUrl: z.ZodMiniType<string, string> = z.string().check(
+  z.refine(isSafeToFetch, "must be an https URL"),
+  z.refine((url) => !url.includes("?"), "must have no query"),
+  z.overwrite((url) => url.replace(/\/+$/, "")),
+);
+
+/** Whether a document may be fetched from this URL: over HTTPS, or from this machine itself in development. */
+export function isSafeToFetch(url: string): boolean {
+  const parsed = URL.parse(url);
+  if (!parsed || parsed.username || parsed.password || url.includes("#")) return false;
+  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback(parsed));
+}
+
+function isLoopback({ hostname }: URL): boolean {
+  return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
+}
+
+/** A bearer token as an HTTP header can carry it: one line of visible ASCII, of a length that servers accept. */
+export const bearerToken: RegExp = /^[\x21-\x7e]{1,16384}$/;
+
+const { localeError } = en();
+
+/** For parses whose faults an operator reads: zod/mini has no messages of its own. */
+export const inEnglish: z.core.ParseContext<z.core.$ZodIssue> = {
+  error: (issue) => {
+    const said = localeError(issue);
+    const message = typeof said === "object" ? said?.message : said;
+    return message === undefined ? undefined : plain(message);
+  },
+};
+
+/** Words a fault as a rule for the value. zod's own words tell what its parser thinks of the input. */
+function plain(message: string): string {
+  return message
+    .replace(/^Invalid (?:input|option): expected (.*), received (.*)$/, "must be $1, not $2")
+    .replace(/^Invalid (?:input|option): expected /, "must be ")
+    .replace(/^Too (?:small|big): expected \w+ to /, "must ")
+    .replace(/^Invalid input$/, "has a form that is not known")
+    .replace(/^must (.*?)>=(\S+)/, "must $1at least $2")
+    .replace(/^must (.*?)<=(\S+)/, "must $1at most $2")
+    .replace(/^must (.*?)>(\S+)/, "must $1more than $2")
+    .replace(/^must (.*?)<(\S+)/, "must $1less than $2");
+}
+
+const amount = String.raw`(\d+(?:\.\d+)?)`;
+
+/** Go's units, the longest first, and each at most once: that is how Go itself writes a duration. */
+const form = new RegExp(
+  `^(?:${amount}h)?(?:${amount}m)?(?:${amount}s)?(?:${amount}ms)?(?:${amount}[uµμ]s)?(?:${amount}ns)?$`,
+);
+const unitNanoseconds = [3600e9, 60e9, 1e9, 1e6, 1e3, 1];
+
+/** Go counts nanoseconds in 64 bits with a sign: about 292 years. */
+const maximumNanoseconds = 2 ** 63;
+
+/** A duration (`24h`, `1h30m`, `1.5h`, `100ms`) in milliseconds. */
+export const durationMilliseconds: z.ZodMiniType<number, string> = parsedText(
+  parseDuration,
+  "must be a duration such as 24h, 1h30m or 100ms",
+);
+
+/** A duration in seconds; it has no part of a second, because X.509 has none. */
+export const durationSeconds: z.ZodMiniType<number, string> = parsedText(
+  parseWholeSeconds,
+  "must be a duration in whole seconds, such as 24h, 90m or 1h30m",
+);
+
+/**
+ * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number
+ * without a unit other than `0`, and an amount that begins or ends with its point. It refuses more than Go can
+ * hold.
+ */
+export function parseDuration(text: string): number | undefined {
+  if (text === "0") return 0;
+  const [whole, ...amounts] = form.exec(text) ?? [];
+  if (!whole) return undefined;
+  const nanoseconds = unitNanoseconds.reduce(
+    (sum, unit, i) => sum + Number(amounts[i] ?? 0) * unit,
+    0,
+  );
+  return nanoseconds < maximumNanoseconds ? Math.round(nanoseconds) / 1e6 : undefined;
+}
+
+function parseWholeSeconds(text: string): number | undefined {
+  const milliseconds = parseDuration(text);
+  return milliseconds !== undefined && milliseconds % 1000 === 0 ? milliseconds / 1000 : undefined;
+}
