@@ -74,6 +74,10 @@ const findings = {
     "warning",
     "The CA refuses every request until the store has its first authority.",
   ],
+  "store-full": [
+    "error",
+    "The store takes no record, and a CA whose issuance log takes no entry issues no certificate.",
+  ],
   "store-unreadable": [
     "error",
     "The CA serves from memory at best, and not at all after a restart.",

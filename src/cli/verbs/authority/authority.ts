@@ -41,6 +41,7 @@ export function authorityCommand(terminal: Terminal): Command {
   addShow(addDeploymentOptions(authority.command("show")), terminal);
   const planning = addExitCodes(authority.command("plan"), {
     attention: "A step is due that a person has to take.",
+    broken: "No authority signs now.",
   });
   addLoginOptions(addDeploymentOptions(planning))
     .description(
@@ -87,7 +88,8 @@ async function showPlan(session: Session, { json, ...logins }: PlanOptions): Pro
   terminal.print(json ? planJson(plan) : formatPlan(terminal, plan));
   requireAllOpen(store);
   // For whoever watches the exit code: somebody has to act.
-  if (plan.nextStep && isStepDue(plan.nextStep, now)) terminal.exitWith(exitCodes.attention);
+  if (!plan.authorities.some(({ signs }) => signs)) terminal.exitWith(exitCodes.broken);
+  else if (plan.nextStep && isStepDue(plan.nextStep, now)) terminal.exitWith(exitCodes.attention);
 }
 
 export async function init(session: Session): Promise<void> {

@@ -10,7 +10,7 @@ import type { Deployment } from "../../session/opened-deployment.ts";
 import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { formatIssuers, type IssuerReport, inspectIssuers } from "./cluster-check.ts";
+import { formatIssuers, type IssuerReport, inspectIssuers, isSkewed } from "./cluster-check.ts";
 import {
   type EnrolmentSettings,
   enrol,
@@ -27,6 +27,7 @@ export function clusterCommand(terminal: Terminal): Command {
   const cluster = new Command("cluster").description("the clusters whose tokens the CA accepts");
   addEnrol(cluster.command("enrol"), terminal);
   const checking = addExitCodes(cluster.command("check"), {
+    attention: "The clock of an issuer differs by more than its tokens bear.",
     broken: "The keys of an issuer cannot be loaded.",
   });
   addLoginOptions(addDeploymentOptions(checking))
@@ -162,6 +163,8 @@ async function check({ json, ...choice }: CheckOptions, terminal: Terminal): Pro
         `the keys of ${faults} of ${reports.length} issuers cannot be loaded`,
         { exitCode: exitCodes.broken },
       );
+    const skewed = reports.some(({ clockAheadSeconds = 0 }) => isSkewed(clockAheadSeconds));
+    if (skewed) terminal.exitWith(exitCodes.attention);
   } finally {
     await deployment.close();
   }

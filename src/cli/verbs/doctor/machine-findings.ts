@@ -1,4 +1,4 @@
-import { lstat, readdir } from "node:fs/promises";
+import { lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode } from "../../../program/files/small-file.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
@@ -82,10 +82,19 @@ function dateOf(version: string): string | undefined {
 /** What to do about a store that cannot be read. */
 export const unreadableRemedy = "Run the doctor as the server's user, where the server runs";
 
-/** Findings about the owner and the mode of a store's files, or that this user may not look at them. */
-export async function fileFindings(directory: string): Promise<readonly Finding[]> {
+/** With less room, a store takes no record and an issuance log no entry before long. */
+const leastRoom = 16 * 1024 * 1024;
+
+/**
+ * Findings about the owner and the mode of a store's files and the room that is left for them, or that this
+ * user may not look at them.
+ */
+export async function fileFindings(
+  directory: string,
+  room = leastRoom,
+): Promise<readonly Finding[]> {
   try {
-    return await ownersAndModes(directory);
+    return [...(await ownersAndModes(directory)), ...(await fullDisk(directory, room))];
   } catch (error) {
     const code = systemCode(error);
     if (code === undefined) throw error;
@@ -108,6 +117,14 @@ async function ownersAndModes(directory: string): Promise<readonly Finding[]> {
     ...(foreign[0] ? [foreignOwner(directory, foreign.length, foreign[0])] : []),
     ...(readable[0] ? [notPrivate(directory, countOf(readable.length, readable[0].path))] : []),
   ];
+}
+
+async function fullDisk(directory: string, room: number): Promise<Finding[]> {
+  const disk = await statfs(directory).catch(ignoringAbsence);
+  const left = disk ? disk.bavail * disk.bsize : Number.POSITIVE_INFINITY;
+  if (left >= room) return [];
+  const what = `The disk of the store in ${directory} has ${Math.floor(left / 1024)} KiB left.`;
+  return [finding("store-full", what, `Make room: df -h ${directory}`)];
 }
 
 interface File {

@@ -255,7 +255,7 @@ describe("an answer", () => {
 });
 
 describe("the plan", () => {
-  test("counts the days to what a person must do, and ends with 3 once it is due", async () => {
+  test("counts the days to what a person must do, and ends with 3 once it is due, with 4 while nobody signs", async () => {
     expect(await refusal("plan")).toContain("holds no authority: make a request with");
     await authority("install", await answer(await authority("request")));
     const lead = 2 * propagation + leaf;
@@ -270,6 +270,10 @@ describe("the plan", () => {
       isDue: false,
     });
     expect(events.map(({ event }: { event: string }) => event)).not.toContain("minted");
+    // Its root is not everywhere yet, so nobody signs.
+    expect(terminal.exitCode).toBe(4);
+    now = at(due - day);
+    await plan();
     expect(terminal.exitCode).toBeUndefined();
     now = at(due);
     expect((await plan()).needsAttention).toEqual([
@@ -278,6 +282,10 @@ describe("the plan", () => {
     expect(terminal.exitCode).toBe(3);
     await authority("request");
     expect((await plan()).nextStep.act).toBe("install");
+    now = at(signsUntil + 1);
+    await plan();
+    expect(terminal.exitCode).toBe(4);
+    now = at(due);
     expect(await authority("plan")).toMatch(
       /Next step, due now, by .* \(in \d+ days\): install the certificate/,
     );

@@ -1,9 +1,13 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { clusterCommand } from "../../../../src/cli/verbs/cluster/cluster.ts";
 import { formatIssuers, inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../../testkit/callers/tokens.ts";
-import { configurationOf } from "../../../testkit/configuration.ts";
+import { configurationOf, randomKek } from "../../../testkit/configuration.ts";
 import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
-import { plainScreen } from "../../../testkit/programs/memory-terminal.ts";
+import { MemoryTerminal, plainScreen } from "../../../testkit/programs/memory-terminal.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 let key: TokenKey;
 
@@ -65,4 +69,25 @@ describe("an issuer is reported", () => {
     const reports = await inspectIssuers(configurationOf({ ISSUERS }), clock);
     expect(reports).toMatchObject([{ source: "inline", clockAheadSeconds: undefined }]);
   });
+});
+
+test.each([
+  ["agrees", 0, undefined],
+  ["is two hours behind", -7200, 3],
+] as const)("the check of an issuer whose clock %s ends so", async (_, ahead, code) => {
+  const folder = await temporaryFolder();
+  const server = await startLoopbackServer((_request, response) => {
+    const date = new Date(Date.now() + 1000 * ahead).toUTCString();
+    response.setHeader("date", date).end(JSON.stringify(jwksOf(key)));
+  });
+  const config = join(folder, "rampart.toml");
+  const lines = [
+    `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}`,
+    `[[ISSUERS]]\nissuer = "https://a.test"\njwks_uri = "${server.origin}/keys"`,
+  ];
+  await writeFile(config, lines.join("\n"));
+  const environment = { KEK: randomKek("k1") };
+  const terminal = new MemoryTerminal({ environment, clock: () => new Date() });
+  await terminal.run(clusterCommand, ["check", "-c", config]);
+  expect(terminal.exitCode).toBe(code);
 });

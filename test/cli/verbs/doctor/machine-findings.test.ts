@@ -1,7 +1,9 @@
+import { chmod } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { installedTools } from "../../../../src/cli/session/wrangler.ts";
-import { toolFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
+import { fileFindings, toolFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { wranglerVersion } from "../../../../src/cli/version.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const tested = { wrangler: wranglerVersion, workerd: "1.20261023.1" };
 const date = "2026-10-23";
@@ -39,4 +41,13 @@ test.each([
 ])("workerd %s is found at %s: %s", (workerd, compatibilityDate, what) => {
   const found = toolFindings({ ...tested, workerd }, compatibilityDate);
   expect(found).toMatchObject([{ name: "workerd-version", what: expect.stringContaining(what) }]);
+});
+
+test("a disk without room is found, and one with room is not", async () => {
+  const folder = await temporaryFolder();
+  await chmod(folder, 0o700);
+  expect(await fileFindings(folder)).toEqual([]);
+  const found = await fileFindings(folder, Number.POSITIVE_INFINITY);
+  expect(found).toMatchObject([{ name: "store-full", severity: "error" }]);
+  expect(await fileFindings(`${folder}/absent`, Number.POSITIVE_INFINITY)).toEqual([]);
 });
