@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
+import { isDnsName } from "../foundation/addresses.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { isDnsName } from "../foundation/text/dns-name.ts";
 import { inEnglish, parsedText } from "../foundation/text.ts";
 import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../pki/spiffe-id.ts";
 

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { dnsLabel } from "../foundation/text/dns-name.ts";
+import { dnsLabel } from "../foundation/addresses.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import type { Listing } from "./list-pages.ts";
 

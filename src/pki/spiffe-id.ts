@@ -1,4 +1,4 @@
-import { dnsLabel } from "../foundation/text/dns-name.ts";
+import { dnsLabel } from "../foundation/addresses.ts";
 
 /** The name of a trust domain, valid by SPIFFE-ID §2.1. */
 export type TrustDomain = string & { readonly [trustDomainBrand]: true };

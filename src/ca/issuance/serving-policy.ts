@@ -1,7 +1,7 @@
 import type { Caller } from "../../authn/caller.ts";
 import type { ClusterSigner } from "../../authn/trusted-issuer.ts";
+import { isDnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
-import { isDnsName } from "../../foundation/text/dns-name.ts";
 
 /** The `CertSigner` of a request for a serving certificate. */
 export const servingSigner = "serving";

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
 import { filePath } from "../../config/form.ts";
+import { dnsLabel } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { dnsLabel } from "../../foundation/text/dns-name.ts";
 import {
   type ApiServerPlace,
   apiServerKeys,

@@ -1,4 +1,4 @@
-import { isDnsName } from "../../../foundation/text/dns-name.ts";
+import { isDnsName } from "../../../foundation/addresses.ts";
 import { type Bytes, bytesEqual, fromHexLiteral } from "../../encoding/bytes.ts";
 import { DerError, Tag } from "../../encoding/der-reader.ts";
 import { isWorkloadSpiffeId } from "../../spiffe-id.ts";
