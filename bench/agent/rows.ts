@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AgentStatus } from "../../src/agent/status/agent-status.ts";
+import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { startEdge } from "../edge/edge.ts";
 import { cpuMicroseconds } from "../measurement/process-cpu.ts";
 import type { Row } from "../measurement/report.ts";
@@ -22,7 +22,7 @@ export async function agentRows(): Promise<Row[]> {
   const { issuer, keySet: jwks } = cluster;
   const node = { issuer, jwks, trusted_node_accounts: ["foo/httpbin"], node_reach: "anywhere" };
   const edge = await startEdge({ issuers: [node] });
-  const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
+  const folder = await lastingFolder();
   await writeFile(join(folder, "token"), await cluster.mintToken("bench"));
   await writeFile(join(folder, "workloads"), workloads());
   const port = await freePort();
@@ -41,7 +41,6 @@ export async function agentRows(): Promise<Row[]> {
   } finally {
     agent?.kill();
     await edge.close();
-    await rm(folder, { recursive: true, force: true });
   }
 }
 

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { loadavg, tmpdir } from "node:os";
+import { loadavg } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { pause } from "../../src/foundation/pause.ts";
+import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { createCluster, createWorkload, type Workload } from "../workload.ts";
 import { callHonestly } from "./honest-caller.ts";
 import type { Latencies } from "./latencies.ts";
@@ -31,8 +31,7 @@ export async function play(
   bounds: Bounds,
 ): Promise<{ readonly outcome: Promise<Outcome> }> {
   const ended = new AsyncDisposableStack();
-  const folder = await mkdtemp(join(tmpdir(), "rampart-floods-"));
-  ended.defer(() => rm(folder, { recursive: true, force: true }));
+  const folder = await lastingFolder();
   const cluster = await createCluster("https://bench.example", "RS256");
   const workload = await createWorkload(cluster);
   const ca = await startServe(join(folder, "ca"), cluster);

@@ -1,11 +1,11 @@
 import "reflect-metadata/lite";
 import type { webcrypto } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { X509CertificateGenerator } from "@peculiar/x509";
 import type { ServingCertificate } from "../../src/node/tls/serving-certificate.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
+import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import type { Load } from "../loads.ts";
 import { median } from "../measurement/median.ts";
 import type { Row } from "../measurement/report.ts";
@@ -34,7 +34,7 @@ export async function nodeRows(
   workload: Workload,
   keysUrl: string,
 ): Promise<Row[]> {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
+  const folder = await lastingFolder();
   const [ca, gateway] = [startProcess(), startProcess()];
   try {
     const { port, plaintextPort } = await startCa(ca, cluster, workload, keysUrl, folder);
@@ -71,7 +71,6 @@ export async function nodeRows(
   } finally {
     ca.end();
     gateway.end();
-    await rm(folder, { recursive: true, force: true });
   }
 }
 

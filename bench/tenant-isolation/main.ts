@@ -1,10 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
+import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { startEdge } from "../edge/edge.ts";
 import { startProcess } from "../node/process-under-test.ts";
 import { serveValues } from "../node/serve-values.ts";
@@ -111,7 +109,7 @@ const [a, b, r, v] = await Promise.all([
 const issuers = [a, b, r, v].map(({ table }) => table);
 const { csrPem } = await createWorkload(await createCluster("https://unused.example", "ES256"));
 const pairs = await pairsOf(a.mint);
-const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
+const folder = await lastingFolder();
 const child = startProcess();
 try {
   const { plaintextPort } = await child.tell({
@@ -126,7 +124,6 @@ try {
   await printTable("rampart serve", `http://127.0.0.1:${plaintextPort}`, csrPem, pairs);
 } finally {
   child.end();
-  await rm(folder, { recursive: true, force: true });
 }
 const edge = await startEdge({ issuers, secrets: { CLUSTER_CREDENTIAL_R: "credential" } });
 try {

@@ -1,21 +1,18 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster/cluster.ts";
+import { lastingFolder } from "../testkit/temporary-folder.ts";
 
 let folder: string;
 let cluster: DevelopmentCluster;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  folder = await lastingFolder();
   cluster = await startDevelopmentCluster({ port: 0, folder });
 });
 
 afterAll(async () => {
   await cluster.close();
-  await rm(folder, { recursive: true });
 });
 
 const longest = { label: "a".repeat(63), subdomain: `${"a".repeat(126)}.${"b".repeat(126)}` };

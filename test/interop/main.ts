@@ -1,12 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { leaveShell } from "../testkit/programs/environment.ts";
+import { lastingFolder } from "../testkit/temporary-folder.ts";
 import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
 
 const here = import.meta.dirname;
@@ -68,7 +68,7 @@ function parseOutcomes(text: string): Outcome[] {
 
 const secondsSince = (begun: number): string => ((performance.now() - begun) / 1000).toFixed(0);
 
-const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
+const folder = await lastingFolder();
 const waiting = await suites(process.argv.slice(2));
 const outcomesOf = new Map<string, Outcome[]>();
 
@@ -92,7 +92,6 @@ function nextSuite(): string | undefined {
 // Most suites wait for certificates that run out, so two of them share the machine.
 await Promise.all([runSuites(), runSuites()]);
 const outcomes = [...outcomesOf.keys()].toSorted().flatMap((name) => outcomesOf.get(name) ?? []);
-await rm(folder, { recursive: true });
 console.log(`\n${tableOf(outcomes)}\n`);
 const failed = outcomes.filter(({ faults }) => faults.length > 0).length;
 const missing = outcomes.filter((outcome) => outcome.missing !== undefined).length;

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
+import { lastingFolder } from "../testkit/temporary-folder.ts";
 import type { Way } from "./call.ts";
 import { type IssuerServer, startIssuers } from "./issuers.ts";
 import { type Program, startProgram } from "./program.ts";
@@ -37,7 +37,7 @@ const phases = {
 const listen = { LISTEN: "127.0.0.1:0", MONITORING_LISTEN: "127.0.0.1:0" };
 
 export async function startScene(): Promise<Scene> {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-soak-"));
+  const folder = await lastingFolder();
   const { issuers, close } = await startIssuers(issuerCount);
   const serve = await startServe(folder, issuers);
   const bundleUrl = `http://127.0.0.1:${serve.monitoringPort}/bundle.pem`;
@@ -70,7 +70,6 @@ export async function startScene(): Promise<Scene> {
     end: async () => {
       const [serveEnded, gatewayEnded] = await Promise.all([serve.end(), gateway.end()]);
       await close();
-      await rm(folder, { recursive: true, force: true });
       return [...(serveEnded ? [] : ["serve"]), ...(gatewayEnded ? [] : ["gateway"])];
     },
   };

@@ -1,13 +1,12 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
 import { type ClientHttp2Stream, connect, createServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { longestMessageOctets } from "../../../src/agent/xds/grpc.ts";
+import { lastingFolder } from "../../../test/testkit/temporary-folder.ts";
 import { median } from "../../measurement/median.ts";
 import { cpuMicroseconds } from "../../measurement/process-cpu.ts";
 import type { Row } from "../../measurement/report.ts";
@@ -30,7 +29,7 @@ interface Route {
 
 /** The XDS proxy beside a bare pipe between the same kinds of connection, and its memory in a long push. */
 export async function discoveryRows(): Promise<Row[]> {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
+  const folder = await lastingFolder();
   const istiod = createServer().on("session", (session) => session.on("error", () => undefined));
   istiod.listen(0, "127.0.0.1");
   await once(istiod, "listening");
@@ -69,7 +68,6 @@ export async function discoveryRows(): Promise<Row[]> {
   } finally {
     for (const route of routes) route.end();
     istiod.close();
-    await rm(folder, { recursive: true, force: true });
   }
 }
 

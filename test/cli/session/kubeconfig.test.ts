@@ -1,23 +1,21 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { childEnvironment } from "../../../src/cli/session/child-environment.ts";
 import { readKubeconfig } from "../../../src/cli/session/kubeconfig.ts";
 import { startTlsServer, type TlsServer } from "../../testkit/network/loopback-tls.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;
 let path: string;
 let asked: (string | undefined)[];
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  folder = await lastingFolder();
   path = join(folder, "config");
   asked = [];
 });
-
-afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const startServer = (): Promise<TlsServer> =>
   startTlsServer((request, response) => {

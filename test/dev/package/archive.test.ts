@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, symlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { writePackage } from "../../../dev/package/package.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 const run = promisify(execFile);
 const pages = ["package.json", "README.md", "CHANGELOG.md", "LICENSE"];
@@ -13,13 +13,11 @@ let folder = "";
 let outside: ReadonlySet<string> = new Set();
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  folder = await lastingFolder();
   for (const file of pages) await cp(resolve(file), join(folder, file));
   outside = await writePackage(join(folder, "dist"));
   await symlink(resolve("node_modules"), join(folder, "node_modules"));
 });
-
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 interface Archive {
   readonly size: number;

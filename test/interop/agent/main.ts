@@ -1,8 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { fromGoModule, type Software } from "../software.ts";
@@ -92,7 +91,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   foreign.close();
   network.close();
   await ca.close();
-  outcomes.push(...(await playXds(envoy, await mkdtemp(join(folder, "istiod-")))));
+  outcomes.push(...(await playXds(envoy, await lastingFolder())));
 }
 
 /** The scenes that need an idle mesh. */
@@ -147,7 +146,7 @@ function watched(watchers: Readonly<Record<string, SpiffeWatcher>>): Outcome[] {
   });
 }
 
-const folder = await mkdtemp(join(tmpdir(), "interop-"));
+const folder = await lastingFolder();
 const outcomes: Outcome[] = [];
 try {
   await play(folder, outcomes);
@@ -157,6 +156,4 @@ try {
   outcomes.push({ ...names, result: "FAILED", detail: String(error) });
 }
 reportOutcomes(outcomes);
-if (process.exitCode === 0) await rm(folder, { recursive: true });
-else console.error(`what the programs said: ${folder}`);
 process.exit();

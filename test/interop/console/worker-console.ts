@@ -1,17 +1,17 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parse } from "smol-toml";
 import type { Unstable_RawConfig } from "wrangler";
 import { writeConsoleAssets } from "../../../dev/console-assets.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 /** The Worker in workerd, with its console and the assets that `wrangler.toml` describes. */
 export async function startWorkerConsole(
   token: string,
 ): Promise<{ readonly url: string; readonly end: () => Promise<void> }> {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-console-"));
+  const folder = await lastingFolder();
   await writeConsoleAssets(join(folder, "console"));
   const commented =
     /^# (\[assets\]|directory = .*|binding = "CONSOLE_ASSETS"|run_worker_first = true)$/gm;
@@ -30,7 +30,6 @@ export async function startWorkerConsole(
   });
   const end = async (): Promise<void> => {
     await harness.close();
-    await rm(folder, { recursive: true });
   };
   try {
     const { url } = await harness.listen();

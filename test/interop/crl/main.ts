@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
 import { type JudgedList, judgedLists } from "./lists.ts";
@@ -97,7 +97,7 @@ async function judge(
   );
 }
 
-const folder = await mkdtemp(join(tmpdir(), "crl-"));
+const folder = await lastingFolder();
 const lists = await judgedLists([1000, 100_000]);
 const go = await fromGoModule(join(import.meta.dirname, "oracle"), "crl-oracle");
 await judge("Go's crypto/x509", go, (program) => byGo(program, lists, folder));
@@ -106,4 +106,3 @@ await judge("openssl verify", openssl, (program) => byOpenssl(program, lists, fo
 const gnutls = await ofTheMachine("certtool", ["--version"], /certtool 3/);
 await judge("GnuTLS", gnutls, (program) => byGnutls(program, lists, folder));
 reportOutcomes(outcomes);
-await rm(folder, { recursive: true });

@@ -1,6 +1,6 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { IstioCa } from "./istio-ca.ts";
 import { scenes, startPod } from "./scenes.ts";
@@ -29,7 +29,7 @@ async function play(program: string, folder: string): Promise<Outcome[]> {
 }
 
 const software = await istioCa();
-const folder = await mkdtemp(join(tmpdir(), "istio-ca-"));
+const folder = await lastingFolder();
 await mkdir(join(folder, "pod"));
 const what = "everything";
 const outcomes =
@@ -37,6 +37,4 @@ const outcomes =
     ? await play(software.program, folder)
     : [{ ...names, what, result: "NOT RUN" as const, detail: software.missing }];
 reportOutcomes(outcomes);
-if (process.exitCode === 0) await rm(folder, { recursive: true });
-else console.error(`what the programs said: ${folder}`);
 process.exit();

@@ -1,6 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { type ControlPlane, startControlPlane } from "./cluster/control-plane.ts";
 import {
@@ -43,7 +41,7 @@ async function inCluster(
   programs: ControlPlanePrograms,
   work: (plane: ControlPlane, folder: string) => Promise<Outcome[]>,
 ): Promise<Outcome[]> {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
+  const folder = await lastingFolder();
   const plane = await startControlPlane(programs);
   // An API server outlives its suite, and its etcd.
   const interrupt = (): void => void plane.stop().finally(() => process.exit(1));
@@ -53,7 +51,6 @@ async function inCluster(
   } finally {
     process.off("SIGTERM", interrupt).off("SIGINT", interrupt);
     await plane.stop();
-    await rm(folder, { recursive: true, force: true });
   }
 }
 

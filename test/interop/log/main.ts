@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
@@ -10,6 +9,7 @@ import { formatVerifierKey, parseVerifierKey } from "../../../src/tlog/note/veri
 import { proveConsistency } from "../../../src/tlog/proof.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoModule, fromGoProxy, ofTheMachine, type Software } from "../software.ts";
@@ -18,8 +18,8 @@ import { type WorkerLog, writeWorkerLog } from "./worker-log.ts";
 import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
 
 const sizes = [1, 7, 256, 257, 70_000];
-const folder = await mkdtemp(join(tmpdir(), "rampart-log-"));
-const newFolder = (): Promise<string> => mkdtemp(join(folder, "store-"));
+const folder = await lastingFolder();
+const newFolder = (): Promise<string> => lastingFolder();
 
 /** Its exit code is 0 whatever it finds, and damage may make it hang. */
 async function fsckSays(
@@ -180,5 +180,4 @@ const outcomes = [
   await play("a stranger with a tutorial", openssl, strangerScenes, "npm start"),
   await play("x/mod, merkle and formats", reader, readerScenes),
 ];
-await rm(folder, { recursive: true, force: true });
 report(outcomes);

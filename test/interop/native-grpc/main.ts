@@ -1,7 +1,6 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type MatrixRow, matrix, type ServerName } from "../../pages/compatibility-matrix.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { type Case, caller, casesFor } from "./cases.ts";
 import type { Server } from "./clients/client.ts";
@@ -40,7 +39,7 @@ const say = (words: string): void => console.log(`native-grpc: ${words}`);
 async function play(folder: string): Promise<Outcome[]> {
   say("installing and building what it calls with");
   const tools = await installTools(join(import.meta.dirname, "../istio-client"));
-  const scratch = scratchIn(await mkdtemp(join(folder, "scratch-")));
+  const scratch = scratchIn(await lastingFolder());
   const clients = await createClients(tools, scratch);
   const cells = createCells({ ...clients, sClient: tools.openssl });
   // OpenSSL makes half of the CSRs and gives every verdict, so nothing works without it.
@@ -194,10 +193,9 @@ function judgesOf({ zlint, istioClient }: Tools): Outcome[] {
 // The exit ends the started processes, which a signal alone would leave running.
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 
-const folder = await mkdtemp(join(tmpdir(), "rampart-native-grpc-"));
+const folder = await lastingFolder();
 try {
   report(await play(folder));
 } finally {
-  await rm(folder, { recursive: true, force: true });
 }
 process.exit();

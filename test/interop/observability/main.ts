@@ -1,7 +1,7 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromDebian } from "../software.ts";
 import { metricFaults, prometheusFaults } from "./real-metrics.ts";
@@ -12,7 +12,7 @@ const promtool = await fromDebian("prometheus", "usr/bin/promtool");
 
 const prometheus = await fromDebian("prometheus", "usr/bin/prometheus");
 
-const folder = await mkdtemp(join(tmpdir(), "rampart-rules-"));
+const folder = await lastingFolder();
 await cp(rulesFolder, folder, { recursive: true });
 
 /** A file in which one thing is changed, so that the tool must refuse it. */
@@ -87,4 +87,3 @@ async function outcomes(): Promise<Outcome[]> {
 }
 
 report(await outcomes());
-await rm(folder, { recursive: true });

@@ -1,9 +1,8 @@
 import { execFile, spawnSync } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { randomKek } from "../../testkit/configuration.ts";
 import { isGate } from "../outcomes.ts";
 
@@ -32,6 +31,8 @@ _, status = os.waitpid(pid, 0)
 print(json.dumps({"code": os.waitstatus_to_exitcode(status), "shown": shown}))
 `;
 
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
+
 /** A text that a prompt shows, and the keys that somebody types then. */
 type Typed = readonly [prompt: string, keys: string];
 
@@ -56,7 +57,7 @@ const hasPython = isGate || spawnSync("python3", ["-c", "import pty"]).status ==
 const timeoutMilliseconds = 120_000;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  folder = await lastingFolder();
   kek = randomKek("k1");
   await writeFile(
     join(folder, "rampart.toml"),
@@ -64,8 +65,6 @@ beforeAll(async () => {
   );
   if (hasPython) expect((await onTerminal("authority init")).code).toBe(0);
 }, timeoutMilliseconds);
-
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe.skipIf(!hasPython)("on a terminal", () => {
   test.each([

@@ -1,6 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
 import { istioCa } from "../istio-ca/software.ts";
 import { fromCargo, fromGoModule, ofTheMachine, type Software } from "../software.ts";
@@ -85,7 +84,7 @@ async function judge(
   await telling(server, what, () => act(software.program));
 }
 
-const folder = await mkdtemp(join(tmpdir(), "imports-"));
+const folder = await lastingFolder();
 const accepted: Accepted[] = [];
 await telling(
   "rampart",
@@ -102,4 +101,3 @@ await telling("rampart", `${mutantCases} mutated CAs`, async () => {
   return `${mutants.length} imported`;
 });
 await askAll(folder, accepted);
-await rm(folder, { recursive: true });

@@ -1,7 +1,7 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { fromGoModule } from "../software.ts";
@@ -59,7 +59,7 @@ async function playImports(): Promise<void> {
   if (exitCode !== 0) throw new Error(`imports.ts ended with ${exitCode}: ${stderr.slice(-2000)}`);
 }
 
-const folder = await mkdtemp(join(tmpdir(), "interop-"));
+const folder = await lastingFolder();
 try {
   // Envoys and Vault mostly wait for the lives of certificates to pass.
   const stories = [playImports(), playReplacements(folder), playUpstream(folder)];
@@ -72,6 +72,4 @@ try {
   outcomes.push({ ...names, result: "FAILED", detail: String(error) });
 }
 reportOutcomes(outcomes);
-if (process.exitCode === 0) await rm(folder, { recursive: true });
-else console.error(`what the programs said: ${folder}`);
 process.exit();

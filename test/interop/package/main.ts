@@ -1,6 +1,5 @@
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { chmod } from "node:fs/promises";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { executableRows } from "./executable-rows.ts";
 import { imageRows } from "./image-rows.ts";
@@ -20,7 +19,7 @@ async function play(client: string, rows: readonly Row[]): Promise<Outcome> {
   return { client, server: "installed", passed: rows.length - faults.length, faults };
 }
 
-const folder = await mkdtemp(join(tmpdir(), "rampart-package-"));
+const folder = await lastingFolder();
 try {
   await chmod(folder, 0o755);
   const installation = await installPackage(folder);
@@ -30,5 +29,4 @@ try {
     await play("image", imageRows(folder)),
   ]);
 } finally {
-  await rm(folder, { recursive: true, force: true });
 }

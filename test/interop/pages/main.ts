@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   asksAgain,
@@ -10,6 +7,7 @@ import {
   staysOpen,
   suites,
 } from "../../pages/shell-blocks.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { missingLine } from "./expectation.ts";
 import * as scenes from "./scenes.ts";
@@ -65,9 +63,8 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
 /** Types the blocks of a page in their order. @returns How many; @throws Error with the line of the first fault. */
 async function read(page: string, reading: Reading): Promise<number> {
   const { scene, until = [], paste } = reading;
-  const folder = await mkdtemp(join(tmpdir(), "rampart-page-"));
+  const folder = await lastingFolder();
   await using ends = new AsyncDisposableStack();
-  ends.defer(() => rm(folder, { recursive: true, force: true }));
   const terminal = await scene(folder, ends);
   const awaited = [...until];
   const blocks = blocksFor(page, reading);

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 /** A reader's terminal: one shell, in which every block finds the variables of those before it. */
 export interface Terminal {
@@ -21,7 +21,7 @@ export async function openTerminal(
   folder: string,
   environment: Readonly<Record<string, string>>,
 ): Promise<Terminal> {
-  const state = await mkdtemp(join(tmpdir(), "rampart-terminal-"));
+  const state = await lastingFolder();
   // A group of its own, so that what a page has started ends with it.
   const shell = spawn("bash", ["--norc", "-eu"], {
     cwd: folder,
@@ -69,7 +69,6 @@ export async function openTerminal(
       await ended;
       await sleep(1000);
       killGroup(shell.pid, "SIGKILL");
-      await rm(state, { recursive: true, force: true });
     },
   };
 }

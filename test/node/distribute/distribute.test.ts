@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
@@ -18,6 +17,7 @@ import {
 } from "../../testkit/kubernetes/watched-api.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 let api: WatchedApi;
@@ -36,7 +36,7 @@ beforeEach(async () => {
   caIsAway = false;
   caHolds = false;
   log = createEventRecorder();
-  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  folder = await lastingFolder();
   await writeFile(join(folder, "token"), `${watchedToken}\n`);
 });
 
@@ -44,7 +44,6 @@ afterEach(async () => {
   await running?.close(100);
   running = undefined;
   await api.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** Starts `rampart distribute` with a CA over HTTP as its upstream. */

@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type RunningGateway, runGateway } from "../../../src/node/gateway/gateway.ts";
@@ -15,6 +14,7 @@ import {
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 let api: WatchedApi;
@@ -29,7 +29,7 @@ beforeAll(async () => {
   const table = { ...issuerTables.cluster, jwks: jwksOf(key), gateways };
   served = await serveCa({ SERVING_NAMES: ["localhost"], ISSUERS: [table] });
   pem = await served.bundle();
-  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  folder = await lastingFolder();
   const account = "istio-system:rampart-gateway";
   const token = await mintAccountToken(key, table.issuer, account, new Date());
   await writeFile(join(folder, "token"), token);
@@ -39,7 +39,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await served.end();
-  await rm(folder, { recursive: true });
 });
 
 beforeEach(async () => {

@@ -1,7 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
@@ -25,6 +24,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const log = createEventRecorder();
@@ -73,7 +73,7 @@ beforeAll(async () => {
     ],
   });
   roots = await served.bundle();
-  directory = await mkdtemp(join(tmpdir(), "rampart-"));
+  directory = await lastingFolder();
   const token = await mintAccountToken(key, issuers.cluster, account, new Date());
   await writeFile(join(directory, "token"), `${token}\n`);
   await writeFile(join(directory, "roots.pem"), roots);
@@ -86,7 +86,6 @@ afterAll(async () => {
   await gateway.close(1000);
   relay.close();
   await served.end();
-  await rm(directory, { recursive: true });
 });
 
 beforeEach(() => {

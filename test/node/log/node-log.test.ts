@@ -1,7 +1,6 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { LogConfiguration } from "../../../src/config/log-keys.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { logDirectory, type NodeLog, openNodeLog } from "../../../src/node/log/node-log.ts";
@@ -13,7 +12,7 @@ import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createKek } from "../../testkit/pki/sealed-record.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { lastingFolder, temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 import { entryAt } from "../../testkit/tlog/trees.ts";
 
@@ -60,8 +59,7 @@ async function openLog(
 }
 
 describeIssuanceLog(async () => {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-"));
-  afterAll(() => rm(folder, { recursive: true, force: true }));
+  const folder = await lastingFolder();
   const key = await createTokenKey("ES256", "k1");
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const log = await openLog(folder);

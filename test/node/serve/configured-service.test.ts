@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterEach, describe } from "vitest";
 import { importKek } from "../../../src/custody/kek.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
@@ -12,6 +9,7 @@ import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 const api = serveReviewingApi();
 
@@ -23,8 +21,7 @@ afterEach(async () => {
 
 async function openService(): Promise<ConfigurableService> {
   const KEK = randomKek("k1");
-  const STORE_DIRECTORY = await mkdtemp(join(tmpdir(), "rampart-"));
-  ends.push(() => rm(STORE_DIRECTORY, { recursive: true }));
+  const STORE_DIRECTORY = await lastingFolder();
   return {
     store: await openFileStore(STORE_DIRECTORY),
     keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],

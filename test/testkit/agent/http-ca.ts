@@ -1,7 +1,6 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import type { Hono } from "hono";
@@ -17,6 +16,7 @@ import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { randomKek } from "../ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { lastingFolder } from "../temporary-folder.ts";
 import { taintSigner } from "./taint-signer.ts";
 
 /** The real CA behind an HTTP server on the loopback address, with the real clock. */
@@ -67,7 +67,7 @@ export async function startHttpCa(
   const { certificateAuthority, mint } = composition;
   await foundIfEmpty(mint, clock());
   const app = createRoutes(certificateAuthority);
-  const folder = await mkdtemp(join(tmpdir(), "rampart-agent-"));
+  const folder = await lastingFolder();
   const server = createServer((request, response) => {
     if (ca.intercept) ca.intercept(request, response);
     else answer(app, request, response).catch((error: Error) => response.destroy(error));
@@ -99,7 +99,6 @@ export async function startHttpCa(
     resume: () => listen(port),
     async close() {
       if (server.listening) await pause();
-      await rm(folder, { recursive: true });
     },
   };
   return ca;

@@ -1,10 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { type ReconfigurableServer, serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { ConfigurationStatus } from "../../../src/program/configuration-status.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import type { VirtualTime } from "../time/virtual-time.ts";
 import { patientLimits } from "./patient-limits.ts";
@@ -46,7 +44,7 @@ export async function serveCa(
   time?: VirtualTime,
 ): Promise<ServedCa> {
   const clock = time?.clock ?? (() => new Date());
-  const storeDirectory = await mkdtemp(join(tmpdir(), "rampart-"));
+  const storeDirectory = await lastingFolder();
   const log = createEventRecorder();
   const complete = {
     STORE_DIRECTORY: storeDirectory,
@@ -77,7 +75,6 @@ export async function serveCa(
       server.reconfigure(parseServeConfiguration({ ...complete, ...changes })),
     end: async () => {
       await server.close(1000);
-      await rm(storeDirectory, { recursive: true, force: true });
     },
   };
 }

@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Registry } from "prom-client";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
@@ -15,6 +14,7 @@ import { parseSignerConfiguration } from "../../../src/node/signer/signer-config
 import { serveCa, unchangedConfiguration } from "../ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../callers/tokens.ts";
 import { createEventRecorder } from "../log/event-recorder.ts";
+import { lastingFolder } from "../temporary-folder.ts";
 
 /** A metric as a scrape shows it. */
 export interface ExposedMetric {
@@ -52,7 +52,7 @@ interface Scraped {
 
 /** Starts the programs, none of which reaches anything. */
 export async function startScraped(): Promise<Scraped> {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  const folder = await lastingFolder();
   const token = join(folder, "token");
   await writeFile(token, "a.b.c\n");
   // Nobody listens there: metrics are exposed before anything has succeeded.
@@ -102,7 +102,6 @@ export async function startScraped(): Promise<Scraped> {
     agent: await agentRegistry().metrics(),
     end: async () => {
       await Promise.all([gateway.close(0), distributing.close(0), signing.close(0), served.end()]);
-      await rm(folder, { recursive: true });
     },
   };
 }

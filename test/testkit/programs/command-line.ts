@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { run } from "./child-process.ts";
 
@@ -45,7 +45,7 @@ export function createKekEntry({ secrets }: OperatorFolder, id: string): string 
 
 /** @param toml A configuration; by default one that works. */
 export async function createOperatorFolder(toml: string = wranglerToml): Promise<OperatorFolder> {
-  const path = await mkdtemp(join(tmpdir(), "rampart-"));
+  const path = await lastingFolder();
   const folder = {
     path,
     config: join(path, "wrangler.toml"),

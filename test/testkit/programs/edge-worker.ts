@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { parse } from "smol-toml";
 import type { TestHarness, Unstable_RawConfig } from "wrangler";
+import { lastingFolder } from "../temporary-folder.ts";
 import { programEnvironment } from "./environment.ts";
 
 /** `wrangler.toml` of this repository. */
@@ -22,14 +21,13 @@ export const wranglerToml = parse(
 export async function createEdgeWorker(settings: Unstable_RawConfig): Promise<TestHarness> {
   Object.assign(process.env, programEnvironment());
   const { createTestHarness } = await import("wrangler");
-  const root = await mkdtemp(join(tmpdir(), "rampart-"));
+  const root = await lastingFolder();
   const { $schema: _, ...config } = { ...wranglerToml, ...settings };
   const vars = { ...wranglerToml.vars, ...settings.vars };
   const main = resolve(import.meta.dirname, "../../..", `${config.main}`);
   const harness = createTestHarness({ root, workers: [{ config: { ...config, main, vars } }] });
   const close = async (): Promise<void> => {
     await harness.close();
-    await rm(root, { recursive: true });
   };
   return { ...harness, close };
 }

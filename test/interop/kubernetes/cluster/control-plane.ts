@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
+import { lastingFolder } from "../../../testkit/temporary-folder.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
 
 /** An object of the API, its members unread. */
@@ -45,7 +45,7 @@ const tokens = [
 ];
 
 export async function startControlPlane(programs: ControlPlanePrograms): Promise<ControlPlane> {
-  const folder = await mkdtemp(join(tmpdir(), "rampart-kubernetes-"));
+  const folder = await lastingFolder();
   const [etcdPort, peerPort, port] = await freePorts(3);
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
   const peerUrl = `http://127.0.0.1:${peerPort}`;
@@ -63,7 +63,6 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
   const said: string[] = [];
   const stop = async (): Promise<void> => {
     for (const child of children.toReversed()) await end(child);
-    await rm(folder, { recursive: true, force: true });
   };
   start(programs.etcd, [
     `--data-dir=${join(folder, "etcd")}`,
