@@ -16,7 +16,7 @@ import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import type { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
-import { openWhenCertified } from "../http/renewing-listener.ts";
+import { RenewingListener } from "../http/renewing-listener.ts";
 import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
 import { createGuard, thisProcess } from "../limits/guard.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
@@ -65,7 +65,7 @@ export async function runGateway(
     configuration.monitoringListen,
   );
   const work = starting.move();
-  const door = openWhenCertified({
+  const door = new RenewingListener({
     certificateAt: (now) => current().certificateAt(now),
     clientRootsAt: trustBundle,
     listen: async (shown) => {

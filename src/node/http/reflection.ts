@@ -2,21 +2,12 @@ import { type DescFile, type DescService, toBinary } from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
-import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
-import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import {
+  ServerReflection,
+  type ServerReflectionRequest,
+} from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 
-/** A question in either version of the protocol. */
-type Question =
-  | {
-      readonly case:
-        | "listServices"
-        | "fileByFilename"
-        | "fileContainingSymbol"
-        | "allExtensionNumbersOfType";
-      readonly value: string;
-    }
-  | { readonly case: "fileContainingExtension"; readonly value: unknown }
-  | { readonly case: undefined };
+type Question = ServerReflectionRequest["messageRequest"];
 
 type Answer =
   | { case: "listServicesResponse"; value: { service: { name: string }[] } }
@@ -31,45 +22,27 @@ interface Catalogue {
   readonly bySymbol: ReadonlyMap<string, DescFile>;
 }
 
-/**
- * Adds gRPC's server reflection for these services and itself, in its current version and in the one of
- * older tools.
- */
-export function addReflection(router: ConnectRouter, services: readonly DescService[]): void {
-  const catalogue = catalogueOf([...services, ServerReflection, ServerReflectionAlpha]);
-  let streams = 0;
-
-  async function* answers<Request extends Asked>(requests: AsyncIterable<Request>) {
-    if (streams >= maximumStreams) {
-      throw new ConnectError("too many ask already", Code.ResourceExhausted);
-    }
-    streams++;
-    try {
-      for await (const request of requests) yield reply(catalogue, request);
-    } finally {
-      streams--;
-    }
-  }
-
-  router.service(ServerReflection, { serverReflectionInfo: answers });
-  router.service(ServerReflectionAlpha, { serverReflectionInfo: answers });
-}
-
 /** Each client holds a stream for as long as it likes. */
 const maximumStreams = 32;
 
-/** A request in either version. */
-interface Asked {
-  readonly host: string;
-  readonly messageRequest: Question;
-}
-
-/** The answer in either version: their messages differ in their package alone. */
-function reply(
-  catalogue: Catalogue,
-  request: Asked,
-): { validHost: string; messageResponse: Answer } {
-  return { validHost: request.host, messageResponse: answer(catalogue, request.messageRequest) };
+/** Adds gRPC's server reflection for these services and itself. */
+export function addReflection(router: ConnectRouter, services: readonly DescService[]): void {
+  const catalogue = catalogueOf([...services, ServerReflection]);
+  let streams = 0;
+  router.service(ServerReflection, {
+    async *serverReflectionInfo(requests) {
+      if (streams >= maximumStreams) {
+        throw new ConnectError("too many ask already", Code.ResourceExhausted);
+      }
+      streams++;
+      try {
+        for await (const { host, messageRequest } of requests)
+          yield { validHost: host, messageResponse: answer(catalogue, messageRequest) };
+      } finally {
+        streams--;
+      }
+    },
+  });
 }
 
 function answer({ services, byName, bySymbol }: Catalogue, question: Question): Answer {

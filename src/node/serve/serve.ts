@@ -16,7 +16,7 @@ import type { PortState } from "../../transport/http/routes.ts";
 import { addGuardGauges, countLimits } from "../caller-metrics.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
-import { openWhenCertified, type RenewingListener } from "../http/renewing-listener.ts";
+import { RenewingListener } from "../http/renewing-listener.ts";
 import { createMonitoringRoutes } from "../http/routes.ts";
 import { createGuard, thisProcess } from "../limits/guard.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
@@ -130,7 +130,7 @@ async function serveUntil(
     peerProcesses?.rotates === false
       ? undefined
       : recur(rotationOf(live, context, storage.stores), longestRotationSeconds, () => {}, pause);
-  port = openWhenCertified({
+  port = new RenewingListener({
     certificateAt: (now) => live.current().certificateAt(now),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
     listen: (credentials) =>

@@ -7,21 +7,18 @@ import {
   ServerReflection,
   type ServerReflectionRequest,
 } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
-import { ServerReflection as ServerReflectionAlpha } from "../../../src/gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { IstioCertificateService } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
 import { addReflection } from "../../../src/node/http/reflection.ts";
 
 type Question = ServerReflectionRequest["messageRequest"];
 
 let client: Client<typeof ServerReflection>;
-let alpha: Client<typeof ServerReflectionAlpha>;
 
 beforeAll(() => {
   const transport = createRouterTransport((router) =>
     addReflection(router, [IstioCertificateService, Health]),
   );
   client = createClient(ServerReflection, transport);
-  alpha = createClient(ServerReflectionAlpha, transport);
 });
 
 async function ask(...questions: readonly Question[]) {
@@ -36,20 +33,12 @@ const named = (value: string): Question => ({ case: "fileContainingSymbol", valu
 const service = "istio.v1.auth.IstioCertificateService";
 
 describe("reflection", () => {
-  test("lists the services, itself included, in both versions", async () => {
+  test("lists the services, itself included", async () => {
     const names = [service, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"];
-    const expected = [...names, "grpc.reflection.v1alpha.ServerReflection"];
     const [answer] = await ask({ case: "listServices", value: "" });
     expect(answer).toMatchObject({
       case: "listServicesResponse",
-      value: { service: expected.map((name) => ({ name })) },
-    });
-    async function* one() {
-      yield { messageRequest: { case: "listServices" as const, value: "*" } };
-    }
-    const [old] = await Array.fromAsync(alpha.serverReflectionInfo(one()));
-    expect(old?.messageResponse).toMatchObject({
-      value: { service: expected.map((name) => ({ name })) },
+      value: { service: names.map((name) => ({ name })) },
     });
   });
 

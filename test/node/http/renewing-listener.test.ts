@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { openWhenCertified } from "../../../src/node/http/renewing-listener.ts";
+import { RenewingListener } from "../../../src/node/http/renewing-listener.ts";
 import type { ServingCertificate } from "../../../src/node/tls/serving-certificate.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
@@ -12,7 +12,7 @@ async function openedListener() {
   let begin = (): void => {};
   let refreshed = Promise.withResolvers<void>();
   const log = createEventRecorder();
-  const listener = openWhenCertified({
+  const listener = new RenewingListener({
     certificateAt: async () => {
       if (fault) throw fault;
       return certificate;
@@ -32,7 +32,7 @@ async function openedListener() {
   onTestFinished(() => listener.close(0));
   await refreshed.promise;
   return {
-    ...listener,
+    state: () => listener.state(),
     log,
     refresh: async (next?: Error) => {
       fault = next;
