@@ -6,7 +6,7 @@ import {
   viewSignerStore,
 } from "../../node/files/file-store.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
-import type { BucketPlace } from "../../node/stores/s3/bucket-place.ts";
+import type { BucketPlace } from "../../node/stores/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";

@@ -6,16 +6,22 @@ import {
   type StoredObject,
 } from "../../custody/shared/object-space.ts";
 import { FetchError } from "../../foundation/fetch.ts";
-import { maximumObjectOctets, type SendRequest } from "../../kubernetes/client.ts";
+import {
+  type KubernetesClient,
+  maximumObjectOctets,
+  type SendRequest,
+} from "../../kubernetes/client.ts";
 import { listPages } from "../../kubernetes/list-pages.ts";
 import { sendUnlessConflict } from "../../kubernetes/optimistic-write.ts";
 import {
   parseRecordSecret,
+  type RecordSecret,
   recordListing,
   recordSecret,
   secretName,
   secretsPath,
 } from "../../kubernetes/record-secret.ts";
+import { type WatchedCollection, watchCollection } from "../../kubernetes/watch.ts";
 
 /**
  * The Secrets of one namespace as an {@link ObjectSpace}. The API server decides between two writers: it
@@ -72,3 +78,100 @@ const strange = (namespace: string, key: string): FetchError =>
   new FetchError(
     `has a Secret at the name of ${key} in namespace ${namespace}, which is no record`,
   );
+
+/** The means to watch the Secrets of a namespace. */
+export interface SecretWatch {
+  readonly client: KubernetesClient;
+  readonly namespace: string;
+  /** The API server ends a watch after this long, so that a dead connection is soon noticed. */
+  readonly watchSeconds: number;
+  readonly clock: () => Date;
+  /** Ends the watch. */
+  readonly signal: AbortSignal;
+  readonly failed: (error: unknown) => void;
+}
+
+/** How long a list that a watch has shown is trusted after the last sign of it, in parts of `watchSeconds`. */
+export const silencePart = 1.5;
+
+/** How long an own write counts that the watch has not shown: longer than the API server is behind. */
+const ownWriteSeconds = 8;
+
+/** A write of this process: the value, or `undefined` for an object that it has removed. */
+interface OwnWrite {
+  readonly value: string | undefined;
+  readonly until: number;
+}
+
+/**
+ * A space whose recent lists come from a watch, so that replicas see each other's writes within a second and
+ * ask for none. After a silence of the API server, each list is a request.
+ */
+export class WatchedSecrets implements ObjectSpace {
+  readonly #space: ObjectSpace;
+  readonly #clock: () => Date;
+  readonly #trustedMilliseconds: number;
+  readonly #watched: WatchedCollection<RecordSecret>;
+  readonly #ownWrites = new Map<string, OwnWrite>();
+  readonly read: ObjectSpace["read"];
+
+  constructor(space: ObjectSpace, { namespace, ...watch }: SecretWatch) {
+    this.#space = space;
+    this.#clock = watch.clock;
+    this.#trustedMilliseconds = 1000 * silencePart * watch.watchSeconds;
+    this.read = space.read;
+    this.#watched = watchCollection<RecordSecret>({
+      ...watch,
+      listing: recordListing(namespace),
+      bound: {
+        items: maximumObjects,
+        octets: maximumSpaceOctets,
+        octetsOf: ({ value }) => value.length,
+      },
+      keep: (object) => {
+        const secret = parseRecordSecret(object, maximumRecordOctets);
+        return secret && [secret.key, secret];
+      },
+      changed: (before, after) => {
+        const key = (after ?? before)?.key ?? "";
+        if (this.#ownWrites.get(key)?.value === after?.value) this.#ownWrites.delete(key);
+      },
+    });
+  }
+
+  readonly list: ObjectSpace["list"] = async (freshness) =>
+    freshness === "recent" && this.#isCurrent() ? this.#current() : this.#space.list("now");
+
+  readonly write: ObjectSpace["write"] = async (key, value, version) => {
+    const isWritten = await this.#space.write(key, value, version);
+    if (isWritten) this.#remember(key, value);
+    return isWritten;
+  };
+
+  readonly remove: ObjectSpace["remove"] = async (key) => {
+    await this.#space.remove(key);
+    this.#remember(key, undefined);
+  };
+
+  #isCurrent(): boolean {
+    const asOf = this.#watched.asOf()?.getTime() ?? Number.NaN;
+    return Math.abs(this.#clock().getTime() - asOf) < this.#trustedMilliseconds;
+  }
+
+  #current(): ReadonlyMap<string, StoredObject> {
+    const objects = new Map<string, StoredObject>(this.#watched.items);
+    for (const [key, { value, until }] of this.#ownWrites) {
+      if (until <= this.#clock().getTime()) this.#ownWrites.delete(key);
+      else if (value === undefined) objects.delete(key);
+      else objects.set(key, { value, version: "" });
+    }
+    return objects;
+  }
+
+  #remember(key: string, value: string | undefined): void {
+    const until = this.#clock().getTime() + 1000 * ownWriteSeconds;
+    // The watch may have been faster than the answer.
+    if (this.#watched.items.get(key)?.value === value) this.#ownWrites.delete(key);
+    else this.#ownWrites.set(key, { value, until });
+  }
+}

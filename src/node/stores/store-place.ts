@@ -9,7 +9,7 @@ import {
   apiServerPlaceOf,
   type Environment,
 } from "../files/cluster-place.ts";
-import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./s3/bucket-place.ts";
+import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./bucket-place.ts";
 
 /** Where the records of `rampart serve` rest. */
 export type StorePlace = DirectoryPlace | NamespacePlace | BucketPlace;

@@ -10,13 +10,11 @@ import { FetchError } from "../../foundation/fetch.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import { openApiServer } from "../files/cluster-place.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
-import { patiently } from "./patient-space.ts";
-import type { BucketPlace } from "./s3/bucket-place.ts";
-import { openBucket } from "./s3/open-bucket.ts";
-import { listSeldom } from "./s3/recent-list.ts";
-import { createSecretSpace } from "./secret-space.ts";
+import type { BucketPlace } from "./bucket-place.ts";
+import { openBucket } from "./bucket-space.ts";
+import { withRetries } from "./retries.ts";
+import { createSecretSpace, silencePart, WatchedSecrets } from "./secret-space.ts";
 import type { NamespacePlace, StorePlace } from "./store-place.ts";
-import { silencePart, watchSecrets } from "./watched-secrets.ts";
 
 /** The stores of one CA. */
 export interface Stores {
@@ -80,11 +78,11 @@ async function polledSpace(
   pollSeconds: number,
   { clock }: StoreContext,
 ): Promise<ObjectSpace> {
-  const { space, prove } = await openBucket(place, clock);
-  await prove().catch((error: unknown) => {
+  const space = await openBucket(place, clock, pollSeconds);
+  await space.prove().catch((error: unknown) => {
     if (!(error instanceof FetchError)) throw error;
   });
-  return listSeldom(space, pollSeconds, clock);
+  return space;
 }
 
 /** Every replica has to be behind for less than the propagation interval. */
@@ -99,8 +97,7 @@ const watchSecondsOf = (propagationSeconds: number): number => eighthOf(propagat
 
 /** The stores in a bucket, each read whenever it is asked. @throws OperatorError */
 export async function bucketStores(place: BucketPlace, clock: () => Date): Promise<Stores> {
-  const { space } = await openBucket(place, clock);
-  return storesIn(space);
+  return storesIn(await openBucket(place, clock));
 }
 
 function watchedSpace(
@@ -113,9 +110,9 @@ function watchedSpace(
     const detail = `${service} does not let Rampart watch the Secrets of ${namespace}: it ${messageOf(error)}`;
     log.operation({ event: "store-watch-failed", level: "warning", detail });
   };
-  const space = patiently(createSecretSpace(client.send, namespace), service);
+  const space = withRetries(createSecretSpace(client.send, namespace), service);
   const watchSeconds = watchSecondsOf(propagationSeconds);
-  return watchSecrets(space, { client, namespace, watchSeconds, clock, signal, failed });
+  return new WatchedSecrets(space, { client, namespace, watchSeconds, clock, signal, failed });
 }
 
 function shareTurns(
@@ -164,7 +161,7 @@ export function secretStores(
   namespace: string,
   server: string,
 ): Stores {
-  return storesIn(patiently(createSecretSpace(send, namespace), serviceOf(server)));
+  return storesIn(withRetries(createSecretSpace(send, namespace), serviceOf(server)));
 }
 
 const storesIn = (space: ObjectSpace): Stores => ({

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
-import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
-import { watchSecrets } from "../../../src/node/stores/watched-secrets.ts";
+import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
@@ -58,7 +57,7 @@ async function showsOthers(scene: Scene): Promise<void> {
     requests++;
     return client.send(request);
   };
-  const watched = watchSecrets(createSecretSpace(counted, namespace), {
+  const watched = new WatchedSecrets(createSecretSpace(counted, namespace), {
     ...{ client, namespace, watchSeconds: 10, signal: ending.signal },
     clock: () => new Date(),
     failed: (error) => void faults.push(error),

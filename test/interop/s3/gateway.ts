@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { BucketPlace } from "../../../src/node/stores/s3/bucket-place.ts";
-import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
+import type { BucketPlace } from "../../../src/node/stores/bucket-place.ts";
+import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
@@ -54,7 +54,7 @@ export async function startGateway(program: string, folder: string): Promise<Gat
     url: `${origin}/${bucket}`,
     credentials: async () => credential,
   };
-  const space = patientBucket(place, fetchTrusting(ca), () => new Date());
+  const space = new BucketSpace(place, fetchTrusting(ca), () => new Date());
   const untilItAnswers = (): Promise<void> =>
     until("the gateway answers", () =>
       space.list("now").then(

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
+import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
@@ -26,7 +26,7 @@ function bucketService({ place, port, ca, rootsFile, restart }: Gateway): Shared
       AWS_ACCESS_KEY_ID: credential.accessKeyId,
       AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
     },
-    space: patientBucket({ ...place, prefix }, fetchTrusting(ca), () => new Date()),
+    space: new BucketSpace({ ...place, prefix }, fetchTrusting(ca), () => new Date()),
   };
 }
 

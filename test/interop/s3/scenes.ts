@@ -6,9 +6,7 @@ import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { createTurns } from "../../../src/custody/shared/turns.ts";
 import { type Fetch, FetchError } from "../../../src/foundation/fetch.ts";
-import { patientBucket } from "../../../src/node/stores/s3/open-bucket.ts";
-import { proveFirst } from "../../../src/node/stores/s3/proven-space.ts";
-import { listSeldom } from "../../../src/node/stores/s3/recent-list.ts";
+import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
@@ -30,14 +28,15 @@ function spaceOf(
   { gateway: { place, ca } }: Scene,
   changes: Partial<Gateway["place"]> = {},
   fetch: Fetch = fetchTrusting(ca),
-): ObjectSpace {
-  return patientBucket({ ...place, ...changes }, fetch, clock);
+  recentSeconds = 0,
+): BucketSpace {
+  return new BucketSpace({ ...place, ...changes }, fetch, clock, { recentSeconds });
 }
 
 async function emptied(scene: Scene): Promise<ObjectSpace> {
   const space = spaceOf(scene);
   for (const each of (await space.list("now")).keys()) await space.remove(each);
-  return listSeldom(proveFirst(space, "the gateway").space, 15, clock);
+  return spaceOf(scene, {}, fetchTrusting(scene.gateway.ca), 15);
 }
 
 const failing = (name: string) => (error: unknown) => {
@@ -59,6 +58,7 @@ async function decidesBetweenWriters(scene: Scene): Promise<string> {
   const rounds = 20;
   for (let i = 0; i < rounds; i++) {
     const spaces = Array.from({ length: 8 }, () => spaceOf(scene));
+    await Promise.all(spaces.map((space) => space.prove()));
     const [first] = spaces;
     const at = `roots/${i}`;
     const created = await Promise.all(spaces.map((space, n) => space.write(at, `${n}`)));
@@ -115,7 +115,7 @@ async function survivesLostAnswers(scene: Scene): Promise<string> {
 
 async function saysWhy(scene: Scene): Promise<string> {
   const { url } = scene.gateway.place;
-  const late = patientBucket(
+  const late = new BucketSpace(
     scene.gateway.place,
     fetchTrusting(scene.gateway.ca),
     () => new Date(Date.now() - 3_600_000),
@@ -155,7 +155,7 @@ async function agreesWithStandIn(scene: Scene): Promise<string> {
       seen.push(await space.write(key, "f", first?.version), (await space.list("now")).size);
       return seen;
     };
-    const standIn = patientBucket(api.place, fetch, clock);
+    const standIn = new BucketSpace(api.place, fetch, clock);
     assert.deepEqual(await observe(spaceOf(scene)), await observe(standIn));
   } finally {
     await api.close();

@@ -3,7 +3,7 @@ import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { secretName } from "../../../src/kubernetes/record-secret.ts";
-import { patiently } from "../../../src/node/stores/patient-space.ts";
+import { withRetries } from "../../../src/node/stores/retries.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
@@ -117,7 +117,7 @@ describe("an API server that is busy", () => {
       response.writeHead(status, { "retry-after": "0" }).end();
       return true;
     };
-    const store = createSharedStore(patiently(space, "the API server", noPause));
+    const store = createSharedStore(withRetries(space, "the API server", noPause));
     await store.put({ kind: "authority", id, value: "x" });
     expect(await store.load()).toHaveLength(1);
   });
@@ -128,8 +128,8 @@ describe("an API server that is busy", () => {
       response.writeHead(503).end();
       return true;
     };
-    const patient = patiently(space, "the API server https://a", noPause);
-    await expect(patient.list("now")).rejects.toThrow(
+    const repeating = withRetries(space, "the API server https://a", noPause);
+    await expect(repeating.list("now")).rejects.toThrow(
       "the API server https://a answered GET /api/v1/namespaces/rampart-store/secrets with status 503",
     );
     expect(api.asked).toHaveLength(4);
@@ -141,7 +141,7 @@ describe("an API server that is busy", () => {
       response.writeHead(429, { "retry-after": "60" }).end();
       return true;
     };
-    await expect(patiently(space, "it", noPause).list("now")).rejects.toThrow(/429/);
+    await expect(withRetries(space, "it", noPause).list("now")).rejects.toThrow(/429/);
     expect(api.asked).toHaveLength(1);
   });
 
@@ -156,7 +156,7 @@ describe("an API server that is busy", () => {
       response.destroy();
       return true;
     };
-    const store = createSharedStore(patiently(space, "it", noPause));
+    const store = createSharedStore(withRetries(space, "it", noPause));
     await store.put({ kind: "authority", id, value: "x" });
     expect(await store.load()).toEqual([{ kind: "authority", id, value: "x" }]);
   });
@@ -165,7 +165,7 @@ describe("an API server that is busy", () => {
     const { api } = await start();
     const access = { server: api.origin, credential: () => `${secretsToken}-of-another` };
     const { send } = createKubernetesClient(access, fetch);
-    const space = patiently(createSecretSpace(send, "rampart-store"), "it", noPause);
+    const space = withRetries(createSecretSpace(send, "rampart-store"), "it", noPause);
     const error = await space.list("now").catch((each: unknown) => each);
     expect(String(error)).toMatch(/refuses the credential for GET \S+secrets \(status 401\)/);
     expect(String(error)).not.toContain(secretsToken);

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
-import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
-import { watchSecrets } from "../../../src/node/stores/watched-secrets.ts";
+import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { startSecretsApi } from "../../testkit/stores/secrets-api.ts";
@@ -20,7 +19,7 @@ async function start() {
   const time = { now: Date.now() };
   const direct = createSecretSpace(api.client.send, "rampart-store");
   const faults: unknown[] = [];
-  const space = watchSecrets(direct, {
+  const space = new WatchedSecrets(direct, {
     client: api.client,
     namespace: "rampart-store",
     watchSeconds: 60,
@@ -108,7 +107,7 @@ describe("watched Secrets", () => {
     ends.push(() => ending.abort());
     const faults: unknown[] = [];
     const direct = createSecretSpace(api.client.send, "rampart-store");
-    const space = watchSecrets(direct, {
+    const space = new WatchedSecrets(direct, {
       ...{ client: api.client, namespace: "rampart-store", watchSeconds: 1 },
       ...{ clock: () => new Date(), signal: ending.signal },
       failed: (error) => void faults.push(error),

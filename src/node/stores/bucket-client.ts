@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
-import { messageOf } from "../../../foundation/errors.ts";
+import { messageOf } from "../../foundation/errors.ts";
 import {
   AnswerTooLong,
   type Fetch,
@@ -9,10 +9,17 @@ import {
   readText,
   toFetchError,
   usualFetchTimeoutMilliseconds,
-} from "../../../foundation/fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../../foundation/headers.ts";
+} from "../../foundation/fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import {
+  type ListedObject,
+  type ListPage,
+  notListed,
+  parseErrorCode,
+  parsePage,
+  versionOf,
+} from "./bucket-answers.ts";
 import type { BucketPlace } from "./bucket-place.ts";
-import { parseXml, textOf } from "./xml.ts";
 
 /** One request for an object of a bucket, or for the bucket itself. */
 export interface BucketRequest {
@@ -123,18 +130,9 @@ const conditionOf = ({
 }: NonNullable<BucketRequest["replaces"]>): Readonly<Record<string, string>> =>
   version === undefined ? { "if-none-match": "*" } : { "if-match": `"${version}"` };
 
-/** The version in an entity tag, which some services write without its quotes; empty for no tag. */
-export function versionOf(entityTag: string): string {
-  const [, , version = ""] = /^(?:W\/)?("?)([!#-~]{1,128})\1$/.exec(entityTag) ?? [];
-  return version;
-}
-
-/** The code of an error, such as `SlowDown`. The rest of it may quote the request, and is dropped. */
 async function codeOf(response: Response): Promise<string> {
   try {
-    const error = parseXml(await readText(response, usualMaximumOctets));
-    const code = error.name === "Error" ? textOf(error, "Code") : "";
-    return /^[A-Za-z0-9.]{1,64}$/.test(code) ? code : "";
+    return parseErrorCode(await readText(response, usualMaximumOctets));
   } catch (error) {
     if (error instanceof FetchError) return "";
     throw error;
@@ -163,4 +161,55 @@ function faultOf(
   };
   const retryAfterSeconds = parseRetryAfter(headers.get(retryAfterHeader));
   return new FetchError(sentence(), { status, retryAfterSeconds });
+}
+
+/** A thousand objects with the longest names and owners. */
+const maximumPageOctets = 4 * 1024 * 1024;
+
+const pageSize = 1000;
+
+/**
+ * Lists the objects whose names begin with this prefix (`ListObjectsV2`), page by page. A page with an object
+ * twice, or with another prefix, is refused.
+ *
+ * @throws FetchError, also for more objects than the maximum.
+ */
+export async function listObjects(
+  send: SendToBucket,
+  prefix: string,
+  maximum: number,
+  signal: AbortSignal,
+): Promise<readonly ListedObject[]> {
+  const objects = new Map<string, ListedObject>();
+  let token = "";
+  // Every page but the last has an object, so there are no more pages than objects.
+  do {
+    const page = await requestPage(send, prefix, token, signal);
+    for (const object of page.objects) {
+      if (!object.name.startsWith(prefix) || objects.has(object.name)) throw notListed();
+      objects.set(object.name, object);
+    }
+    if (objects.size > maximum) throw new FetchError("has more objects than the records of any CA");
+    if (page.next !== "" && page.objects.length === 0) throw notListed();
+    token = page.next;
+  } while (token !== "");
+  return [...objects.values()];
+}
+
+async function requestPage(
+  send: SendToBucket,
+  prefix: string,
+  token: string,
+  signal: AbortSignal,
+): Promise<ListPage> {
+  const query = {
+    "list-type": "2",
+    "encoding-type": "url",
+    "max-keys": `${pageSize}`,
+    prefix,
+    ...(token !== "" && { "continuation-token": token }),
+  };
+  const answer = await send({ method: "GET", name: "", query, signal }, maximumPageOctets);
+  if (answer.outcome !== "done") throw notListed();
+  return parsePage(new TextDecoder().decode(answer.octets ?? new Uint8Array()));
 }

@@ -21,10 +21,10 @@ const backoff: Backoff = {
 const passing: readonly (number | undefined)[] = [undefined, 408, 429, 500, 502, 503, 504];
 
 /** Repeats an act that a service fails for a moment. @throws FetchError, which names the service. */
-export type Patience = <T>(act: () => Promise<T>) => Promise<T>;
+type Retries = <T>(act: () => Promise<T>) => Promise<T>;
 
 /** How a service fails for a moment, where it differs from an API server. */
-interface PatienceOptions {
+interface RetryOptions {
   readonly pause?: Pause | undefined;
   /** Another status that passes. */
   readonly alsoPassing?: number;
@@ -32,10 +32,10 @@ interface PatienceOptions {
 }
 
 /** @param service The service's name in sentences, such as `the API server https://10.0.0.1`. */
-export function createPatience(
+export function createRetries(
   service: string,
-  { pause = systemPause, alsoPassing, attempts = maximumAttempts }: PatienceOptions = {},
-): Patience {
+  { pause = systemPause, alsoPassing, attempts = maximumAttempts }: RetryOptions = {},
+): Retries {
   const mayPass = ({ status }: FetchError): boolean =>
     passing.includes(status) || status === alsoPassing;
   return async (act) => {
@@ -59,8 +59,8 @@ export function createPatience(
  * A space that repeats what its service fails for a moment. Every act may be repeated: a write that has
  * happened already is not confirmed, and its writer reads what is there.
  */
-export function patiently(space: ObjectSpace, service: string, pause?: Pause): ObjectSpace {
-  const attempt = createPatience(service, { pause });
+export function withRetries(space: ObjectSpace, service: string, pause?: Pause): ObjectSpace {
+  const attempt = createRetries(service, { pause });
   return {
     list: (freshness) => attempt(() => space.list(freshness)),
     read: (key) => attempt(() => space.read(key)),

@@ -1,7 +1,67 @@
-import { FetchError } from "../../../foundation/fetch.ts";
+import { FetchError } from "../../foundation/fetch.ts";
+
+/** An object in a list. */
+export interface ListedObject {
+  readonly name: string;
+  readonly version: string;
+}
+
+/** A part of a list. */
+export interface ListPage {
+  readonly objects: readonly ListedObject[];
+  /** The token of the next page; empty at the end. */
+  readonly next: string;
+}
+
+/** The answer to `ListObjectsV2`. @throws FetchError */
+export function parsePage(text: string): ListPage {
+  const list = parseXml(text);
+  const truncated = textOf(list, "IsTruncated");
+  const next = textOf(list, "NextContinuationToken");
+  // Without its end, a list is not whole.
+  const isWhole = truncated === "false" || (truncated === "true" && next !== "");
+  if (list.name !== "ListBucketResult" || !isWhole || next.length > 4096) throw notListed();
+  const isEncoded = textOf(list, "EncodingType") === "url";
+  const contents = list.children.filter(({ name }) => name === "Contents");
+  return {
+    objects: contents.map((each) => listedObject(each, isEncoded)),
+    next: truncated === "true" ? next : "",
+  };
+}
+
+function listedObject(content: XmlElement, isEncoded: boolean): ListedObject {
+  const key = textOf(content, "Key");
+  const name = isEncoded ? decoded(key) : key;
+  const version = versionOf(textOf(content, "ETag"));
+  if (name === "" || version === "") throw notListed();
+  return { name, version };
+}
+
+function decoded(key: string): string {
+  try {
+    return decodeURIComponent(key.replaceAll("+", " "));
+  } catch {
+    throw notListed();
+  }
+}
+
+export const notListed = (): FetchError => new FetchError("answered something else than a list");
+
+/** The version in an entity tag, which some services write without its quotes; empty for no tag. */
+export function versionOf(entityTag: string): string {
+  const [, , version = ""] = /^(?:W\/)?("?)([!#-~]{1,128})\1$/.exec(entityTag) ?? [];
+  return version;
+}
+
+/** The code of an error, such as `SlowDown`. The rest of it may quote the request, and is dropped. @throws FetchError */
+export function parseErrorCode(text: string): string {
+  const error = parseXml(text);
+  const code = error.name === "Error" ? textOf(error, "Code") : "";
+  return /^[A-Za-z0-9.]{1,64}$/.test(code) ? code : "";
+}
 
 /** An element of an XML document: its own text, and the elements in it. Attributes and prefixes are dropped. */
-export interface XmlElement {
+interface XmlElement {
   readonly name: string;
   readonly children: readonly XmlElement[];
   readonly text: string;
@@ -86,7 +146,7 @@ function refuse(): never {
 const malformed = (): FetchError => new FetchError("answered something else than XML of S3");
 
 /** The text of the only child of a name; empty where there is none. @throws FetchError for two. */
-export function textOf({ children }: XmlElement, name: string): string {
+function textOf({ children }: XmlElement, name: string): string {
   const [first, second] = children.filter((child) => child.name === name);
   if (second) throw malformed();
   return first?.text ?? "";

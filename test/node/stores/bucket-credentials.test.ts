@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import {
   credentialsInEnvironment,
   credentialsInFile,
-} from "../../../../src/node/stores/s3/credentials.ts";
-import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+} from "../../../src/node/stores/bucket-place.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 describe("a credential for a bucket", () => {
   async function inFile(text: string) {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { createTurns } from "../../../../src/custody/shared/turns.ts";
-import type { Fetch } from "../../../../src/foundation/fetch.ts";
-import { patientBucket } from "../../../../src/node/stores/s3/open-bucket.ts";
-import { failure, s3Credential, signatureFault } from "../../../testkit/stores/s3-api.ts";
+import { createTurns } from "../../../src/custody/shared/turns.ts";
+import type { Fetch } from "../../../src/foundation/fetch.ts";
+import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
+import { failure, s3Credential, signatureFault } from "../../testkit/stores/s3-api.ts";
 import { key, name, startBucket } from "./started-bucket.ts";
 
 describe("a bucket whose answers are lost", () => {
@@ -121,7 +121,7 @@ describe("a bucket that is busy or broken", () => {
       return new Response(null, { status: 204 });
     };
     const place = { ...api.place, url: "https://rampart-store.s3.test" };
-    await patientBucket(place, capture, clock).remove(key);
+    await new BucketSpace(place, capture, clock).remove(key);
     expect(asked).toEqual([undefined, `https://rampart-store.s3.test/${name}`]);
   });
 

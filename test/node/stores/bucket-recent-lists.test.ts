@@ -1,11 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { listSeldom } from "../../../../src/node/stores/s3/recent-list.ts";
 import { key, startBucket } from "./started-bucket.ts";
 
 describe("recent lists of a bucket", () => {
-  test("are requested once in their time for all who ask, and whenever they have to be fresh", async () => {
-    const { api, space, another, clock, time } = await startBucket();
-    const seldom = listSeldom(space, 15, clock);
+  test("are requested once in fifteen seconds for all who ask, and whenever a list has to be fresh", async () => {
+    const { api, another, time } = await startBucket();
+    const seldom = another(15);
     await Promise.all([seldom.list("recent"), seldom.list("recent"), seldom.list("recent")]);
     expect(api.asked).toHaveLength(1);
     await another().write(key, "of the other");
@@ -17,9 +16,9 @@ describe("recent lists of a bucket", () => {
     expect((await seldom.list("recent")).size).toBe(0);
   });
 
-  test("show an own write at once, and what failed is asked for again", async () => {
-    const { api, space, clock } = await startBucket();
-    const seldom = listSeldom(space, 15, clock);
+  test("show an own write at once, and a list that failed is requested again", async () => {
+    const { api, another } = await startBucket();
+    const seldom = another(15);
     await seldom.list("recent");
     await seldom.write(key, "own");
     expect((await seldom.list("recent")).get(key)?.value).toBe("own");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
-import { randomKek } from "../../../testkit/configuration.ts";
+import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FetchError } from "../../../../src/foundation/fetch.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import { key, startBucket } from "./started-bucket.ts";
 
 describe("a hostile bucket", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseXml } from "../../../../src/node/stores/s3/xml.ts";
+import { parseXml } from "../../../src/node/stores/bucket-answers.ts";
 
 describe("XML of S3", () => {
   const document = (children: readonly unknown[], text = "") => ({ name: "a", children, text });

@@ -1,0 +1,234 @@
+import { randomUUID } from "node:crypto";
+import { maximumRecordOctets } from "../../custody/authority-store.ts";
+import {
+  type Freshness,
+  maximumObjects,
+  maximumSpaceOctets,
+  type ObjectSpace,
+  type StoredObject,
+} from "../../custody/shared/object-space.ts";
+import { type Fetch, FetchError } from "../../foundation/fetch.ts";
+import type { Pause } from "../../foundation/pause.ts";
+import { Semaphore } from "../../foundation/shared-work.ts";
+import { readRootFile } from "../../program/files/pem-file.ts";
+import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import type { ListedObject } from "./bucket-answers.ts";
+import {
+  type BucketAnswer,
+  createBucketClient,
+  listObjects,
+  type SendToBucket,
+} from "./bucket-client.ts";
+import type { BucketPlace } from "./bucket-place.ts";
+import { requirePromises } from "./bucket-promises.ts";
+import { createRetries } from "./retries.ts";
+
+/** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
+const listMilliseconds = 30_000;
+
+/** The requests of one list at a time. */
+const maximumReads = 16;
+
+/** `ConditionalRequestConflict`: another request for the object is under way. */
+const requestConflict = 409;
+
+/** R2 refuses a second write to one name within a second. */
+const attempts = 6;
+
+type Objects = ReadonlyMap<string, StoredObject>;
+
+interface BucketOptions {
+  /** How old a `recent` list may be; by default each is requested. */
+  readonly recentSeconds?: number;
+  readonly pause?: Pause | undefined;
+}
+
+/** Opens the objects of a bucket. @throws OperatorError when the roots or the credential cannot be read. */
+export async function openBucket(
+  place: BucketPlace,
+  clock: () => Date,
+  recentSeconds?: number,
+): Promise<BucketSpace> {
+  const fetch = fetchTrusting(await readRootFile(place.rootsFile));
+  await place.credentials();
+  return new BucketSpace(place, fetch, clock, recentSeconds === undefined ? {} : { recentSeconds });
+}
+
+/**
+ * The objects of a bucket below a prefix as an {@link ObjectSpace}. The service decides between two writers, by
+ * conditions on the entity tag: it creates a name once, and replaces only the version that a writer names. The
+ * first write of a process proves that the service does so. A list is one request for each thousand objects, and
+ * one for each object that is new or has changed. A request that the service fails for a moment is repeated.
+ *
+ * Each object begins with a number of its own write. So its entity tag changes with every write, and a writer
+ * whose answer was lost knows its object again.
+ *
+ * @throws FetchError from every call.
+ */
+export class BucketSpace implements ObjectSpace {
+  readonly #service: string;
+  readonly #prefix: string;
+  readonly #send: SendToBucket;
+  readonly #clock: () => Date;
+  readonly #recentMilliseconds: number;
+  #known = new Map<string, StoredObject>();
+  #latest: { readonly at: number; readonly objects: Promise<Objects> } | undefined;
+  #proof: Promise<void> | undefined;
+
+  constructor(
+    place: BucketPlace,
+    fetch: Fetch,
+    clock: () => Date,
+    { recentSeconds = 0, pause }: BucketOptions = {},
+  ) {
+    this.#service = `the bucket ${place.url}`;
+    this.#prefix = place.prefix;
+    const attempt = createRetries(this.#service, { pause, alsoPassing: requestConflict, attempts });
+    const send = createBucketClient(place, fetch, clock);
+    this.#send = (...request) => attempt(() => send(...request));
+    this.#clock = clock;
+    this.#recentMilliseconds = 1000 * recentSeconds;
+  }
+
+  // The functions of the port are handed on one by one, so they have to keep their object.
+
+  readonly read = async (key: string): Promise<StoredObject | undefined> =>
+    this.#read(this.#nameOf(key));
+
+  /** A recent list is requested at most once in its time, for all who ask, because each request costs money. */
+  readonly list = async (freshness: Freshness): Promise<Objects> =>
+    freshness === "recent" && this.#latest && this.#isRecent(this.#latest)
+      ? this.#latest.objects
+      : this.#request();
+
+  readonly write = async (key: string, value: string, version?: string): Promise<boolean> => {
+    const name = this.#nameOf(key);
+    await this.prove();
+    return this.#write(name, value, version);
+  };
+
+  readonly remove = async (key: string): Promise<void> => {
+    await this.#forgetAfter(this.#send({ method: "DELETE", name: this.#nameOf(key) }));
+  };
+
+  /**
+   * Many services that are compatible with S3 ignore the conditions of a write: two replicas would then undo each
+   * other's writes. An object of its own shows once in each process whether this one does.
+   *
+   * @throws OperatorError for a service that breaks a promise, FetchError for one that cannot be asked.
+   */
+  prove(): Promise<void> {
+    const { read, list, remove } = this;
+    const write: ObjectSpace["write"] = (key, ...object) =>
+      this.#write(this.#nameOf(key), ...object);
+    this.#proof ??= requirePromises({ read, list, write, remove }, this.#service).catch(
+      (error: unknown) => {
+        // A service that was away for a moment has broken no promise.
+        if (error instanceof FetchError) this.#proof = undefined;
+        throw error;
+      },
+    );
+    return this.#proof;
+  }
+
+  async #write(name: string, value: string, version?: string): Promise<boolean> {
+    const writeId = randomUUID();
+    const body = `${heading}${writeId}\n${value}`;
+    const sent = this.#send({ method: "PUT", name, body, replaces: { version } });
+    const { outcome } = await this.#forgetAfter(sent);
+    if (outcome === "done") return true;
+    // The conflict may be with this very write, whose first answer was lost.
+    return (await this.#read(name))?.writeId === writeId;
+  }
+
+  async #read(name: string, signal?: AbortSignal): Promise<BucketObject | undefined> {
+    const request = { method: "GET", name, ...(signal && { signal }) } as const;
+    return toObject(await this.#send(request, maximumObjectOctets));
+  }
+
+  #isRecent({ at }: { readonly at: number }): boolean {
+    return Math.abs(this.#clock().getTime() - at) < this.#recentMilliseconds;
+  }
+
+  #request(): Promise<Objects> {
+    const objects = this.#listAll();
+    const mine = { at: this.#clock().getTime(), objects };
+    this.#latest = mine;
+    objects.catch(() => {
+      if (this.#latest === mine) this.#latest = undefined;
+    });
+    return objects;
+  }
+
+  /** A list that began before the last write of this process serves nobody after it. */
+  async #forgetAfter<T>(act: Promise<T>): Promise<T> {
+    try {
+      return await act;
+    } finally {
+      this.#latest = undefined;
+    }
+  }
+
+  async #listAll(): Promise<Objects> {
+    const failing = new AbortController();
+    const signal = AbortSignal.any([failing.signal, AbortSignal.timeout(listMilliseconds)]);
+    const all = await listObjects(this.#send, this.#prefix, maximumObjects, signal);
+    const listed = all.filter(({ name }) => keyForm.test(name.slice(this.#prefix.length)));
+    const names = new Set(listed.map(({ name }) => name));
+    this.#known = new Map([...this.#known].filter(([name]) => names.has(name)));
+    const places = new Semaphore(maximumReads);
+    let octets = 0;
+    const reading = listed.map(async (each): Promise<[string, StoredObject][]> => {
+      const object = await places.run(() => this.#unlessKnown(each, signal));
+      octets += object?.value.length ?? 0;
+      if (octets > maximumSpaceOctets)
+        throw new FetchError("has longer objects than the records of any CA");
+      return object ? [[each.name.slice(this.#prefix.length), object]] : [];
+    });
+    try {
+      return new Map((await Promise.all(reading)).flat());
+    } finally {
+      failing.abort();
+    }
+  }
+
+  async #unlessKnown(
+    { name, version }: ListedObject,
+    signal: AbortSignal,
+  ): Promise<StoredObject | undefined> {
+    const before = this.#known.get(name);
+    if (before?.version === version) return before;
+    signal.throwIfAborted();
+    const object = await this.#read(name, signal);
+    // Of another version, the list does not say when it changes.
+    if (object?.version === version) this.#known.set(name, object);
+    return object;
+  }
+
+  #nameOf(key: string): string {
+    const name = `${this.#prefix}${key}`;
+    if (name.length <= 1024 && keyForm.test(key)) return name;
+    throw new Error("a record's name is too long for an object, or has other characters");
+  }
+}
+
+const keyForm = /^[a-z0-9][a-z0-9._-]*(?:\/[a-z0-9][a-z0-9._-]*)*$/;
+
+/** An object, and the number of the write that made it. */
+interface BucketObject extends StoredObject {
+  readonly writeId: string;
+}
+
+const heading = "rampart object 1 ";
+const form = /^rampart object 1 ([0-9a-f-]{36})\n/;
+const maximumObjectOctets = maximumRecordOctets + heading.length + 37;
+
+/** An object of any other form counts as empty: readers refuse such a record, and must not overlook it. */
+function toObject(answer: BucketAnswer): BucketObject | undefined {
+  if (answer.outcome !== "done") return undefined;
+  const { octets = new Uint8Array(), version } = answer;
+  if (version === "") throw new FetchError("answered an object without an entity tag");
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(octets);
+  const [head = "", writeId = ""] = form.exec(text) ?? [];
+  return { value: head === "" ? "" : text.slice(head.length), version, writeId };
+}
