@@ -32,12 +32,15 @@ async function refresh(): Promise<void> {
   try {
     const page = await fetchPage();
     // An older request may be answered later.
-    if (number === requests) show(page);
+    if (number !== requests) return;
+    show(page);
+    document.body.classList.remove("old");
   } catch (error) {
     if (number !== requests || !state) return;
     const why = error instanceof Error ? error.message : String(error);
     state.textContent = `not answering, and what is below is old: ${why}`;
     shown.delete(state);
+    document.body.classList.add("old");
   }
 }
 

@@ -82,11 +82,11 @@ interface Section {
 /** These parts in the order of the page. */
 const sections: readonly Section[] = [
   { id: "overview", render: overview },
+  { id: "checkup", heading: "Checkup", render: checkup },
   { id: "authorities", heading: "Authorities", render: authorities },
   { id: "certificates", heading: "Certificates", render: issuance },
   { id: "trust", heading: "Trust bundle", render: trust },
   { id: "issuers", heading: "Issuers", render: issuers },
-  { id: "checkup", heading: "Checkup", render: checkup },
 ];
 
 /** A wall with battlements. */
@@ -117,6 +117,7 @@ nav{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;padding:.5rem 0;border-bottom:1
 nav a{text-decoration:none;padding:.2rem 0}
 nav a:hover{text-decoration:underline}
 main:focus{outline:0}
+.old main{filter:grayscale(1)}
 section{margin:1.25rem 0 0;padding:1.25rem 1.5rem 1.5rem;background:var(--card);border:1px solid var(--line);border-radius:10px}
 #overview{padding:0;border:0;background:none}
 h2{font-size:1.0625rem;font-weight:650;margin:0 0 .9rem}

@@ -128,6 +128,9 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
     server[Symbol.dispose]();
     await page.clock.runFor(10_500);
     await page.getByText("not answering, and what is below is old").waitFor();
+    const filter = await page.evaluate("getComputedStyle(document.querySelector('main')).filter");
+    expectEqual(filter, "grayscale(1)", "the colours of what is old");
+    expectEqual(await page.getByText("ready", { exact: true }).count(), 0, "what was green");
   },
   "a search while typing, whatever is typed": async (browser) => {
     const queries: string[] = [];
