@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
 import { rampart } from "../src/cli/rampart.ts";
-import { exitCodes, exitMeanings, type Outcome } from "../src/cli/terminal/exit-codes.ts";
+import { exitCodes, exitMeanings, type Outcome } from "../src/cli/terminal/command-line.ts";
 import { usualWidth } from "../src/cli/terminal/screen.ts";
 import { Terminal } from "../src/cli/terminal/terminal.ts";
 

@@ -2,9 +2,8 @@
 import { CommanderError } from "commander";
 import { OperatorError } from "../foundation/errors.ts";
 import { rampart } from "./rampart.ts";
-import { exitCodes } from "./terminal/exit-codes.ts";
-import { failuresOf } from "./terminal/operator-error.ts";
-import { endingWithOutput } from "./terminal/output.ts";
+import { exitCodes } from "./terminal/command-line.ts";
+import { endingWithOutput, failuresOf } from "./terminal/failures.ts";
 import { explainingSignals } from "./terminal/signals.ts";
 import { Terminal } from "./terminal/terminal.ts";
 

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { exitCodesHelp } from "./terminal/exit-codes.ts";
+import { exitCodesHelp } from "./terminal/command-line.ts";
 import type { Terminal } from "./terminal/terminal.ts";
 import { version } from "./version.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { CommanderError } from "commander";
 import { beforeEach, expect, test } from "vitest";
 import { rampart } from "../../src/cli/rampart.ts";
-import { exitCodes } from "../../src/cli/terminal/exit-codes.ts";
+import { exitCodes } from "../../src/cli/terminal/command-line.ts";
 import { OperatorError } from "../../src/foundation/errors.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";

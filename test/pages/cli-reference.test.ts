@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { expect, test } from "vitest";
 import { cliReference } from "../../dev/cli-reference.ts";
 import { rampart } from "../../src/cli/rampart.ts";
-import { exitCodes } from "../../src/cli/terminal/exit-codes.ts";
+import { exitCodes } from "../../src/cli/terminal/command-line.ts";
 import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 
 const reference = await cliReference();

@@ -3,7 +3,7 @@ import { compose } from "../../config/composition.ts";
 import { CaError, OperatorError } from "../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import type { Deployment } from "./opened-deployment.ts";
+import type { Deployment } from "./deployment.ts";
 
 /** The authorities of a CA now, those of named signers included; `undefined` if the store cannot be read. */
 export async function currentView(

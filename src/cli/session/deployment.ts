@@ -6,14 +6,24 @@ import {
   parseConfiguration,
 } from "../../config/configuration.ts";
 import { credentialName } from "../../config/issuer-table.ts";
+import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
+import {
+  openFileStore,
+  openSignerStores,
+  viewFileStore,
+  viewSignerStore,
+} from "../../node/files/file-store.ts";
+import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
+import type { BucketPlace } from "../../node/stores/bucket-place.ts";
+import type { NamespacePlace } from "../../node/stores/store-place.ts";
+import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
-import { orOperatorError } from "../terminal/operator-error.ts";
+import { orOperatorError } from "../terminal/failures.ts";
+import { readKubeconfig } from "./kubeconfig.ts";
 import { openLocalWorker, readWorkerVariables, viewLocalWorker } from "./local-worker.ts";
-import type { Deployment } from "./opened-deployment.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
-import { openServed } from "./served-deployment.ts";
 
 /** The CA of a verb, as its options choose it. */
 export interface DeploymentChoice {
@@ -137,4 +147,81 @@ function readConfiguration(
 function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> {
   const entries = Object.entries(environment).filter(([name]) => credentialName.test(name));
   return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
+}
+
+/** The store of `rampart serve`, which reads a change within its propagation interval. */
+async function openServed(
+  values: Record<string, unknown>,
+  environment: NodeJS.ProcessEnv,
+  isDry: boolean,
+): Promise<Deployment> {
+  return orOperatorError(async () => {
+    const { ca, store } = parseServeConfiguration(values, environment);
+    switch (store.kind) {
+      case "directory":
+        return openDirectory(ca, store.directory, isDry);
+      case "kubernetes":
+        return openNamespace(ca, store, environment);
+      case "s3":
+        return openBucketStores(ca, store);
+    }
+  });
+}
+
+async function openDirectory(
+  configuration: Configuration,
+  directory: string,
+  isDry: boolean,
+): Promise<Deployment> {
+  const files = { storeDirectory: directory, ca: configuration };
+  return {
+    configuration,
+    store: isDry ? viewFileStore(directory) : await openFileStore(directory),
+    signerStore: isDry ? viewSignerStore(directory) : await openSignerStores(files),
+    place: `files in ${directory}`,
+    directory,
+    close: async () => {},
+  };
+}
+
+async function openBucketStores(
+  configuration: Configuration,
+  place: BucketPlace,
+): Promise<Deployment> {
+  return {
+    configuration,
+    ...(await bucketStores(place, () => new Date())),
+    place: `objects of ${place.url}/${place.prefix}`.replace(/\/$/, ""),
+    close: async () => {},
+  };
+}
+
+/** A session that is dry keeps its writes, and opening these stores writes nothing. */
+async function openNamespace(
+  configuration: Configuration,
+  place: NamespacePlace,
+  environment: NodeJS.ProcessEnv,
+): Promise<Deployment> {
+  const { namespace, apiServer } = place;
+  const { client, server } = apiServer
+    ? { client: await openNamespaceServer(place), server: apiServer.server }
+    : await readKubeconfig(undefined, undefined, environment);
+  return {
+    configuration,
+    ...secretStores(client, namespace, server),
+    place: `Secrets of namespace ${namespace} at ${server}`,
+    close: async () => {},
+  };
+}
+
+/** A CA that a verb can read and change. */
+export interface Deployment {
+  readonly configuration: Configuration;
+  readonly store: AuthorityStore;
+  readonly signerStore: (signer: string) => AuthorityStore;
+  /** The store's name in sentences, such as `deployed namespace`. */
+  readonly place: string;
+  /** The folder of a store of files. */
+  readonly directory?: string;
+  close(): Promise<void>;
 }

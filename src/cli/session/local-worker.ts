@@ -1,11 +1,11 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { cp, mkdtemp, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
 import { OperatorError } from "../../foundation/errors.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
-import { loadWrangler } from "./wrangler.ts";
 
 /** The Worker's bindings on this machine, as `wrangler dev` gives them. */
 export interface LocalWorker {
@@ -86,4 +86,49 @@ function readable<T>(config: string, read: () => T): T {
       `${config} cannot be read: ${error instanceof Error ? error.message : ""}`,
     );
   }
+}
+
+const require: NodeJS.Require = createRequire(import.meta.url);
+
+/**
+ * The path of wrangler: that of the Worker's project, or the one beside this program.
+ *
+ * @param config The project's `wrangler.toml`.
+ */
+export function wranglerPath(config: string): string {
+  const folder = dirname(config);
+  try {
+    return require.resolve("wrangler", { paths: [folder, import.meta.dirname] });
+  } catch (cause) {
+    throw new OperatorError(
+      `a Worker's store takes wrangler, which is not installed in ${folder}: run npm install there`,
+      { cause },
+    );
+  }
+}
+
+/** Wrangler takes seconds to load, and `--help` does not need it. */
+function loadWrangler(config: string): typeof import("wrangler") {
+  return require(wranglerPath(config));
+}
+
+/** The versions of the tools of a Worker's project. */
+export interface WorkerTools {
+  readonly wrangler: string;
+  readonly workerd: string;
+}
+
+/** @throws OperatorError where wrangler is not installed. */
+export function installedTools(config: string): WorkerTools {
+  const folder = dirname(wranglerPath(config));
+  return {
+    wrangler: versionOf("wrangler", folder),
+    workerd: versionOf("workerd", folder),
+  };
+}
+
+function versionOf(name: string, folder: string): string {
+  const path = require.resolve(`${name}/package.json`, { paths: [folder] });
+  const manifest: { readonly version: string } = JSON.parse(readFileSync(path, "utf8"));
+  return manifest.version;
 }

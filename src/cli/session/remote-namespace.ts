@@ -8,7 +8,7 @@ import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { childEnvironment } from "./child-environment.ts";
-import { wranglerPath } from "./wrangler.ts";
+import { wranglerPath } from "./local-worker.ts";
 
 const run = promisify(execFile);
 

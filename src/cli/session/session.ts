@@ -14,10 +14,8 @@ import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { explainingSignals } from "../terminal/signals.ts";
 import type { Audience, Terminal } from "../terminal/terminal.ts";
 import { currentBundle, currentView } from "./current-view.ts";
-import { type DeploymentChoice, openDeployment } from "./deployment.ts";
-import type { Deployment } from "./opened-deployment.ts";
+import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
-import { typedCommand } from "./typed-command.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
@@ -179,3 +177,22 @@ function errorsOf(log: EventLog): EventLog {
     },
   };
 }
+
+/** A command on the CA that a verb works on, as an operator types it. */
+export function typedCommand(
+  words: string,
+  { config, env, remote, signer }: DeploymentChoice,
+): string {
+  const hasSigner = signer !== undefined && /^(?:authority|root|kek) /.test(words);
+  return [
+    `rampart ${words}`,
+    ...(config === undefined ? [] : ["--config", quoted(config)]),
+    ...(env === undefined ? [] : ["--env", quoted(env)]),
+    ...(remote ? ["--remote"] : []),
+    ...(hasSigner ? ["--signer", quoted(signer)] : []),
+  ].join(" ");
+}
+
+/** A word for a POSIX shell. */
+const quoted = (word: string): string =>
+  /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -1,5 +1,5 @@
 import { OperatorError } from "../../foundation/errors.ts";
-import { usageError } from "./exit-codes.ts";
+import { usageError } from "./command-line.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** The option that confirms in advance. */

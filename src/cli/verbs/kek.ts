@@ -10,8 +10,12 @@ import {
   type SessionOptions,
   withSession,
 } from "../session/session.ts";
-import { addExitCodes, exitCodes, usageError } from "../terminal/exit-codes.ts";
-import { addDeploymentOptions } from "../terminal/options.ts";
+import {
+  addDeploymentOptions,
+  addExitCodes,
+  exitCodes,
+  usageError,
+} from "../terminal/command-line.ts";
 import { formatTable } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 

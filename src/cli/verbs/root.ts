@@ -22,7 +22,7 @@ import {
   type SessionOptions,
   withSession,
 } from "../session/session.ts";
-import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
+import { addChangeOptions, addDeploymentOptions } from "../terminal/command-line.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { formatInstant } from "../terminal/text.ts";
@@ -30,12 +30,8 @@ import { formatAuthorities } from "./authority/authority-report.ts";
 import { findByIdPrefix } from "./authority/id-prefix.ts";
 import { printStoreSummary } from "./authority/store-summary.ts";
 import { printTaintedAuthorities } from "./authority/tainted-authorities-line.ts";
-import {
-  type ImportedCertificate,
-  isAuthoritys,
-  readCertificates,
-} from "./import/imported-certificate.ts";
-import { loadSource } from "./import/source-file.ts";
+import { loadSource } from "./import/ca-entries.ts";
+import { type ImportedCertificate, isAuthoritys, readCertificates } from "./import/pem-files.ts";
 
 const maximumOctets = 256 * 1024;
 

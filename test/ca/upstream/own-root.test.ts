@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { installIntermediate } from "../../../src/ca/upstream/install-intermediate.ts";
 import { makeRequest, requestedKey } from "../../../src/ca/upstream/requests.ts";
-import { readCertificates } from "../../../src/cli/verbs/import/imported-certificate.ts";
+import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";

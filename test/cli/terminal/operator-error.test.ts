@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { failuresOf } from "../../../src/cli/terminal/operator-error.ts";
+import { failuresOf } from "../../../src/cli/terminal/failures.ts";
 
 test("a failed clean-up hides neither the error before it nor that of another clean-up", async () => {
   const work = async (): Promise<void> => {

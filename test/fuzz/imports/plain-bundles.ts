@@ -1,6 +1,6 @@
 import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
-import type { PluggedInMaterial } from "../../../src/cli/verbs/import/plugged-in-material.ts";
+import type { PluggedInMaterial } from "../../../src/cli/verbs/import/ca-entries.ts";
 import {
   createCa,
   generateKeys,

@@ -3,10 +3,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { rampart } from "../../../src/cli/rampart.ts";
-import { bashScript } from "../../../src/cli/verbs/completion/bash.ts";
 import { completedCommands } from "../../../src/cli/verbs/completion/completed-command.ts";
-import { fishScript } from "../../../src/cli/verbs/completion/fish.ts";
-import { zshScript } from "../../../src/cli/verbs/completion/zsh.ts";
+import { bashScript, fishScript, zshScript } from "../../../src/cli/verbs/completion/completion.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { PluggedInMaterial } from "../../../src/cli/verbs/import/plugged-in-material.ts";
+import type { PluggedInMaterial } from "../../../src/cli/verbs/import/ca-entries.ts";
 import { verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { caseRandom } from "../../fuzz/campaign/case-random.ts";

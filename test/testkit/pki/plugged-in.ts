@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
-import type { PluggedInMaterial } from "../../../src/cli/verbs/import/plugged-in-material.ts";
+import type { PluggedInMaterial } from "../../../src/cli/verbs/import/ca-entries.ts";
 import { verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
 import { operatorRefusalOf } from "../refusal.ts";
 import { clusterLocal } from "./certificates.ts";

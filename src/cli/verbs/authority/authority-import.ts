@@ -8,12 +8,16 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { NextStep, Terminal } from "../../terminal/terminal.ts";
-import { knownAuthority, requireNothingNew } from "../import/known-authority.ts";
 import { loadPluggedIn } from "../import/load.ts";
-import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
+import {
+  bundleRoots,
+  knownAuthority,
+  otherRootsOf,
+  requireNothingNew,
+} from "../import/plugged-in-import.ts";
 import { logImportWarnings, verifyPluggedIn } from "../import/verify.ts";
 import { installChecked } from "./authority-install.ts";
 import { backupStep, planStep } from "./next-verbs.ts";

@@ -16,11 +16,15 @@ import {
 } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { type ImportedCertificate, readCertificates } from "../import/imported-certificate.ts";
-import { bundleRoots, newRootOf, otherRootsOf, sortChain } from "../import/offered-intermediate.ts";
-import { loadSource } from "../import/source-file.ts";
-import { verifiesTrialLeaf } from "../import/trial-leaf.ts";
-import { logImportWarnings, readImportedRoots, verifyImported } from "../import/verify.ts";
+import { loadSource } from "../import/ca-entries.ts";
+import { type ImportedCertificate, readCertificates } from "../import/pem-files.ts";
+import { bundleRoots, newRootOf, otherRootsOf, sortChain } from "../import/plugged-in-import.ts";
+import {
+  logImportWarnings,
+  readImportedRoots,
+  verifiesTrialLeaf,
+  verifyImported,
+} from "../import/verify.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
 import { printStoreSummary } from "./store-summary.ts";
 

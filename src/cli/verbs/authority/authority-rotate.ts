@@ -15,7 +15,7 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";

@@ -9,12 +9,19 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
-import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
+import {
+  addChangeOptions,
+  addDeploymentOptions,
+  addExitCodes,
+  exitCodes,
+} from "../../terminal/command-line.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { inspectClusters } from "../cluster/cluster-inspection.ts";
-import { addLoginOptions, type LoginChoice } from "../cluster/cluster-logins.ts";
+import {
+  addLoginOptions,
+  inspectClusters,
+  type LoginChoice,
+} from "../cluster/cluster-inspection.ts";
 import { reportDeliveries, rootReach } from "../cluster/delivery-report.ts";
 import { addImport } from "./authority-import.ts";
 import { addInstall } from "./authority-install.ts";

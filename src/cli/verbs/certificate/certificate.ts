@@ -2,10 +2,10 @@ import { Command, Option } from "commander";
 import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { revokedStatuses } from "../../../status/revocations.ts";
 import { openStore, type Session, withSession } from "../../session/session.ts";
-import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
+import { addChangeOptions, addDeploymentOptions } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { addLogExitCodes, judgingLog } from "../log/judging-log.ts";
 import { addLogOptions, addSearchOptions } from "../log/log.ts";
+import { addLogExitCodes, judgingLog } from "../log/log-source.ts";
 import { formatRevokedTable } from "./revocation-report.ts";
 import { type RevokeOptions, requireMainStore, revoke } from "./revoke.ts";
 

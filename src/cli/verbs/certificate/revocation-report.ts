@@ -3,7 +3,7 @@ import type { RevokedStatus } from "../../../status/revocations.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";
-import type { Candidate } from "./candidate.ts";
+import type { Candidate } from "./candidates.ts";
 
 /** Revoked certificates as a table. */
 export function formatRevokedTable(screen: Screen, revoked: readonly RevokedStatus[]): string {

@@ -5,6 +5,7 @@ import {
   statementsOf,
 } from "../../../ca/revocation/record-revocations.ts";
 import { revocationOf } from "../../../ca/revocation/revoked.ts";
+import { formatRevoked } from "../../../config/distrust.ts";
 import { instant } from "../../../config/form.ts";
 import type { RevocationContent } from "../../../custody/revocation-statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
@@ -13,14 +14,18 @@ import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import { openStore, type Session, type SessionOptions } from "../../session/session.ts";
-import { usageError } from "../../terminal/exit-codes.ts";
+import { requireWhy, usageError } from "../../terminal/command-line.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
+import { printable } from "../../terminal/text.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import type { SearchFields } from "../log/follower-index.ts";
-import { type Candidate, candidateInFile, candidateOfSerial } from "./candidate.ts";
-import { loggedCandidates } from "./logged-candidates.ts";
-import { printNextSteps } from "./next-steps.ts";
+import {
+  type Candidate,
+  candidateInFile,
+  candidateOfSerial,
+  loggedCandidates,
+} from "./candidates.ts";
 import { formatCandidates } from "./revocation-report.ts";
 
 /** The options of `certificate revoke`. */
@@ -35,9 +40,6 @@ export interface RevokeOptions
   readonly reason: RevocationReason;
   readonly why?: string;
 }
-
-/** The longest explanation, in characters. */
-const maximumWhy = 200;
 
 /** Revokes the chosen certificates that are valid and not revoked yet. */
 export async function revoke(
@@ -66,18 +68,13 @@ export async function revoke(
   await confirm(terminal, `Revoke ${those}? Nothing takes it back.`, { yes: options.yes || isDry });
   await recordRevocations(mint, statements);
   if (isDry) return terminal.print(`\nNothing was written to the ${place}.`);
-  printNextSteps(session, { revoked: open, statements, fields: options });
+  printNextSteps(session, open, statements, options);
 }
 
 /** The store of the unnamed authorities holds all revocations. */
 export function requireMainStore({ signer }: SessionOptions): void {
   if (signer === undefined) return;
   throw usageError("leave out --signer: the revocations of all signers are in the store of the CA");
-}
-
-function requireWhy(why: string | undefined): void {
-  if (why === undefined || (why.length <= maximumWhy && !/\p{Cc}/u.test(why))) return;
-  throw usageError(`--why must be one line of at most ${maximumWhy} characters`);
 }
 
 interface Chosen {
@@ -194,4 +191,56 @@ function requireRoom(
   throw new OperatorError(
     `more than ${maximumRevoked} certificates would be revoked: taint their authority instead (\`rampart authority taint\`)`,
   );
+}
+
+/** The most names for which a denial is suggested. */
+const maximumSuggestions = 5;
+
+/** The most certificates that are suggested for the configuration: a variable of a Worker has 5 kB. */
+const maximumConfigured = 50;
+
+/** Tells an operator what the revocation does not do, and which commands do that. */
+function printNextSteps(
+  session: Session,
+  revoked: readonly Candidate[],
+  statements: readonly RevocationContent[],
+  fields: SearchFields,
+): void {
+  const { terminal, configuration } = session;
+  const knownFrom = statements[0]?.knownFrom.toISOString();
+  terminal.print(`
+Every process of the CA knows of it by ${knownFrom}. From then on they are no credentials for a renewal.`);
+  terminal.print(
+    configuration.crl
+      ? "They are on the CRLs by then. A verifier refuses them once it has the new CRL of their authority."
+      : 'CRL is off, so verifiers go on accepting them until they expire: set CRL = "on".',
+  );
+  terminal.print(`
+Their holders may get new certificates. To prevent that as well:
+${denials(revoked, fields)
+  .map((subject) => `  rampart deny add ${printable(subject)}`)
+  .join("\n")}`);
+  if (revoked.length > maximumConfigured) return;
+  const entries = [...configuration.configuredRevocations, ...statements];
+  terminal.print(`
+Anybody who can write to the store can withhold this revocation. To have it count whatever the store says,
+put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
+REVOKED = [
+${entries.map((each) => `  ${formatRevoked(each)},`).join("\n")}
+]`);
+}
+
+function denials(revoked: readonly Candidate[], fields: SearchFields): readonly string[] {
+  const { node, cluster, tokenId } = fields;
+  const searched = [
+    ...(tokenId === undefined ? [] : [`token/${tokenId}`]),
+    ...(node === undefined ? [] : [`node/${node}`]),
+    ...(cluster === undefined ? [] : [`cluster/${cluster}`]),
+  ];
+  if (searched.length > 0) return searched;
+  const names = revoked.flatMap(({ name }) => (name?.startsWith("spiffe://") ? [name] : []));
+  const distinct = [...new Set(names)];
+  return distinct.length > 0 && distinct.length <= maximumSuggestions
+    ? distinct
+    : ["<SPIFFE ID, node/<name>, pod/<uid> or token/<jti>>"];
 }

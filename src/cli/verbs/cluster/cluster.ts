@@ -4,11 +4,18 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { createDocumentFetch } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { currentBundle } from "../../session/current-view.ts";
-import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
+import {
+  type Deployment,
+  type DeploymentChoice,
+  openDeployment,
+} from "../../session/deployment.ts";
 import { type ClusterLogin, readKubeconfig, readText } from "../../session/kubeconfig.ts";
-import type { Deployment } from "../../session/opened-deployment.ts";
-import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
-import { addDeploymentOptions } from "../../terminal/options.ts";
+import {
+  addDeploymentOptions,
+  addExitCodes,
+  exitCodes,
+  usageError,
+} from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatIssuers, type IssuerReport, inspectIssuers, isSkewed } from "./cluster-check.ts";
 import {
@@ -18,8 +25,7 @@ import {
   type IssuerDocuments,
   parseIssuerDocuments,
 } from "./cluster-enrol.ts";
-import { inspectClusters } from "./cluster-inspection.ts";
-import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
+import { addLoginOptions, inspectClusters, type LoginChoice } from "./cluster-inspection.ts";
 import { type DeliveryReport, formatDeliveries, reportDeliveries } from "./delivery-report.ts";
 
 /** `rampart cluster …`: the clusters whose tokens the CA accepts. */

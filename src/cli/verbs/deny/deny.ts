@@ -15,8 +15,12 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { usageError } from "../../terminal/exit-codes.ts";
-import { addPlaceChangeOptions, addPlaceOptions } from "../../terminal/options.ts";
+import {
+  addPlaceChangeOptions,
+  addPlaceOptions,
+  requireWhy,
+  usageError,
+} from "../../terminal/command-line.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
@@ -30,9 +34,6 @@ interface AddOptions extends SessionOptions, ConfirmationOptions {
 
 /** The most denials that a store takes: many more authorities and taints must fit beside them. */
 const maximumDenials = 200;
-
-/** The longest explanation, in characters. */
-const maximumWhy = 200;
 
 /** `rampart deny …`: who gets no certificates. */
 export function denyCommand(terminal: Terminal): Command {
@@ -108,9 +109,7 @@ function denialOf(
   { until, why }: AddOptions,
 ): DenialContent {
   requireSubject(subject, mint.trustDomain);
-  if (why !== undefined && (why.length > maximumWhy || /\p{Cc}/u.test(why))) {
-    throw usageError(`--why must be one line of at most ${maximumWhy} characters`);
-  }
+  requireWhy(why);
   const begin = addSeconds(wholeSeconds(now), mint.phaseLengths.propagationSeconds);
   const end = until === undefined ? undefined : parseEnd(until, now);
   return { subject, knownFrom: begin, until: end, why };

@@ -1,11 +1,10 @@
 import { Command } from "commander";
 import { type Finding, type Severity, worstOf } from "../../../status/finding.ts";
-import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
-import { addPlaceOptions } from "../../terminal/options.ts";
+import { addExitCodes, addPlaceOptions, exitCodes } from "../../terminal/command-line.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { wrap } from "../../terminal/text.ts";
-import { addLoginOptions } from "../cluster/cluster-logins.ts";
+import { addLoginOptions } from "../cluster/cluster-inspection.ts";
 import { type Examination, type ExaminationChoice, examine } from "./examination.ts";
 
 /** The exit codes of a checkup, by its worst finding. */

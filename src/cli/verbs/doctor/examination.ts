@@ -10,13 +10,16 @@ import { type Finding, finding, ofSigner, worstFirst } from "../../../status/fin
 import { issuerFindings } from "../../../status/issuers.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { bundleOf, currentView } from "../../session/current-view.ts";
-import { configOf, type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
-import type { Deployment } from "../../session/opened-deployment.ts";
-import { installedTools } from "../../session/wrangler.ts";
+import {
+  configOf,
+  type Deployment,
+  type DeploymentChoice,
+  openDeployment,
+} from "../../session/deployment.ts";
+import { installedTools } from "../../session/local-worker.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
-import { inspectClusters } from "../cluster/cluster-inspection.ts";
-import type { LoginChoice } from "../cluster/cluster-logins.ts";
+import { inspectClusters, type LoginChoice } from "../cluster/cluster-inspection.ts";
 import { reportDeliveries } from "../cluster/delivery-report.ts";
 import {
   fileFindings,

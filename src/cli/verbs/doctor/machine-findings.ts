@@ -2,7 +2,7 @@ import { lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode } from "../../../program/files/small-file.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
-import type { WorkerTools } from "../../session/wrangler.ts";
+import type { WorkerTools } from "../../session/local-worker.ts";
 import { wranglerVersion } from "../../version.ts";
 
 /** The Node of the tests. */

@@ -1,5 +1,5 @@
 import { OperatorError } from "../../../foundation/errors.ts";
-import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+import { type FileKinds, readSmallOctets } from "../../../program/files/small-file.ts";
 
 /** The texts of a directory or a Secret by their keys. */
 export type Entries = ReadonlyMap<string, Source>;
@@ -100,4 +100,49 @@ function present(entries: Entries, key: string): Source {
   const source = entries.get(key);
   if (!source) throw new Error(`${key} was there before`);
   return source;
+}
+
+/** A text, and the name by which the operator knows it: `cacerts/ca-cert.pem`. */
+export interface Source {
+  readonly name: string;
+  readonly text: string;
+}
+
+/**
+ * The certificates and the key of a plugged-in CA, from any of Istio's layouts, not verified yet. No text
+ * is empty.
+ */
+export interface PluggedInMaterial {
+  /** The authority's certificate first; the certificates after it belong to the chain. */
+  readonly certificate: Source;
+  readonly privateKey: Source;
+  /** Certificates between the authority and its root, in any number of files; not trusted. */
+  readonly chain: readonly Source[];
+  /** The roots that the operator trusts; empty only where the authority may be its own root. */
+  readonly roots: readonly Source[];
+  /** Istio's `ca-crl.pem`, which Rampart does not import. */
+  readonly revocationList?: Source;
+}
+
+/**
+ * A whole file or pipe as text. Links are followed, because Kubernetes mounts files as links.
+ *
+ * @throws OperatorError as {@link readSmallOctets}, and for text that is not UTF-8.
+ */
+export async function loadSource(
+  path: string,
+  maximumOctets: number,
+  kinds: FileKinds = { mayBePipe: true },
+): Promise<Source> {
+  const octets = await readSmallOctets(path, maximumOctets, kinds);
+  return { name: path, text: utf8(path, octets) };
+}
+
+/** The text of these octets. @throws OperatorError for octets that are not UTF-8, mostly a key in DER. */
+export function utf8(name: string, octets: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+  } catch {
+    throw new OperatorError(`${name}: is not text; PEM is needed, not DER`);
+  }
 }

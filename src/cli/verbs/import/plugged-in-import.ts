@@ -1,12 +1,18 @@
-import { openStored } from "../../../ca/opened-store.ts";
+import { type OpenedStore, openStored } from "../../../ca/opened-store.ts";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
 import { installIntermediate } from "../../../ca/upstream/install-intermediate.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
-import { knownAuthority, requireNothingNew } from "./known-authority.ts";
+import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import { applyTaints } from "../../../pki/authority/taint.ts";
+import { type Bytes, bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
+import { isSelfIssued } from "../../../pki/path/certification-path.ts";
+import type { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
+import type { TrustDomain } from "../../../pki/spiffe-id.ts";
+import type { PluggedInMaterial } from "./ca-entries.ts";
 import { loadDirectory } from "./load.ts";
-import { bundleRoots, otherRootsOf } from "./offered-intermediate.ts";
-import { logImportWarnings, verifyPluggedIn } from "./verify.ts";
+import { type ImportedCertificate, readCertificate, readCertificates } from "./pem-files.ts";
+import { type ImportedCertificates, logImportWarnings, verifyPluggedIn } from "./verify.ts";
 
 /**
  * Imports a directory for `rampart serve`. The operator who names the directory in the configuration trusts
@@ -32,3 +38,101 @@ export const importPluggedIn: PluggedInImport = async (mint, directory, now) => 
     await installIntermediate(mint, { verified: imported, extractablePrivateKey, otherRoots }, now);
   }
 };
+
+/** The authority of the store with this CA certificate: a job may import a directory again and again. */
+export function knownAuthority(
+  { certificate }: PluggedInMaterial,
+  { authorities }: OpenedStore,
+): SigningAuthority | undefined {
+  const [own] = readCertificates(certificate);
+  return authorities.find((each) => own && bytesEqual(each.certificate.der, own.der));
+}
+
+interface Knowledge {
+  readonly known: SigningAuthority;
+  readonly store: OpenedStore;
+  readonly trustDomain: TrustDomain;
+}
+
+/**
+ * Beside a CA certificate that the store has, the other files may have changed. A record never changes, so no
+ * import takes them on.
+ *
+ * @throws OperatorError that says which file changed, or what is wrong in one.
+ */
+export async function requireNothingNew(
+  material: PluggedInMaterial,
+  { known, store, trustDomain }: Knowledge,
+  now: Date,
+): Promise<void> {
+  const { certificates, additionalRoots } = await verifyPluggedIn(material, trustDomain, now);
+  const bundle = [...bundleRoots(store, now), ...known.roots];
+  const changes: string[] = [];
+  if (![...certificates.roots, ...additionalRoots].every((root) => isIn(bundle, root))) {
+    changes.push(
+      "root-cert.pem has a root that the trust bundle has not: `rampart root add` adds it",
+    );
+  }
+  if (!isSameChain(certificates.intermediates, known.intermediates)) {
+    changes.push(
+      "cert-chain.pem has other intermediates than the store: they come with the next CA certificate, for another key",
+    );
+  }
+  if (changes.length === 0) return;
+  throw new OperatorError(
+    `the store has this CA certificate, and other files beside it have changed:\n${changes.join("\n")}`,
+  );
+}
+
+const isSameChain = (one: readonly Bytes[], other: readonly Bytes[]): boolean =>
+  one.length === other.length && one.every((der) => isIn(other, der));
+
+/** The roots that the bundle has or will have, DER, with what the taints leave of them. */
+export function bundleRoots(
+  { authorities, additionalRoots, taints }: OpenedStore,
+  now: Date,
+): readonly Bytes[] {
+  const roots = applyTaints([...authorities, ...additionalRoots], taints)
+    .filter(({ schedule }) => schedule.retiresAt > now)
+    .flatMap(({ roots }) => roots);
+  return [...new Map(roots.map((root) => [toHex(root), root])).values()];
+}
+
+/**
+ * Sorts the certificates of a chain file: the intermediate that was asked for, and what may be its anchors.
+ * These are the self-signed ones, those of the operator's own file, and the roots of the bundle.
+ */
+export function sortChain(
+  authority: ImportedCertificate,
+  chain: readonly ImportedCertificate[],
+  roots: readonly ImportedCertificate[],
+  bundle: readonly Bytes[],
+): ImportedCertificates {
+  const others = chain.filter((each) => each !== authority);
+  const known = bundle.map((der, i) => readCertificate(der, `root ${i + 1} of the trust bundle`));
+  return {
+    authority,
+    others: others.filter((each) => !isSelfIssued(each)),
+    anchors: [...known, ...roots, ...others.filter(isSelfIssued)],
+  };
+}
+
+/** The root that an intermediate leads to, if the bundle does not have it. */
+export function newRootOf(
+  { certificates: { roots } }: VerifiedAuthority,
+  bundle: readonly Bytes[],
+): Bytes | undefined {
+  return roots.find((root) => !isIn(bundle, root));
+}
+
+/** The roots that came with an intermediate beside its own, without those that the bundle has anyway. */
+export function otherRootsOf(
+  { additionalRoots }: VerifiedAuthority,
+  bundle: readonly Bytes[],
+): readonly Bytes[] {
+  return additionalRoots.filter((root) => !isIn(bundle, root));
+}
+
+/** Whether a root is among these. */
+export const isIn = (bundle: readonly Bytes[], root: Bytes): boolean =>
+  bundle.some((each) => bytesEqual(each, root));

@@ -1,24 +1,33 @@
-import type { KeyObject, X509Certificate } from "node:crypto";
+import { type KeyObject, X509Certificate } from "node:crypto";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
+import {
+  type AuthorityCertificates,
+  createIssuer,
+  createSigningAuthority,
+} from "../../../pki/authority/signing-authority.ts";
 import { withoutDuplicates } from "../../../pki/path/certification-path.ts";
 import {
   maximumCertificates,
   type VerifiedAuthority,
   verifyAuthority,
 } from "../../../pki/path/verified-authority.ts";
-import type { TrustDomain } from "../../../pki/spiffe-id.ts";
-import type { CrlEntries } from "../../../pki/x509/crl/crl.ts";
-import { collectAllFaults, collectFaults, requireNoFaults } from "./faults.ts";
+import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
+import { type TrustDomain, workloadSpiffeId } from "../../../pki/spiffe-id.ts";
+import { webSigningKey } from "../../../pki/web-crypto-provider.ts";
+import { issueLeaf, type Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
+import { issuerDigest } from "../../../pki/x509/leaf/identity-proof.ts";
+import { leafValidity, wholeSeconds } from "../../../pki/x509/validity.ts";
+import type { PluggedInMaterial, Source } from "./ca-entries.ts";
 import {
   type ImportedCertificate,
+  importExtractable,
   isAuthoritys,
   readCertificates,
-} from "./imported-certificate.ts";
-import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
-import { importExtractable, readPrivateKey } from "./private-key.ts";
-import { readRevocationLists, requireNotRevoked } from "./revocation.ts";
-import { verifiesTrialLeaf } from "./trial-leaf.ts";
+  readPrivateKey,
+  readRevocationLists,
+  requireNotRevoked,
+} from "./pem-files.ts";
 
 /** A verified CA, which can sign for a trust domain: ready for a schedule and a seal. */
 export interface ImportedAuthority extends VerifiedAuthority {
@@ -46,9 +55,9 @@ export async function verifyPluggedIn(
   now: Date,
 ): Promise<ImportedAuthority> {
   const { key, lists, ...certificates } = readAll(material);
-  const [verified] = await collectAllFaults(
-    () => verifyImported(certificates, trustDomain, now),
-    async () => requireOwnKey(certificates.authority, key, material.privateKey),
+  const [verified] = collectFaults(
+    await settled(verifyImported(certificates, trustDomain, now)),
+    () => requireOwnKey(certificates.authority, key, material.privateKey),
   );
   if (material.revocationList) requireNotRevoked(verified.path, lists, material.revocationList);
   const privateKey = await importExtractable(
@@ -108,13 +117,7 @@ function misfitsIn(
 }
 
 /** The parsed parts of a material, not compared with each other yet. */
-interface ParsedMaterial extends ImportedCertificates {
-  readonly key: KeyObject;
-  readonly lists: readonly CrlEntries[];
-}
-
-function readAll(material: PluggedInMaterial): ParsedMaterial {
-  const { certificate, chain, roots, privateKey, revocationList } = material;
+function readAll({ certificate, chain, roots, privateKey, revocationList }: PluggedInMaterial) {
   const [certificates, key, lists] = collectFaults(
     () => readImported(certificate, chain, roots),
     () => readPrivateKey(privateKey),
@@ -163,4 +166,82 @@ function revocationWarnings({ revocationList }: PluggedInMaterial): string[] {
   return revocationList
     ? [`${revocationList.name}: is not imported: Rampart signs CRLs of its own (CRL = "on")`]
     : [];
+}
+
+/** @throws OperatorError with one line for each fault, if there is any. */
+function requireNoFaults(faults: readonly string[]): void {
+  if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
+}
+
+/**
+ * Runs all works even when one fails, so that the operator learns of all faults at once.
+ *
+ * @throws OperatorError with the lines of every failure.
+ */
+function collectFaults<Results extends readonly unknown[]>(
+  ...works: { readonly [I in keyof Results]: () => Results[I] }
+): Results {
+  const faults: string[] = [];
+  const results = works.map((work) => {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      faults.push(error.message);
+    }
+    return undefined;
+  });
+  requireNoFaults(faults);
+  return results as unknown as Results;
+}
+
+/** A work that is done, for {@link collectFaults}: it gives the result, or throws why there is none. */
+const settled = <T>(work: Promise<T>): Promise<() => T> =>
+  work.then(
+    (result) => () => result,
+    (error: unknown) => () => {
+      throw error;
+    },
+  );
+
+/**
+ * Whether a trial leaf, signed with this key, verifies under this authority. A key file may name a public
+ * key that is not its own, so only a signature proves the pair.
+ *
+ * @throws Error for a leaf that the linter refuses: then a certificate rule is missing.
+ */
+export async function verifiesTrialLeaf(
+  certificates: AuthorityCertificates,
+  privateKey: CryptoKey,
+  trustDomain: TrustDomain,
+  now: Date,
+): Promise<boolean> {
+  try {
+    const { der } = await issueTrialLeaf(certificates, privateKey, trustDomain, now);
+    const { publicKey } = new X509Certificate(certificates.certificate);
+    return new X509Certificate(der).verify(publicKey);
+  } catch (error) {
+    // OpenSSL refuses to sign with an RSA key whose numbers contradict each other.
+    if (error instanceof DOMException && error.name === "OperationError") return false;
+    throw error;
+  }
+}
+
+async function issueTrialLeaf(
+  certificates: AuthorityCertificates,
+  privateKey: CryptoKey,
+  trustDomain: TrustDomain,
+  now: Date,
+): Promise<Leaf> {
+  const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
+  const authority = await createSigningAuthority(certificates, schedule);
+  const { validity } = authority.certificate.toBeSigned;
+  const oneSecond = { defaultSeconds: 1, maximumSeconds: 1 };
+  const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(authority.publicKey));
+  return issueLeaf(createIssuer(authority, signingKey), {
+    spiffeId: workloadSpiffeId(trustDomain, { namespace: "rampart", name: "import" }),
+    publicKey: authority.publicKey,
+    validity: leafValidity(1n, oneSecond, validity, now),
+    proof: { provedAt: wholeSeconds(now), issuer: issuerDigest(""), isImpersonated: false },
+  });
 }

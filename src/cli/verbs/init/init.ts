@@ -4,10 +4,9 @@ import { Command } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { version } from "../../version.ts";
-import { projectFiles } from "./project.ts";
+import { version, wranglerVersion } from "../../version.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
 
 /** Less the umask: a project is for whoever may read its user's files. */
@@ -75,3 +74,80 @@ function workerName(folder: string): string {
   const name = basename(folder);
   return /^[a-z0-9](?:[a-z0-9-]{0,52}[a-z0-9])?$/.test(name) ? name : "rampart";
 }
+
+/** The name of the package, which a project depends on. */
+export const packageName = "@rampart-ca/rampart";
+
+/** Where the package has the script of the console. */
+const consoleFolder = `node_modules/${packageName}/dist/console`;
+
+/** The answers in which two projects differ. */
+export interface ProjectSettings {
+  /** The Worker's name. */
+  readonly name: string;
+  readonly today: Date;
+  /** The version or file that npm installs as Rampart. */
+  readonly rampart: string;
+  /** The `wrangler.toml` of Rampart's repository. */
+  readonly wranglerToml: string;
+}
+
+/** The files of a Worker project, by their paths. */
+export function projectFiles(settings: ProjectSettings): ReadonlyMap<string, string> {
+  return new Map([
+    ["package.json", `${JSON.stringify(manifest(settings), undefined, 2)}\n`],
+    ["wrangler.toml", configuration(settings)],
+    ["src/worker.ts", `export { default } from "${packageName}/worker";\n`],
+    [".gitignore", "node_modules/\n.wrangler/\n.dev.vars\n"],
+    ["README.md", readme(settings)],
+  ]);
+}
+
+const manifest = ({ name, rampart }: ProjectSettings): object => ({
+  name,
+  version: "0.0.0",
+  private: true,
+  type: "module",
+  scripts: {
+    start: "rampart-dev",
+    rampart: "rampart",
+    check: "wrangler deploy --dry-run",
+    deploy: "wrangler deploy",
+  },
+  dependencies: { [packageName]: rampart },
+  devDependencies: { wrangler: wranglerVersion },
+});
+
+/** The lines of the repository's configuration that a project has otherwise. */
+function configuration({ name, today, wranglerToml }: ProjectSettings): string {
+  const day = today.toISOString().slice(0, 10);
+  const withLog = `export { default, IssuanceLogShard } from "${packageName}/worker-with-log"`;
+  const withConsole = `export { default } from "${packageName}/worker-with-console"`;
+  return [
+    [`\nname = "rampart"\n`, `\nname = "${name}"\n`],
+    [`\nmain = "src/worker/main.ts"\n`, `\nmain = "src/worker.ts"\n`],
+    [`\n# main = "src/worker/main-with-log.ts"\n`, `\n# ${withLog}; in src/worker.ts\n`],
+    [`\n# main = "src/worker/main-with-console.ts"\n`, `\n# ${withConsole}; in src/worker.ts\n`],
+    [", which `npm run console:assets` writes:", " of the package:"],
+    [`\n# directory = ".wrangler/console"\n`, `\n# directory = "${consoleFolder}"\n`],
+    [`\n# INCEPTION_DATE = "2026-12-31"\n`, `\nINCEPTION_DATE = "${day}"\n`],
+  ].reduce((text, [from = "", to = ""]) => replaceOnce(text, from, to), wranglerToml);
+}
+
+function replaceOnce(text: string, from: string, to: string): string {
+  const [before, after, ...more] = text.split(from);
+  if (before !== undefined && after !== undefined && more.length === 0) return before + to + after;
+  throw new Error(`wrangler.toml does not have once: ${from}`);
+}
+
+const readme = ({ name }: ProjectSettings): string => `\
+# ${name}: a certificate authority on Cloudflare Workers
+
+1. \`npm install && npm start\` runs the CA on this machine, with a cluster beside it, and prints a first certificate.
+2. Set what \`wrangler.toml\` marks with SET.
+3. \`npx wrangler kv namespace create AUTHORITIES\` prints the id for \`wrangler.toml\`.
+4. \`(umask 077; npm run -s rampart -- kek new k1 > ~/rampart-kek)\` makes the key-encryption key. Without it nothing opens the CA's records.
+5. \`npx wrangler secret put KEK < ~/rampart-kek\`, then move the file to where backups of secrets live.
+6. \`npm run deploy\`; \`/readyz\` answers 200 two PROPAGATION_INTERVALs after the first run of the cron.
+7. \`npm run -s rampart -- authority list --remote\` shows the authorities. \`npm run -s rampart -- --help\` lists the other commands.
+`;

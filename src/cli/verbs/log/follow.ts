@@ -5,13 +5,13 @@ import { pause } from "../../../foundation/pause.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
-import { exitCodes, usageError } from "../../terminal/exit-codes.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { exitCodes, usageError } from "../../terminal/command-line.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { type Finding, findingsIn, type Watch } from "./findings.ts";
+import { type Anomaly, anomaliesIn, type Watch } from "./anomalies.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
-import { judgingLog } from "./judging-log.ts";
+import { judgingLog } from "./log-source.ts";
 
 /** The options of `rampart log follow`. */
 export interface FollowOptions extends FollowerOptions {
@@ -50,18 +50,20 @@ export async function follow(terminal: Terminal, options: FollowOptions): Promis
 
 async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<number> {
   const { checkpoint, cosigned } = await judgingLog(() => synchronize(follower));
-  const findings: Finding[] = [...findingsIn(follower.index, follower.index.watched(), watch, now)];
+  const anomalies: Anomaly[] = [
+    ...anomaliesIn(follower.index, follower.index.watched(), watch, now),
+  ];
   if (!follower.policy.isQuorum(new Set(cosigned.keys()))) {
-    findings.push({ finding: "quorum-lost", detail: "too few witnesses cosigned the checkpoint" });
+    anomalies.push({ finding: "quorum-lost", detail: "too few witnesses cosigned the checkpoint" });
   }
-  for (const finding of findings) {
+  for (const anomaly of anomalies) {
     follower.terminal.print(
-      JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...finding }),
+      JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...anomaly }),
     );
   }
   // Other verbs bring the copy up to date as well, and a program may be killed before it prints.
   follower.index.saveWatched(checkpoint.size);
-  return findings.length;
+  return anomalies.length;
 }
 
 /** A log that does not answer may answer the next time; one that contradicts itself will not mend. */

@@ -4,7 +4,7 @@ import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { openFile } from "../../../node/files/database.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
-import type { LoggedCertificate } from "./logged-certificate.ts";
+import type { IndexedEntry, LoggedCertificate } from "./entry.ts";
 
 /** How far a follower is. */
 export interface FollowerState {
@@ -24,12 +24,6 @@ export interface SearchFields {
   readonly tokenId?: string | undefined;
   readonly since?: string | undefined;
   readonly until?: string | undefined;
-}
-
-/** An entry as the index has it. */
-export interface IndexedEntry extends Omit<LoggedCertificate, "isAuthority"> {
-  readonly idx: number;
-  readonly octets: Bytes;
 }
 
 /** Of the form of a copy. */
@@ -175,7 +169,7 @@ export class FollowerIndex implements Disposable {
     return this.all(sql, ...values);
   }
 
-  /** The number of entries whose findings somebody has seen. */
+  /** The number of entries whose anomalies somebody has seen. */
   watched(): number {
     return this.all<{ size: number }>("SELECT size FROM watched")[0]?.size ?? 0;
   }

@@ -9,10 +9,11 @@ import { parseNote } from "../../../tlog/note/note.ts";
 import { type AcceptedCheckpoint, openByPolicy, type Policy } from "../../../tlog/note/policy.ts";
 import { formatVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { checkpointPath } from "../../../tlog/tile.ts";
-import { usageError } from "../../terminal/exit-codes.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { usageError } from "../../terminal/command-line.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import type { Audience, Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
+import { loggedCertificate } from "./entry.ts";
 import { FollowerIndex } from "./follower-index.ts";
 import {
   chosenPolicy,
@@ -21,7 +22,6 @@ import {
   policyOfKey,
   type SourceOptions,
 } from "./log-source.ts";
-import { loggedCertificate } from "./logged-certificate.ts";
 
 /** The options of every verb that reads a log. */
 export interface FollowerOptions extends SourceOptions {

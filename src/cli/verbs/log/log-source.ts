@@ -1,3 +1,4 @@
+import type { Command } from "commander";
 import * as z from "zod/mini";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, readOctets, toFetchError } from "../../../foundation/fetch.ts";
@@ -8,7 +9,12 @@ import type { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { type Policy, parsePolicy } from "../../../tlog/note/policy.ts";
 import { parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
-import { usageError } from "../../terminal/exit-codes.ts";
+import {
+  addExitCodes,
+  exitCodes,
+  type GradedOutcomes,
+  usageError,
+} from "../../terminal/command-line.ts";
 import type { Environment } from "../../terminal/screen.ts";
 
 /** The options that choose a log and say what makes its checkpoints good. */
@@ -109,4 +115,31 @@ export function orUsageError<T>(what: string, parse: () => T): T {
 /** A policy that trusts one log's key, and demands no witness. */
 export function policyOfKey(text: string): Policy {
   return { logs: [{ key: parseVerifierKey(text) }], witnesses: [], isQuorum: () => true };
+}
+
+/** Tells in the help of a verb that reads a log when it ends with a graded exit code. */
+export const addLogExitCodes = (command: Command, graded: GradedOutcomes = {}): Command =>
+  addExitCodes(command, {
+    ...graded,
+    broken: "The log contradicts itself, its signature or what is known of it.",
+  });
+
+/** Runs work on a log. What a log must not be ends with an exit code of its own. */
+export async function judgingLog<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof LogError) {
+      throw new OperatorError(`the log does not hold: ${error.message}`, {
+        exitCode: exitCodes.broken,
+      });
+    }
+    if (error instanceof FetchError) throw new OperatorError(`the log: ${error.message}`);
+    throw error;
+  }
+}
+
+/** @throws OperatorError with the exit code of an answer that a person looks at. */
+export function refuseAbsent(sentence: string): never {
+  throw new OperatorError(sentence, { exitCode: exitCodes.attention });
 }

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
@@ -14,10 +15,13 @@ import {
   proveInclusion,
   verifyInclusion,
 } from "../../../tlog/proof.ts";
-import type { Follower } from "./follower.ts";
-import type { IndexedEntry } from "./follower-index.ts";
-import { refuseAbsent } from "./judging-log.ts";
-import { loggedCertificate } from "./logged-certificate.ts";
+import { usageError } from "../../terminal/command-line.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { isSignedByAny } from "./anomalies.ts";
+import { entryAsJson, formatEntries, type IndexedEntry, loggedCertificate } from "./entry.ts";
+import { readAuthorities } from "./follow.ts";
+import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
+import { chosenPolicy, refuseAbsent } from "./log-source.ts";
 
 const maximumOctets = 256 * 1024;
 
@@ -34,7 +38,7 @@ export async function readLeaf(file: string): Promise<Bytes> {
 }
 
 /** The entry of a certificate, byte for byte; `undefined` if the copy has none. */
-export function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefined {
+function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefined {
   const { serial } = loggedCertificate({ certificate, at: "", proof: "own" });
   return index
     .search({ serial }, 100)
@@ -72,7 +76,7 @@ export interface VerifiedProof {
  *
  * @throws LogError
  */
-export async function verifyProof(
+async function verifyProof(
   text: string,
   certificate: Bytes,
   policy: Policy,
@@ -86,4 +90,58 @@ export async function verifyProof(
     throw new LogError("inclusion", "the proof is another certificate's");
   }
   return { index, entry, origin: checkpoint.origin };
+}
+
+/** The options of `rampart log verify`. */
+export interface VerifyOptions extends FollowerOptions {
+  readonly authorities?: string;
+}
+
+const maximumProofOctets = 512 * 1024;
+
+/** Tells whether a log has a certificate: by a proof, or by looking it up. */
+export async function verify(
+  terminal: Terminal,
+  file: string,
+  proofFile: string | undefined,
+  options: VerifyOptions,
+): Promise<void> {
+  const certificate = await readLeaf(file);
+  if (proofFile === undefined) return lookUp(terminal, file, certificate, options);
+  const policy = await chosenPolicy(options);
+  if (!policy)
+    throw usageError(
+      "a proof is worth the key of its log: give --key, which `/log/logs.json` names, or --policy",
+    );
+  const proof = await readSmallFile(proofFile, maximumProofOctets);
+  const { index, origin, entry } = await verifyProof(proof, certificate, policy);
+  const told = `${origin} has it at index ${index}, issued at ${entry.at}`;
+  terminal.print(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : told);
+}
+
+async function lookUp(
+  terminal: Terminal,
+  file: string,
+  certificate: Bytes,
+  options: VerifyOptions,
+): Promise<void> {
+  const authorities = await readAuthorities(options.authorities);
+  using follower = await openFollower(terminal, options);
+  const { checkpoint } = await synchronize(follower);
+  const entry = entryOf(follower, certificate);
+  if (entry) {
+    terminal.print(options.json ? entryAsJson(entry) : formatEntries(terminal, [entry]));
+    return;
+  }
+  const absent = `${file} is not among the ${checkpoint.size} entries of ${checkpoint.origin}`;
+  const known = authorities ?? follower.index.authorities().map((each) => each.certificate);
+  const verdict = isSignedByAny(new X509Certificate(certificate), known)
+    ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: docs/how-to/incident.md."
+    : ", and no authority that is known here signed it: it is not of this CA.";
+  refuseAbsent(`${absent}${verdict}${await otherShards(follower)}`);
+}
+
+async function otherShards({ source }: Follower): Promise<string> {
+  const others = (await source?.otherShards()) ?? [];
+  return others.length > 0 ? `\nAsk the other shards first: ${others.join(", ")}` : "";
 }

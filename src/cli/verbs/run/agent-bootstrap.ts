@@ -4,7 +4,7 @@ import { parseVariables, type Variables } from "../../../agent/configuration/env
 import { createBootstrap } from "../../../agent/envoy/envoy-bootstrap.ts";
 import { type NodeSources, nodeId } from "../../../agent/envoy/envoy-node.ts";
 import { createMachineBootstrap } from "../../../agent/envoy/xds-bootstrap.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { type ListenerFlags, parseAddress, parseListeners } from "./bootstrap-listeners.ts";
 

@@ -3,7 +3,7 @@ import type { XdsReport } from "../../../agent/xds/xds-activity.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { readJson } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
-import { exitCodes } from "../../terminal/exit-codes.ts";
+import { exitCodes } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 

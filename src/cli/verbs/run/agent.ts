@@ -10,8 +10,8 @@ import {
 } from "../../../agent/envoy/envoy-options.ts";
 import { EnvoyProcess, usualRestarts } from "../../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../../agent/main.ts";
-import { addExitCodes } from "../../terminal/exit-codes.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { addExitCodes } from "../../terminal/command-line.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import { handleSignals, watchSignals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";

@@ -6,7 +6,7 @@ import {
   RunningConfiguration,
   type Values,
 } from "../../../program/running-configuration.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 
 /** A program whose configuration may change while it runs. */
 export interface ReloadingProgram<C, S> {

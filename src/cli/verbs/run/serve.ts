@@ -11,7 +11,7 @@ import {
 } from "../../../node/serve/serve-configuration.ts";
 import type { PluggedInImport, RunningServer, ServerContext } from "../../../node/server.ts";
 import type { Values } from "../../../program/running-configuration.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";

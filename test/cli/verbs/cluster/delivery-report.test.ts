@@ -6,8 +6,8 @@ import { openStored } from "../../../../src/ca/opened-store.ts";
 import {
   type ClusterInspection,
   inspectClusters,
+  type LoginChoice,
 } from "../../../../src/cli/verbs/cluster/cluster-inspection.ts";
-import type { LoginChoice } from "../../../../src/cli/verbs/cluster/cluster-logins.ts";
 import {
   formatDeliveries,
   formatReach,

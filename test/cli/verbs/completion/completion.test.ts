@@ -1,10 +1,12 @@
 import { Argument, Command, Option } from "commander";
 import { expect, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
-import { bashScript } from "../../../../src/cli/verbs/completion/bash.ts";
 import { completedCommands } from "../../../../src/cli/verbs/completion/completed-command.ts";
-import { fishScript } from "../../../../src/cli/verbs/completion/fish.ts";
-import { zshScript } from "../../../../src/cli/verbs/completion/zsh.ts";
+import {
+  bashScript,
+  fishScript,
+  zshScript,
+} from "../../../../src/cli/verbs/completion/completion.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 
 const commands = completedCommands(await rampart("", new MemoryTerminal()));

@@ -1,6 +1,6 @@
 import { chmod } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { installedTools } from "../../../../src/cli/session/wrangler.ts";
+import { installedTools } from "../../../../src/cli/session/local-worker.ts";
 import { fileFindings, toolFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { wranglerVersion } from "../../../../src/cli/version.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, test } from "vitest";
-import { importExtractable, readPrivateKey } from "../../../../src/cli/verbs/import/private-key.ts";
+import { importExtractable, readPrivateKey } from "../../../../src/cli/verbs/import/pem-files.ts";
 import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { operatorErrorOf } from "../../../testkit/pki/plugged-in.ts";
 

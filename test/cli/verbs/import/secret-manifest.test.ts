@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
-import { parseSecretManifest } from "../../../../src/cli/verbs/import/secret-manifest.ts";
+import { parseSecretManifest } from "../../../../src/cli/verbs/import/load.ts";
 import { operatorErrorOf } from "../../../testkit/pki/plugged-in.ts";
 
 const istioCaSecret = readFileSync("test/vectors/istio-ca-secret.yaml", "utf8");

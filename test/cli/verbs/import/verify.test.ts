@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
-import type { PluggedInMaterial } from "../../../../src/cli/verbs/import/plugged-in-material.ts";
+import type { PluggedInMaterial } from "../../../../src/cli/verbs/import/ca-entries.ts";
 import { verifyPluggedIn } from "../../../../src/cli/verbs/import/verify.ts";
 import { hex } from "../../../testkit/der/mutation.ts";
 import { clusterLocal } from "../../../testkit/pki/certificates.ts";

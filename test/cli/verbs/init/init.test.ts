@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parse } from "smol-toml";
 import { expect, test } from "vitest";
-import { packageName, projectFiles } from "../../../../src/cli/verbs/init/project.ts";
+import { packageName, projectFiles } from "../../../../src/cli/verbs/init/init.ts";
 import { wranglerToml } from "../../../../src/cli/verbs/init/wrangler-toml.ts";
 import { version, wranglerVersion } from "../../../../src/cli/version.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";

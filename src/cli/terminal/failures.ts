@@ -1,6 +1,7 @@
 import { UpstreamError } from "../../ca/upstream/upstream-authority.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { systemCode } from "../../program/files/small-file.ts";
+import { exitCodes } from "./command-line.ts";
 
 /** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */
 export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
@@ -41,4 +42,17 @@ export function failuresOf(thrown: unknown): readonly unknown[] {
   return thrown instanceof SuppressedError
     ? [...failuresOf(thrown.suppressed), ...failuresOf(thrown.error)]
     : [thrown];
+}
+
+/**
+ * Ends the process when its answer cannot be written: otherwise a KEK on a full disk would be half a KEK, and the
+ * verb a success. A reader that has seen enough (EPIPE) ends it too. Without the standard error stream it goes on.
+ */
+export function endingWithOutput({ stdout, stderr }: NodeJS.Process): void {
+  stdout.on("error", (error) => {
+    if (systemCode(error) === "EPIPE") process.exit();
+    stderr.write(`rampart: the standard output cannot be written: ${error.message}\n`);
+    process.exit(exitCodes.failed);
+  });
+  stderr.on("error", () => {});
 }

@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { OperatorError } from "../../foundation/errors.ts";
 
 /** The exit codes of every verb, for scripts: a code never changes its meaning. */
@@ -39,3 +39,50 @@ export const exitCodesHelp: string = [
 /** An error in what was typed, which is wrong whatever the CA holds. */
 export const usageError = (message: string): OperatorError =>
   new OperatorError(message, { exitCode: exitCodes.usage });
+
+/** The options that choose a store, for every verb that reads one. */
+export function addDeploymentOptions(command: Command): Command {
+  return addPlaceOptions(command).option(
+    "--signer <name>",
+    "the authorities of a named signer, instead of those without a name",
+  );
+}
+
+/** The options that choose a CA with all its stores. */
+export function addPlaceOptions(command: Command): Command {
+  return command
+    .option(
+      "-c, --config <file>",
+      "the CA's configuration (default: wrangler.toml or rampart.toml, whichever is there)",
+    )
+    .option("-e, --env <name>", "an environment of wrangler.toml")
+    .addOption(
+      new Option(
+        "--remote",
+        "the deployed namespace, through wrangler's login; KEK comes from the environment",
+      ).conflicts("local"),
+    )
+    .addOption(new Option("--local", "the state on this machine (the default)"));
+}
+
+/** {@link addDeploymentOptions} for a verb that writes. */
+export function addChangeOptions(command: Command): Command {
+  return addDryRun(addDeploymentOptions(command));
+}
+
+/** {@link addPlaceOptions} for a verb that writes. */
+export function addPlaceChangeOptions(command: Command): Command {
+  return addDryRun(addPlaceOptions(command));
+}
+
+const addDryRun = (command: Command): Command =>
+  command.option("--dry-run", "show what would be done, and write nothing");
+
+/** The longest note for other operators, in characters. */
+const maximumWhy = 200;
+
+/** @throws OperatorError for a `--why` that has more than one line, or a long one. */
+export function requireWhy(why: string | undefined): void {
+  if (why === undefined || (why.length <= maximumWhy && !/\p{Cc}/u.test(why))) return;
+  throw usageError(`--why must be one line of at most ${maximumWhy} characters`);
+}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { typedCommand } from "../../../src/cli/session/typed-command.ts";
+import { typedCommand } from "../../../src/cli/session/session.ts";
 
 test.each([
   [{}, "rampart authority plan"],

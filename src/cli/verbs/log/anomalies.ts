@@ -4,11 +4,11 @@ import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { nameAllowList } from "../../../foundation/globs.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
-import type { FollowerIndex, IndexedEntry } from "./follower-index.ts";
-import { crowdedNodes, strangersOnNodes } from "./node-findings.ts";
+import type { IndexedEntry } from "./entry.ts";
+import type { FollowerIndex } from "./follower-index.ts";
 
-/** Something in a log that a human should look at. */
-export interface Finding {
+/** Something in a log that a human should look at: `rampart log follow` prints it as a finding. */
+export interface Anomaly {
   readonly finding:
     | "authority-appeared"
     | "unknown-authority"
@@ -42,13 +42,13 @@ export interface Watch {
 const hour = 3_600_000;
 const day = 24 * hour;
 
-/** The findings in the entries from an index on, and in the state of the log. */
-export function* findingsIn(
+/** The anomalies in the entries from an index on, and in the state of the log. */
+export function* anomaliesIn(
   index: FollowerIndex,
   from: number,
   watch: Watch,
   now: Date,
-): Generator<Finding> {
+): Generator<Anomaly> {
   const newest = index.newest();
   if (newest === undefined) return;
   yield* staleCheckpoint(newest, watch.staleAfterSeconds, now);
@@ -71,7 +71,7 @@ export function* findingsIn(
 }
 
 /** A mesh renews all the time. A reader who gets no news may be shown an old log, or nothing is published. */
-function* staleCheckpoint(newest: Date, seconds: number, now: Date): Generator<Finding> {
+function* staleCheckpoint(newest: Date, seconds: number, now: Date): Generator<Anomaly> {
   if (now.getTime() - newest.getTime() <= 1000 * seconds) return;
   yield { finding: "stale-checkpoint", detail: `the newest entry is of ${newest.toISOString()}` };
 }
@@ -81,7 +81,7 @@ function* appearedAuthorities(
   index: FollowerIndex,
   from: number,
   known: readonly X509Certificate[],
-): Generator<Finding> {
+): Generator<Anomaly> {
   for (const { idx, certificate } of index.authorities(from)) {
     if (known.some(({ raw }) => raw.equals(certificate.raw))) continue;
     const serial = shownSerialNumber(certificate.serialNumber);
@@ -95,7 +95,7 @@ function* findingsOf(
   entry: IndexedEntry,
   authorities: readonly X509Certificate[],
   issuers: readonly IssuerTable[] | undefined,
-): Generator<Finding> {
+): Generator<Anomaly> {
   const { idx, serial, spiffeId, octets } = entry;
   const { certificate, issuer, proof } = parseEntry(octets);
   if (proof === "authority") return;
@@ -126,7 +126,7 @@ function isWithin(spiffeId: string, table: IssuerTable | undefined): boolean {
 }
 
 /** One certificate may be logged twice; two certificates of one serial number have two authors. */
-function repeatedSerials(index: FollowerIndex, from: number): Finding[] {
+function repeatedSerials(index: FollowerIndex, from: number): Anomaly[] {
   const rows = index.all<{ serial: string; idx: number; spiffeId: string }>(
     `SELECT newer.serial, newer.idx, newer.spiffeId FROM entry newer
      JOIN entry older ON older.serial = newer.serial AND older.idx < newer.idx
@@ -144,7 +144,7 @@ const leastOfJump = 200;
 const jumpFactor = 5;
 
 /** Compares the last hour with the mean of the day before it, in a log that is older than that. */
-function rateJump(index: FollowerIndex, newest: Date): Finding[] {
+function rateJump(index: FollowerIndex, newest: Date): Anomaly[] {
   const at = (millisecondsAgo: number): string =>
     new Date(newest.getTime() - millisecondsAgo).toISOString();
   const count = (from: string, to: string): number =>
@@ -159,4 +159,73 @@ function rateJump(index: FollowerIndex, newest: Date): Finding[] {
   if (last < leastOfJump || last < jumpFactor * before) return [];
   const detail = `${last} certificates in an hour, ${before.toFixed(1)} in the mean of the day before`;
   return [{ finding: "rate-jump", detail }];
+}
+
+const daysBefore = (newest: Date, days: number): string =>
+  new Date(newest.getTime() - days * day).toISOString();
+
+/** Each node whose proxies asked for many identities: a stolen one may ask for everybody's. */
+function crowdedNodes(index: FollowerIndex, newest: Date, limit: number): string[] {
+  const rows = index.all<{ cluster: string; node: string; identities: number }>(
+    `SELECT cluster, node, count(DISTINCT spiffeId) AS identities FROM entry
+     WHERE at >= ? AND impersonator IS NOT NULL GROUP BY cluster, node HAVING identities > ?`,
+    daysBefore(newest, 1),
+    limit,
+  );
+  return rows.map(
+    ({ cluster, node, identities }) =>
+      `the proxies of node ${node} of ${cluster} asked for ${identities} identities in a day`,
+  );
+}
+
+/**
+ * Each node whose proxies asked for workloads of other nodes. An entry does not name the pod that a proxy asks
+ * for, so that one more replica looks like a theft. A thief asks for several identities that ran on one other
+ * node each, and that go on there: a pod that moves does not, and an account of many nodes was on more than one.
+ */
+function strangersOnNodes(index: FollowerIndex, newest: Date, limit: number): string[] {
+  const nodes = Map.groupBy(strangers(index, newest), ({ cluster, node }) =>
+    JSON.stringify([cluster, node]),
+  );
+  return [...nodes.values()].flatMap((rows): string[] => {
+    const [first] = rows;
+    if (!first || rows.length <= limit) return [];
+    const { cluster, node } = first;
+    const some = rows.slice(0, 3).map(({ spiffeId, home }) => `${spiffeId} of ${home}`);
+    return [
+      `the proxies of node ${node} of ${cluster} asked for ${rows.length} identities that ran on one other node each, ` +
+        `and still do: ${some.join(", ")}${rows.length > some.length ? ", …" : ""}`,
+    ];
+  });
+}
+
+/** An identity that a proxy of a node asked for, and the other node on which it runs. */
+interface Stranger {
+  readonly cluster: string;
+  readonly node: string;
+  readonly spiffeId: string;
+  readonly home: string;
+}
+
+/**
+ * A day is longer than the life of most leaves, so whatever runs on a node has an entry of the day. On the first
+ * day of a cluster nobody knows yet what runs where.
+ */
+function strangers(index: FollowerIndex, newest: Date): readonly Stranger[] {
+  return index.all<Stranger>(
+    `WITH seen AS (
+       SELECT cluster, spiffeId, node, min(at) AS first, max(at) AS last,
+         min(CASE WHEN impersonator IS NOT NULL THEN at END) AS asked
+       FROM entry WHERE at >= ? AND node IS NOT NULL GROUP BY cluster, spiffeId, node)
+     SELECT guest.cluster, guest.node, guest.spiffeId, home.node AS home
+     FROM seen guest JOIN seen home ON home.cluster IS guest.cluster AND home.spiffeId = guest.spiffeId
+       AND home.node <> guest.node AND home.first < guest.first
+     WHERE guest.first >= ? AND guest.asked = guest.first AND guest.first >= (
+       SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(at), '+1 day') FROM entry WHERE cluster IS guest.cluster)
+     GROUP BY guest.cluster, guest.node, guest.spiffeId
+     HAVING count(*) = 1 AND home.last > guest.first
+     ORDER BY guest.first`,
+    daysBefore(newest, 2),
+    daysBefore(newest, 1),
+  );
 }

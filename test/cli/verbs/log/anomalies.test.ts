@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
-import { findingsIn, type Watch } from "../../../../src/cli/verbs/log/findings.ts";
+import { anomaliesIn, type Watch } from "../../../../src/cli/verbs/log/anomalies.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import type { Issuer } from "../../../../src/pki/authority/signing-authority.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
@@ -68,10 +68,10 @@ function indexOf(made: readonly Made[], authorities = [own.authority]): Follower
 
 const newestOf = (index: FollowerIndex): Date => index.newest() ?? new Date(start);
 
-/** The findings behind the entry of the authority. */
+/** The anomalies behind the entry of the authority. */
 const found = (made: readonly Made[], from = 1, changes: Partial<Watch> = {}): string[] => {
   const index = indexOf(made);
-  const found = findingsIn(index, from, { ...watch, ...changes }, newestOf(index));
+  const found = anomaliesIn(index, from, { ...watch, ...changes }, newestOf(index));
   return [...found].map(({ finding }) => finding);
 };
 
@@ -82,13 +82,13 @@ describe("a watcher", () => {
   test("finds nothing in an honest log", () => {
     expect(found(many(100, () => ({})))).toEqual([]);
     expect(found([])).toEqual([]);
-    expect([...findingsIn(new FollowerIndex(), 0, watch, new Date())]).toEqual([]);
+    expect([...anomaliesIn(new FollowerIndex(), 0, watch, new Date())]).toEqual([]);
   });
 
   test("finds a leaf that no authority of the log has signed", () => {
     expect(found([{}, { leaf: other.leaf }, {}])).toEqual(["unknown-authority"]);
     const index = indexOf([{}, { leaf: other.leaf }], [own.authority, other.authority]);
-    expect([...findingsIn(index, 2, watch, newestOf(index))]).toEqual([]);
+    expect([...anomaliesIn(index, 2, watch, newestOf(index))]).toEqual([]);
   });
 
   test("finds a leaf of an authority that the operator does not know, whatever the log has", () => {
@@ -99,7 +99,7 @@ describe("a watcher", () => {
 
   test("finds each authority once when it appears, and none that the operator knows", () => {
     const index = indexOf([{}], [own.authority, other.authority]);
-    const found = [...findingsIn(index, 0, watch, newestOf(index))];
+    const found = [...anomaliesIn(index, 0, watch, newestOf(index))];
     expect(found.map(({ finding, index }) => [finding, index])).toEqual([
       ["authority-appeared", 0],
       ["authority-appeared", 1],
@@ -108,9 +108,9 @@ describe("a watcher", () => {
     expect(found[1]?.detail).toContain(fingerprint256.replaceAll(":", "").toLowerCase());
     const authorities = [own, other].map(({ authority }) => new X509Certificate(authority));
     const known = { ...watch, authorities };
-    expect([...findingsIn(index, 0, known, newestOf(index))]).toEqual([]);
+    expect([...anomaliesIn(index, 0, known, newestOf(index))]).toEqual([]);
     index.addAuthority(3, other.authority);
-    expect([...findingsIn(index, 2, watch, newestOf(index))]).toEqual([]);
+    expect([...anomaliesIn(index, 2, watch, newestOf(index))]).toEqual([]);
   });
 
   test("finds an identity that its issuer may not vouch for, once", () => {
@@ -189,7 +189,7 @@ describe("a watcher", () => {
     ],
   ])("finds a node whose proxies ask for the workloads of other nodes, %s", (_, make) => {
     const index = indexOf(both(make));
-    const [finding, ...others] = [...findingsIn(index, 1, watch, newestOf(index))];
+    const [finding, ...others] = [...anomaliesIn(index, 1, watch, newestOf(index))];
     expect(others).toEqual([]);
     expect(finding?.finding).toBe("node-asks-for-others");
     expect(finding?.detail).toMatch(
@@ -274,7 +274,7 @@ describe("a watcher", () => {
     const index = indexOf([{}]);
     const later = (seconds: number) => new Date(newestOf(index).getTime() + 1000 * seconds);
     const at = (seconds: number, from: number) =>
-      [...findingsIn(index, from, watch, later(seconds))].map(({ finding }) => finding);
+      [...anomaliesIn(index, from, watch, later(seconds))].map(({ finding }) => finding);
     expect(at(3600, 1)).toEqual([]);
     expect(at(3600, 2)).toEqual([]);
     expect(at(3601, 1)).toEqual(["stale-checkpoint"]);

@@ -1,7 +1,12 @@
 import { X509Certificate } from "node:crypto";
-import type { LogEntry } from "../../../ca/issuance/log-entry.ts";
+import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { toPem } from "../../../pki/encoding/pem.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { LogError } from "../../../tlog/log-error.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { printable } from "../../terminal/text.ts";
 
 /** The fields of an entry by which an operator finds it. */
 export interface LoggedCertificate {
@@ -17,6 +22,12 @@ export interface LoggedCertificate {
   readonly impersonator?: string | null | undefined;
   /** Whether it is a CA which the mesh trusts, and no certificate that somebody asked for. */
   readonly isAuthority: boolean;
+}
+
+/** An entry as the index of a copy has it. */
+export interface IndexedEntry extends Omit<LoggedCertificate, "isAuthority"> {
+  readonly idx: number;
+  readonly octets: Bytes;
 }
 
 /** Reads the certificate of an entry by Node's own parser. @throws LogError `form` */
@@ -42,4 +53,25 @@ function parse(der: Uint8Array): X509Certificate {
   } catch (error) {
     throw new LogError("form", "an entry without a certificate", error);
   }
+}
+
+/** Entries as a table, the oldest first. */
+export function formatEntries(screen: Screen, entries: readonly IndexedEntry[]): string {
+  const rows = entries.toReversed().map((entry) => {
+    const { proof, pod } = parseEntry(entry.octets);
+    const { idx, at, serial, spiffeId, cluster, node } = entry;
+    return [String(idx), at, serial, spiffeId, cluster, node, pod?.name, proof].map((cell) =>
+      printable(cell ?? "-"),
+    );
+  });
+  const headings = ["INDEX", "TIME", "SERIAL", "NAME", "CLUSTER", "NODE", "POD", "PROOF"];
+  return formatTable(screen, headings, rows, ["NAME", "POD", "NODE", "CLUSTER"]);
+}
+
+/** One entry as JSON, with its certificate as PEM. */
+export function entryAsJson(entry: IndexedEntry): string {
+  const { certificate, ...circumstances }: LogEntry = parseEntry(entry.octets);
+  const { idx: index, spiffeId, serial, notAfter } = entry;
+  const certificatePem = toPem("CERTIFICATE", certificate);
+  return JSON.stringify({ index, spiffeId, serial, notAfter, ...circumstances, certificatePem });
 }

@@ -1,0 +1,223 @@
+import { printable } from "../../terminal/text.ts";
+import "reflect-metadata/lite";
+import { createPrivateKey, type KeyObject, type X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+import { CaError, OperatorError } from "../../../foundation/errors.ts";
+import { readWithOpenSsl } from "../../../node/node-crypto-provider.ts";
+import { parseBase64 } from "../../../pki/encoding/base64.ts";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { DerError } from "../../../pki/encoding/der-reader.ts";
+import {
+  type CaCertificate,
+  type CertificationPath,
+  parseCaCertificate,
+} from "../../../pki/path/certification-path.ts";
+import { maximumCertificates } from "../../../pki/path/verified-authority.ts";
+import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
+import { type CrlEntries, isRevoked, parseCrlEntries } from "../../../pki/x509/crl/crl.ts";
+import type { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
+import type { Source } from "./ca-entries.ts";
+
+/** A certificate from an operator's files, read by three parsers that must all accept it. */
+export interface ImportedCertificate extends CaCertificate {
+  /** OpenSSL's view of it. */
+  readonly verifier: X509Certificate;
+}
+
+/**
+ * Every certificate of a file, in its order.
+ *
+ * @throws OperatorError for a block of another kind, and for none or more than eight certificates. Also for
+ *   one that the CA could not parse later, and for a key that no authority may have.
+ */
+export function readCertificates(source: Source): readonly ImportedCertificate[] {
+  const blocks = pemBlocks(source);
+  const other = blocks.find(({ label }) => label !== "CERTIFICATE");
+  if (other) {
+    throw new OperatorError(
+      `${source.name}: failed to parse cert PEM: holds a block of ${other.label}`,
+    );
+  }
+  if (blocks.length === 0) {
+    throw new OperatorError(`${source.name}: failed to parse cert PEM: there is no certificate`);
+  }
+  if (blocks.length > maximumCertificates) {
+    const [count, most] = [blocks.length, maximumCertificates];
+    throw new OperatorError(`${source.name}: holds ${count} certificates; the limit is ${most}`);
+  }
+  return blocks.map(({ der }, i) => readCertificate(der, `${source.name}, certificate ${i + 1}`));
+}
+
+/** One certificate. @throws OperatorError as {@link readCertificates} */
+export function readCertificate(der: Bytes, place: string): ImportedCertificate {
+  try {
+    const { subject } = new x509.X509Certificate(der);
+    const title = `${place} (${printable(subject) || "no subject"})`;
+    const { verifier } = readWithOpenSsl(der);
+    return { ...parseCaCertificate(der, title), verifier };
+  } catch (error) {
+    throw new OperatorError(`${place}: ${unreadable(error)}`);
+  }
+}
+
+/** Why no authority can have this certificate. */
+export function unreadable(error: unknown): string {
+  if (error instanceof CaError && error.refusal.reason === "subject-key-unacceptable") {
+    const accepted = "P-256, P-384, P-521, RSA of 2048 to 4096 bits with exponent 65537, Ed25519";
+    return `has a key of the wrong kind or strength (${error.refusal.fault}); accepted are ${accepted}`;
+  }
+  const detail = error instanceof DerError ? `: ${error.message}` : "";
+  return `failed to parse cert PEM: not a certificate that verifiers agree on${detail}`;
+}
+
+/** Whether it may be a root: OpenSSL takes it for a CA's. One of version 1 has no extension that says so. */
+export const isAuthoritys = ({ claims, verifier, toBeSigned }: ImportedCertificate): boolean =>
+  toBeSigned.version === 1 || (claims.isAuthority && verifier.ca);
+
+/** The encodings that istiod reads, by their PEM labels. */
+const encodings: ReadonlyMap<string, "pkcs1" | "sec1" | "pkcs8"> = new Map([
+  ["RSA PRIVATE KEY", "pkcs1"],
+  ["EC PRIVATE KEY", "sec1"],
+  ["PRIVATE KEY", "pkcs8"],
+]);
+
+/**
+ * The one private key of a file.
+ *
+ * @throws OperatorError that names the kind of content, never the content.
+ */
+export function readPrivateKey(source: Source): KeyObject {
+  const refuse = (why: string): OperatorError =>
+    new OperatorError(`${source.name}: failed to parse private key PEM: ${why}`);
+  // `openssl ecparam -genkey` writes the curve before the key.
+  const blocks = pemBlocks(source).filter(({ label }) => label !== "EC PARAMETERS");
+  const [block, another] = blocks;
+  if (!block) throw refuse("there is no PEM block");
+  if (blocks.some(isEncrypted)) {
+    throw refuse("the key is encrypted; decrypt it first: openssl pkey -in KEY -out DECRYPTED");
+  }
+  if (another) throw refuse(`it holds ${blocks.length} PEM blocks, not one key`);
+  const type = encodings.get(block.label);
+  if (!type) throw refuse(`it is a block of ${block.label}`);
+  try {
+    return createPrivateKey({ key: Buffer.from(block.der), format: "der", type });
+  } catch {
+    throw refuse(`the block is not a valid ${block.label}`);
+  }
+}
+
+const isEncrypted = (block: PemBlock): boolean =>
+  block.isEncrypted || block.label === "ENCRYPTED PRIVATE KEY";
+
+/**
+ * The key as an extractable `CryptoKey`, for the signature algorithm of an authority with this public key.
+ *
+ * @throws OperatorError for a key whose numbers contradict each other, which OpenSSL accepts.
+ */
+export async function importExtractable(
+  key: KeyObject,
+  publicKey: SubjectPublicKey,
+  { name }: Source,
+): Promise<CryptoKey> {
+  const { importParameters } = signatureAlgorithmOf(publicKey);
+  const misfit = new OperatorError(
+    `${name}: failed to parse private key PEM: its numbers contradict each other`,
+  );
+  if (key.asymmetricKeyType === "rsa" && !rsaPartsFit(key)) throw misfit;
+  try {
+    // JWK has one encoding where PKCS#8 has several.
+    const jwk = key.export({ format: "jwk" });
+    return await crypto.subtle.importKey("jwk", jwk, importParameters, true, ["sign"]);
+  } catch {
+    throw misfit;
+  }
+}
+
+/**
+ * Whether the numbers of RFC 8017 §3.2 are consistent. OpenSSL signs with some keys that are not;
+ * BoringSSL, which opens the key later, refuses them.
+ */
+function rsaPartsFit(key: KeyObject): boolean {
+  const jwk = key.export({ format: "jwk" });
+  const number = (part: string | undefined): bigint =>
+    BigInt(`0x0${Buffer.from(part ?? "", "base64url").toString("hex")}`);
+  const [n, e, d] = [number(jwk.n), number(jwk.e), number(jwk.d)];
+  const [p, q] = [number(jwk.p), number(jwk.q)];
+  if (p < 2n || q < 2n || p * q !== n) return false;
+  const exponentFits = (prime: bigint, exponent: string | undefined): boolean =>
+    (d * e) % (prime - 1n) === 1n && number(exponent) === d % (prime - 1n);
+  return exponentFits(p, jwk.dp) && exponentFits(q, jwk.dq) && (number(jwk.qi) * q) % p === 1n;
+}
+
+/**
+ * The revocation lists of Istio's `ca-crl.pem`.
+ *
+ * @throws OperatorError for a file that holds anything else, or nothing.
+ */
+export function readRevocationLists(source: Source): readonly CrlEntries[] {
+  const blocks = pemBlocks(source);
+  if (blocks.length === 0) throw new OperatorError(`${source.name}: failed to parse CRL PEM`);
+  return blocks.map((block, i) => readList(block, `${source.name}, CRL ${i + 1}`));
+}
+
+function readList({ label, der }: PemBlock, place: string): CrlEntries {
+  try {
+    if (label === "X509 CRL") return parseCrlEntries(der);
+  } catch (error) {
+    if (!(error instanceof DerError)) throw error;
+  }
+  throw new OperatorError(`${place}: failed to parse CRL PEM`);
+}
+
+/** @throws OperatorError if a list names a certificate of the path. */
+export function requireNotRevoked(
+  path: CertificationPath,
+  lists: readonly CrlEntries[],
+  { name }: Source,
+): void {
+  const revoked = path.filter((certificate) => isRevoked(certificate, lists));
+  if (revoked.length === 0) return;
+  throw new OperatorError(
+    revoked.map(({ title }) => `${title}: is revoked, says ${name}`).join("\n"),
+  );
+}
+
+/** One block of a PEM file. */
+interface PemBlock {
+  readonly label: string;
+  /** Whether its headers mark it as encrypted (RFC 1421 §4.6.1.1); then `der` is empty. */
+  readonly isEncrypted: boolean;
+  readonly der: Bytes;
+}
+
+const boundary = /-----(BEGIN|END) ([A-Z0-9 ]{1,40})-----/g;
+const header = /^[A-Za-z-]{1,40}:.*$/gm;
+
+/**
+ * The blocks of a PEM file, which may have other text between them, such as OpenSSL's `-text`. An
+ * operator's files are parsed as leniently as Go parses them; a caller's PEM never is.
+ *
+ * @throws OperatorError for a block without an end, and for a body that is not base64.
+ */
+function pemBlocks({ name, text }: Source): readonly PemBlock[] {
+  const boundaries = [...text.matchAll(boundary)];
+  const blocks: PemBlock[] = [];
+  for (let i = 0; i < boundaries.length; i += 2) {
+    const [begin, end] = [boundaries[i], boundaries[i + 1]];
+    const isBlock = begin?.[1] === "BEGIN" && end?.[1] === "END" && begin[2] === end[2];
+    if (!isBlock)
+      throw new OperatorError(`${name}: PEM block ${blocks.length + 1} has no proper end`);
+    const body = text.slice(begin.index + begin[0].length, end.index);
+    blocks.push(blockOf(begin[2] ?? "", body, `${name}: PEM block ${blocks.length + 1}`));
+  }
+  return blocks;
+}
+
+function blockOf(label: string, body: string, name: string): PemBlock {
+  if (/^Proc-Type:.*ENCRYPTED/m.test(body)) {
+    return { label, isEncrypted: true, der: new Uint8Array(0) };
+  }
+  const der = parseBase64(body.replace(header, "").replaceAll(/\s/g, ""));
+  if (!der || der.length === 0) throw new OperatorError(`${name} is not base64`);
+  return { label, isEncrypted: false, der };
+}
