@@ -39,7 +39,7 @@ beforeEach(async () => {
   folder = await temporaryFolder();
   await writeConfigurations();
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   terminal.setVariable("RAMPART_PASSPHRASE", "correct horse battery staple");
 });
 
@@ -132,7 +132,7 @@ test.each(["nonsense", ""])("a KEK %j is a fault of the configuration", async (k
 
 test("another KEK opens no record, and every verb says so", async () => {
   expect(await failureOf("authority init -c @good.toml")).toBeUndefined();
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   for (const verb of ["list", "plan", "rotate --yes", "export --out @x"]) {
     expect(await failureOf(`authority ${verb} -c @good.toml`)).toMatchObject({
       message: expect.stringMatching(/records? that do(?:es)? not open/),

@@ -15,7 +15,7 @@ import { configurationOf, randomKek } from "../testkit/configuration.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const start = new Date("2026-11-22T12:00:00Z");
-const KEK = randomKek("k1");
+const KEK = randomKek();
 const callers = [{ issuer: "https://a.test" }];
 const inception_date = "2026-11-22";
 const SIGNERS = [{ name: "team-a", authority_key: "EC-P384", inception_date, callers }];

@@ -7,8 +7,8 @@ import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
-import { type RunningCa, randomKek, startCa } from "../testkit/ca/running-ca.ts";
-import { configurationOf } from "../testkit/configuration.ts";
+import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
+import { configurationOf, randomKek } from "../testkit/configuration.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -22,7 +22,7 @@ import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 const credential = "CLUSTER_CREDENTIAL_A";
 const limits = { requests: 1000, seconds: 60, clustersAtOnce: 1, writesAtOnce: 2 };
 
-const values = { CRL: "on", KEK: randomKek("k1") };
+const values = { CRL: "on", KEK: randomKek() };
 let api: WatchedApi;
 let ca: RunningCa;
 

@@ -42,7 +42,7 @@ test("no program mounts a single file of a ConfigMap, which would never change u
 test("the manifests' configurations are ones that the programs take", () => {
   const serve = {
     ...configurationIn("deploy/kustomize/base/serve/serve.yaml"),
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
   };
   expect(() => parseServeConfiguration(serve)).not.toThrow();
   expect(() =>

@@ -43,15 +43,13 @@ describe("deploy/kustomize/components/kubernetes-store", () => {
     const { INCEPTION_DATE, ...values } = text;
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
     expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
-    expect(parseServeConfiguration({ ...values, KEK: randomKek("k1") }, environment)).toMatchObject(
-      {
-        store: {
-          kind: "kubernetes",
-          namespace: "rampart-store",
-          apiServer: { server: "https://10.0.0.1:443" },
-        },
+    expect(parseServeConfiguration({ ...values, KEK: randomKek() }, environment)).toMatchObject({
+      store: {
+        kind: "kubernetes",
+        namespace: "rampart-store",
+        apiServer: { server: "https://10.0.0.1:443" },
       },
-    );
+    });
   });
 });
 
@@ -74,7 +72,7 @@ describe("deploy/kustomize/components/s3-store", () => {
     const text = parseToml(read("deploy/kustomize/overlays/bucket/rampart.toml"));
     const { INCEPTION_DATE, ...values } = text;
     expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
-    expect(parseServeConfiguration({ ...values, KEK: randomKek("k1") })).toMatchObject({
+    expect(parseServeConfiguration({ ...values, KEK: randomKek() })).toMatchObject({
       store: { kind: "s3", url: "https://mesh-ca.s3.eu-central-1.amazonaws.com" },
     });
     const mounted = { S3_CREDENTIALS_FILE: "/etc/rampart-bucket/credentials" };

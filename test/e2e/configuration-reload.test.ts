@@ -1,10 +1,10 @@
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { randomKek } from "../testkit/ca/running-ca.ts";
 import { servedName } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
+import { randomKek } from "../testkit/configuration.ts";
 import { nativeClient } from "../testkit/network/native-grpc.ts";
 import { serveToml, startServe } from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
@@ -30,7 +30,7 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
     await rename(`${config}.new`, config);
   };
   await replace(tomlOf([a]));
-  const server = await startServe(config, randomKek("k1"));
+  const server = await startServe(config, randomKek());
   const monitoring = `http://127.0.0.1:${server.monitoringPort}`;
   const roots = await (await fetch(`${monitoring}/bundle.pem`)).text();
   const client = nativeClient(server.port, servedName, { roots });

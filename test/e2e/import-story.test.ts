@@ -13,6 +13,7 @@ import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
+import { randomKek } from "../testkit/configuration.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import type { PeerCredentials } from "../testkit/network/tls-peer.ts";
 import { type ClockedCa, type ClockedCas, startClockedCas } from "./clocked-ca.ts";
@@ -24,7 +25,7 @@ const configuration = {
   PROPAGATION_INTERVAL: "0s",
   MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
   AUTHORITY_LIFETIME: `${4 * leafSeconds}s`,
-  KEK: `e2e:${randomBytes(32).toString("base64")}`,
+  KEK: randomKek(),
 };
 
 /** The time since a mesh moved in, in lives of a leaf; the keys that sign; who trusts istiod's root. */

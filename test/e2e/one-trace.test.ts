@@ -2,9 +2,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
-import { randomKek } from "../testkit/ca/running-ca.ts";
 import { servedName } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
+import { randomKek } from "../testkit/configuration.ts";
 import { startProgram, startRampart } from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
@@ -47,7 +47,7 @@ test("one trace joins the lines of the agent, the gateway and the CA, for an ans
       SERVING_NAMES: ["localhost"],
       ISSUERS: [table],
     },
-    { KEK: randomKek("k1") },
+    { KEK: randomKek() },
   );
   const caPort = await ca.portOf("gRPC");
   const bundle = await fetch(`http://127.0.0.1:${await ca.portOf("monitoring")}/bundle.pem`);

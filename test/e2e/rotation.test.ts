@@ -1,7 +1,7 @@
-import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { randomKek } from "../testkit/configuration.ts";
 import { handshake, type PeerCredentials } from "../testkit/network/tls-peer.ts";
 import { type ClockedCa, type ClockedCas, startClockedCas } from "./clocked-ca.ts";
 import { issuers, leafSeconds, liveUntilNow, meet, obtain, rootsOf, signerOf } from "./mesh.ts";
@@ -26,7 +26,7 @@ beforeAll(async () => {
     PROPAGATION_INTERVAL: "0s",
     MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
     AUTHORITY_LIFETIME: `${5 * leafSeconds}s`,
-    KEK: `e2e:${randomBytes(32).toString("base64")}`,
+    KEK: randomKek(),
   };
   cas = await startClockedCas(variables, stories.length + 1);
 });

@@ -4,8 +4,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { startTestAgent } from "../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../testkit/agent/sds-client.ts";
-import { randomKek } from "../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
+import { randomKek } from "../testkit/configuration.ts";
 import { parseVerbLog } from "../testkit/log/log-lines.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { createOperatorFolder, rampart } from "../testkit/programs/command-line.ts";
@@ -42,7 +42,7 @@ async function startBundleProxy(port: number) {
 }
 
 test("a taint in the store of a running server reaches a workload by the answer that the server held", async () => {
-  const kek = randomKek("k1");
+  const kek = randomKek();
   const folder = await temporaryFolder();
   const ISSUERS = [{ issuer, jwks: jwksOf(tokenKey) }];
   const toml = serveToml(join(folder, "store"), { PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS });

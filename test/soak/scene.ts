@@ -1,7 +1,7 @@
-import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
+import { randomKek } from "../testkit/configuration.ts";
 import { lastingFolder } from "../testkit/temporary-folder.ts";
 import type { Way } from "./call.ts";
 import { type IssuerServer, startIssuers } from "./issuers.ts";
@@ -92,7 +92,7 @@ async function startServe(folder: string, issuers: IssuerServer["issuers"]): Pro
     })),
   };
   await writeFile(file, stringify(values));
-  const KEK = `soak:${randomBytes(32).toString("base64")}`;
+  const KEK = randomKek();
   return startProgram(["serve", "--config", file], { KEK });
 }
 

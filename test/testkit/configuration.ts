@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { exportJWK, type JWK } from "jose";
 import { expect } from "vitest";
 import { type Configuration, parseConfiguration } from "../../src/config/configuration.ts";
@@ -12,7 +11,8 @@ export const day = 86_400;
 export const issuer = "https://a.test";
 
 /** An entry of `KEK` with this id. */
-export const randomKek = (id: string): string => `${id}:${randomBytes(32).toString("base64")}`;
+export const randomKek = (id = "k1"): string =>
+  `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
 
 const complete: Values = { ISSUERS: [{ issuer }], KEK: randomKek("2026-11") };
 

@@ -10,8 +10,9 @@ import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
-import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf, openStore, readiness, signerOf, taint } from "../../testkit/ca/tainted-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import {
   startUpstream,
   text,
@@ -223,7 +224,7 @@ describe("an upstream", () => {
     const upstream = await startUpstream(() => undefined);
     const configuration = parseConfiguration({
       ISSUERS: [{ issuer: "https://a.test" }],
-      KEK: randomKek("k1"),
+      KEK: randomKek(),
       AUTHORITY_ROOT: "upstream",
       UPSTREAM_AUTHORITY: JSON.stringify({ kind: "rampart", url: upstream.url }),
       UPSTREAM_CREDENTIAL: secret,

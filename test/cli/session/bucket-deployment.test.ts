@@ -15,7 +15,7 @@ beforeEach(async () => {
   folder = await temporaryFolder();
   api = await startS3Api();
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   terminal.setVariable("AWS_ACCESS_KEY_ID", s3Credential.accessKeyId);
   terminal.setVariable("AWS_SECRET_ACCESS_KEY", s3Credential.secretAccessKey);
   return async () => {

@@ -1,7 +1,7 @@
 import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
 import { serveToml } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -52,7 +52,7 @@ test("a dry run on files writes nothing, neither a folder nor a record", async (
     ],
   });
   const operator = await operatorOf(toml);
-  const kek = { KEK: randomKek("k1") };
+  const kek = { KEK: randomKek() };
   const run = (words: string) => rampart(operator, `authority ${words} -c ${operator.config}`, kek);
   for (const words of ["init --dry-run", "init --dry-run --signer s"]) {
     expect((await run(words)).code).toBe(0);

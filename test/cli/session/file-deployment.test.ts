@@ -12,7 +12,7 @@ let environment: NodeJS.ProcessEnv;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  environment = { KEK: randomKek("k1") };
+  environment = { KEK: randomKek() };
 });
 
 async function open(...lines: readonly string[]) {

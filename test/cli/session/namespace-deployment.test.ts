@@ -24,7 +24,7 @@ beforeEach(async () => {
   api = await startSecretsApi();
   await writeFile(join(folder, "token"), secretsToken);
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   return async () => {
     await api.close();
   };

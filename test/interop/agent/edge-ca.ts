@@ -1,4 +1,4 @@
-import { randomBytes, X509Certificate } from "node:crypto";
+import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { compose } from "../../../src/config/composition.ts";
@@ -8,6 +8,7 @@ import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { repeatedly } from "../../testkit/time/until.ts";
@@ -46,7 +47,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
     DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
     AUTHORITY_LIFETIME: `${5 * leafSeconds}s`,
   };
-  const secrets = { KEK: `interop:${randomBytes(32).toString("base64")}` };
+  const secrets = { KEK: randomKek() };
   const harness = await createEdgeWorker({ vars: { ...vars, ...secrets } });
   const { url } = await harness.listen();
   const worker = harness.getWorker<{ AUTHORITIES: KvNamespace }>();

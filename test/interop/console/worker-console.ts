@@ -1,9 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parse } from "smol-toml";
 import type { Unstable_RawConfig } from "wrangler";
 import { writeConsoleAssets } from "../../../dev/console-assets.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
@@ -22,7 +22,7 @@ export async function startWorkerConsole(
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
   };
-  const secrets = { KEK: `k1:${randomBytes(32).toString("base64")}`, CONSOLE_TOKENS: token };
+  const secrets = { KEK: randomKek(), CONSOLE_TOKENS: token };
   const harness = await createEdgeWorker({
     main: "src/worker/main-with-console.ts",
     assets: { ...assets, directory: join(folder, "console") },

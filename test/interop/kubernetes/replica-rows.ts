@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";
 import { mint } from "./cluster/accounts.ts";
@@ -26,7 +26,7 @@ async function secretsService(scene: Scene, folder: string): Promise<SharedServi
       KUBERNETES_CA_FILE: caFile,
       KUBERNETES_TOKEN_FILE: tokenFile,
     }),
-    environment: { KEK: randomKek("k1") },
+    environment: { KEK: randomKek() },
     space: await emptied(client),
     restart: plane.restart,
   };

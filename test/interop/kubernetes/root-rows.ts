@@ -6,8 +6,8 @@ import { reportDelivery } from "../../../src/cli/verbs/cluster/delivery-report.t
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -125,7 +125,7 @@ async function workerPushes({ plane }: Scene): Promise<void> {
         ISSUERS: [tableOf({ ...plane, server }, {})] as never,
         INCEPTION_DATE: new Date().toISOString().slice(0, 10),
         PROPAGATION_INTERVAL: "0s",
-        KEK: randomKek("k1"),
+        KEK: randomKek(),
         [credential]: token,
       },
     });
@@ -199,7 +199,7 @@ async function isShown(scene: Scene): Promise<void> {
     const { spiffe_sequence: sequence } = (await (await fetch(`${origin}/bundle.json`)).json()) as {
       spiffe_sequence: number;
     };
-    const values = { ISSUERS: [tableOf(plane, { ca: plane.ca })], KEK: randomKek("k1") };
+    const values = { ISSUERS: [tableOf(plane, { ca: plane.ca })], KEK: randomKek() };
     const byLogin = await inspectClusters(parseConfiguration(values), { kubeconfig }, process.env);
     const byAccess = await inspectClusters(
       parseConfiguration({ ...values, [credential]: token }),

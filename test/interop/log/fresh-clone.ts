@@ -1,10 +1,8 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { type Ended, run } from "../../testkit/programs/child-process.ts";
+import { startDevelopment } from "../../testkit/programs/npm-start.ts";
 import { until } from "../../testkit/time/until.ts";
 
 /** The files of a clone that `npm start` and the verbs read. */
@@ -20,9 +18,9 @@ export async function playFreshClone(folder: string): Promise<void> {
   await mkdir(folder);
   for (const part of parts) await cp(part, join(folder, part), { recursive: true });
   await symlink(resolve("node_modules"), join(folder, "node_modules"));
-  const started = await startClone(folder);
+  const { lines, interrupt } = await startDevelopment(folder);
   const type = (script: string): Promise<Ended> => {
-    const environment = { RAMPART_LOG_TOKEN: tokenIn(started.lines) };
+    const environment = { RAMPART_LOG_TOKEN: tokenIn(lines) };
     return run("sh", ["-euc", script], { folder, environment, timeoutSeconds: 120 });
   };
   const typeSection = async (heading: string): Promise<Ended> => type(await scriptOf(heading));
@@ -43,7 +41,7 @@ export async function playFreshClone(folder: string): Promise<void> {
     if (!stderr.includes(said)) throw new Error(`OpenSSL takes a revoked certificate: ${stderr}`);
     requireWell(await typeSection("6. See who signs"), /signing/);
   } finally {
-    await started.end();
+    await interrupt();
   }
 }
 
@@ -58,39 +56,8 @@ function required<T>(value: T | undefined, what: string): T {
   return value;
 }
 
-type Lines = readonly string[];
-
-interface StartedClone {
-  readonly lines: Lines;
-  readonly end: () => Promise<unknown>;
-}
-
-/** Starts it as a stranger does, and waits until it has said everything. */
-async function startClone(folder: string): Promise<StartedClone> {
-  // A process group of its own can be interrupted as a whole, as by Ctrl-C.
-  const stdio: ["ignore", "pipe", "pipe"] = ["ignore", "pipe", "pipe"];
-  const child = spawn("npm", ["start"], { cwd: folder, detached: true, stdio });
-  const ended = once(child, "exit");
-  const lines: string[] = [];
-  const said = new Promise<void>((resolve) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      createInterface(stream).on("line", (line) => {
-        lines.push(line);
-        if (line.includes("Ctrl-C ends everything")) resolve();
-      });
-    }
-  });
-  const end = (): Promise<unknown> => {
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGINT");
-    return ended;
-  };
-  await Promise.race([said, ended]);
-  if (child.exitCode !== null) throw new Error(`npm start ended:\n${lines.join("\n")}`);
-  return { lines, end };
-}
-
 /** The token of a reader of the log, which `npm start` prints for another shell. */
-function tokenIn(lines: Lines): string {
+function tokenIn(lines: readonly string[]): string {
   const tokens = lines.flatMap((line) => /^export RAMPART_LOG_TOKEN=(.*)/.exec(line)?.[1] ?? []);
   return required(tokens[0], `token in:\n${lines.join("\n")}`);
 }

@@ -6,6 +6,7 @@ import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuers, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { origin } from "./written-log.ts";
 
@@ -34,7 +35,7 @@ export async function writeWorkerLog(certificates: number): Promise<WorkerLog> {
     LOG_INCEPTION_DATE: today,
     LOG_INTERVAL: "1s",
   };
-  const secrets = { KEK: `interop:${randomBytes(32).toString("base64")}`, LOG_READERS: token };
+  const secrets = { KEK: randomKek(), LOG_READERS: token };
   const harness = await createEdgeWorker({ ...withLog, vars: { ...vars, ...secrets } });
   const { url } = await harness.listen();
   try {

@@ -7,7 +7,6 @@ import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
 import {
   type Claims,
   createTokenKey,
@@ -15,6 +14,7 @@ import {
   mintAccountToken,
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import type { Answer } from "../../testkit/programs/command-line.ts";
 import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
@@ -45,7 +45,7 @@ export async function startIncident() {
   const config = join(folder, "rampart.toml");
   const store = join(folder, "store");
   await writeFile(config, serveToml(store, values));
-  let kek = randomKek("k1");
+  let kek = randomKek();
   const start = () => startServe(config, kek, { LOG_READERS: readerToken });
   let server = await start();
   const issued: string[] = [];

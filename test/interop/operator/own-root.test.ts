@@ -4,7 +4,7 @@ import { parse } from "smol-toml";
 import { expect, test } from "vitest";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { serveToml } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -27,7 +27,7 @@ async function operatorsTerminal(): Promise<Terminal> {
   await mkdir(join(folder, "store"), { mode: 0o700 });
   const values = { AUTHORITY_ROOT: "offline", ISSUERS: [{ issuer, jwks_uri }] };
   await writeFile(join(folder, "rampart.toml"), serveToml(join(folder, "store"), values));
-  return { folder, environment: { KEK: randomKek("k1") } };
+  return { folder, environment: { KEK: randomKek() } };
 }
 
 /** Types a block of the page as it stands. */
@@ -84,7 +84,7 @@ test.each([
   const values = {
     TRUST_DOMAIN: clusterLocal,
     STORE_DIRECTORY: "/var/lib/rampart",
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     ISSUERS: [{ issuer, jwks_uri }],
     ...(heading === "A CA that answers by itself" && {
       UPSTREAM_CREDENTIAL: "a-token-of-the-mesh",

@@ -58,7 +58,7 @@ const timeoutMilliseconds = 120_000;
 
 beforeAll(async () => {
   folder = await lastingFolder();
-  kek = randomKek("k1");
+  kek = randomKek();
   await writeFile(
     join(folder, "rampart.toml"),
     `STORE_DIRECTORY = "store"\nPROPAGATION_INTERVAL = "0s"\n[[ISSUERS]]\nissuer = "https://issuer.test"\n`,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import {
   launchServer,
@@ -28,7 +28,7 @@ export class MeshCa {
   private constructor(folder: string, cluster: DevelopmentCluster) {
     this.#folder = folder;
     this.#cluster = cluster;
-    this.#environment = { KEK: randomKek("k1") };
+    this.#environment = { KEK: randomKek() };
     this.rootsFile = join(folder, "roots.pem");
   }
 

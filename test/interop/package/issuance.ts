@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { chown, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 import { CaClient } from "../../../dev/workload/ca-client.ts";
 import { certificateReport } from "../../../dev/workload/certificate-report.ts";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 
 /** How an installed `rampart` is started: the words before `serve`, and the whole environment. */
 export interface Start {
@@ -68,7 +68,7 @@ function startServing(start: Start, options: readonly string[], folder: string):
   return spawn(program, [...words, "serve", ...options], {
     cwd: folder,
     ...(start.user !== undefined && { uid: start.user, gid: start.user }),
-    env: { ...start.environment, KEK: `k1:${randomBytes(32).toString("base64")}` },
+    env: { ...start.environment, KEK: randomKek() },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
+import { startDevelopment } from "../../testkit/programs/npm-start.ts";
 import { type Installation, install, installedPackages } from "./installation.ts";
 import { serveAndIssue } from "./issuance.ts";
 
@@ -102,32 +100,7 @@ interface InProject {
 
 /** Waits for the report about the first certificate, which `npm start` verifies by itself. */
 async function startProject({ folder, environment }: InProject): Promise<void> {
-  const child = spawn("npm", ["start"], {
-    cwd: folder,
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
-  });
-  const ended = once(child, "exit");
-  const lines: string[] = [];
-  const issued = new Promise<void>((resolve) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      createInterface(stream).on("line", (line) => {
-        lines.push(line);
-        if (line.includes("Ctrl-C ends everything")) resolve();
-      });
-    }
-  });
-  const early = ended.then(() => {
-    throw new Error(`npm start ended:\n${lines.join("\n")}`);
-  });
-  try {
-    await Promise.race([issued, early]);
-    assert.match(lines.join("\n"), /SPIFFE ID +spiffe:\/\/cluster\.local\/ns\/foo\/sa\/httpbin/);
-  } finally {
-    early.catch(() => {});
-    // As Ctrl-C does: to npm and to what it runs.
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGINT");
-    await ended;
-  }
+  const { lines, interrupt } = await startDevelopment(folder, environment);
+  await interrupt();
+  assert.match(lines.join("\n"), /SPIFFE ID +spiffe:\/\/cluster\.local\/ns\/foo\/sa\/httpbin/);
 }

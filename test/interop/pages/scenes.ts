@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
@@ -133,7 +133,7 @@ issuer = "${issuer}"
 `;
   await writeFile(join(folder, "rampart.toml"), toml);
   return terminalIn(folder, ends, {
-    KEK: `k1:${randomBytes(32).toString("base64")}`,
+    KEK: randomKek(),
     CA: "http://127.0.0.1:15014",
   });
 }

@@ -6,7 +6,7 @@ import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { launchServer, runRampart } from "../../testkit/programs/rampart-process.ts";
 import { type Mesh, startMesh } from "../native-grpc/mesh.ts";
@@ -43,7 +43,7 @@ export async function startServingCa(folder: string, host = "127.0.0.1"): Promis
   const places = { LISTEN: `${host}:0`, MONITORING_LISTEN: "127.0.0.1:0" };
   const file = join(folder, "rampart.toml");
   await writeFile(file, stringify({ ...shared, ...places, STORE_DIRECTORY: storeDirectory }));
-  const environment = { KEK: randomKek("k1") };
+  const environment = { KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
   const rootFile = join(folder, "roots.pem");

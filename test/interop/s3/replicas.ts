@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
@@ -22,7 +22,7 @@ function bucketService({ place, port, ca, rootsFile, restart }: Gateway): Shared
       S3_CA_FILE: rootsFile,
     }),
     environment: {
-      KEK: randomKek("k1"),
+      KEK: randomKek(),
       AWS_ACCESS_KEY_ID: credential.accessKeyId,
       AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
     },

@@ -10,7 +10,7 @@ import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { startS3Api } from "../../testkit/stores/s3-api.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
@@ -185,7 +185,7 @@ ${issuer}`,
   );
   await writeFile(file("directory.toml"), `STORE_DIRECTORY = "${file("store")}"\n${issuer}`);
   const environment = {
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     RAMPART_PASSPHRASE: randomBytes(24).toString("base64"),
   };
   const rampart = (...words: readonly string[]) =>

@@ -10,7 +10,7 @@ import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
-const KEK = randomKek("k1");
+const KEK = randomKek();
 const ISSUERS = [{ issuer: "https://a.test" }];
 const inNamespace = {
   STORE: "kubernetes",

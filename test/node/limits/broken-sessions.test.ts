@@ -5,7 +5,7 @@ import { connect as connectTls } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { breaches, breakSessions } from "../../testkit/network/broken-sessions.ts";
 import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -24,7 +24,7 @@ async function start() {
   const ISSUERS = [{ ...issuerTables.cluster, jwks_uri: "http://127.0.0.1:9" }];
   const values = { PROPAGATION_INTERVAL: "0s", PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS };
   await writeFile(config, serveToml(join(folder, "store"), values));
-  const started = await startServe(config, randomKek("k1"), {
+  const started = await startServe(config, randomKek(), {
     NODE_OPTIONS: `--import=${counter} --disable-warning=ExperimentalWarning`,
     HELD_SESSIONS: held,
   });

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
@@ -16,7 +16,7 @@ test("strangers who take every descriptor end no server, and it is ready when th
   const ISSUERS = [{ issuer: "https://a.test" }];
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS };
   await writeFile(config, serveToml(join(folder, "store"), values));
-  const serve = await startServe(config, randomKek("k1"), {}, descriptors);
+  const serve = await startServe(config, randomKek(), {}, descriptors);
   const { port, monitoringPort } = serve;
   const faults = storeFaults(serve.process.stderr);
   const sockets = [port, monitoringPort].flatMap((each) =>

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { nodeFlags } from "../../../dev/package/node-flags.ts";
 import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { getRoot, openFrames, post, preface, reset } from "../../testkit/network/http2-frames.ts";
 import {
   type ServerProcess,
@@ -30,7 +30,7 @@ async function start() {
   await writeFile(config, serveToml(join(folder, "store"), values));
   // Node refuses `--expose-gc` there, and no garbage has to be collected here.
   const heap = nodeFlags.filter((flag) => flag.startsWith("--max-"));
-  const program = await startServe(config, randomKek("k1"), {
+  const program = await startServe(config, randomKek(), {
     NODE_OPTIONS: heap.join(" "),
   });
   const authorization = `Bearer ${await mintAccountToken(key, issuer, "foo:bar", new Date())}`;

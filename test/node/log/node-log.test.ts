@@ -7,8 +7,9 @@ import { logDirectory, type NodeLog, openNodeLog } from "../../../src/node/log/n
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin, readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createKek } from "../../testkit/pki/sealed-record.ts";

@@ -5,8 +5,8 @@ import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 async function openService(): Promise<ConfigurableService> {
-  const KEK = randomKek("k1");
+  const KEK = randomKek();
   const STORE_DIRECTORY = await lastingFolder();
   return {
     store: await openFileStore(STORE_DIRECTORY),

@@ -2,10 +2,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { startRawServer } from "../../testkit/network/raw-server.ts";
 import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
@@ -25,7 +25,7 @@ const encoded = [
 test("an anonymous token of a hostile issuer does not end the server", async () => {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
-  const kek = randomKek("k1");
+  const kek = randomKek();
   const key = await createTokenKey("ES256", "k1");
   const { issuer } = issuerTables.cluster;
   const hostile = await startRawServer((socket) => void socket.write(encoded));

@@ -7,10 +7,10 @@ import { parseServeConfiguration } from "../../../src/node/serve/serve-configura
 import { parseBundle } from "../../../src/tlog/tile.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -52,7 +52,7 @@ test("serve does not start with a log that may not begin", async () => {
     STORE_DIRECTORY: await temporaryFolder(),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     ISSUERS: [{ issuer: "https://a.test" }],
     LOG_ORIGIN,
   });

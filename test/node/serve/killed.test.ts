@@ -3,10 +3,10 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import {
   type ServerProcess,
@@ -21,7 +21,7 @@ const bundleOf = async ({ monitoringPort }: ServerProcess): Promise<string> =>
 test("a server that is killed loses nothing that it answered, and ends politely when asked", async () => {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
-  const kek = randomKek("k1");
+  const kek = randomKek();
   const key = await createTokenKey("ES256", "k1");
   const { issuer } = issuerTables.cluster;
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer, jwks: jwksOf(key) }] };

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { issuers } from "../../contract/service-under-test.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -24,7 +24,7 @@ test("is not ready before the port of callers is open, and says why", async () =
     STORE_DIRECTORY: join(folder, "store"),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     TLS_CERTIFICATE_FILE,

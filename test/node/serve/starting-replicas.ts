@@ -16,7 +16,7 @@ export function startingReplicas(store: object): () => Promise<Replica> {
   const configuration = parseServeConfiguration({
     ...store,
     ISSUERS: [{ issuer: "https://a.test" }],
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "1h",
     MAX_WORKLOAD_CERT_TTL: "8s",

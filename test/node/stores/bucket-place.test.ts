@@ -9,7 +9,7 @@ const place = (changes: Values, variables: Readonly<Record<string, string>> = en
   parseServeConfiguration(
     {
       ...{ STORE: "s3", STORE_BUCKET: "mesh-ca", S3_REGION: "eu-central-1" },
-      ...{ ISSUERS: [{ issuer: "https://a.test" }], KEK: randomKek("k1"), ...changes },
+      ...{ ISSUERS: [{ issuer: "https://a.test" }], KEK: randomKek(), ...changes },
     },
     variables,
   );

@@ -6,7 +6,8 @@ import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openReplicaStores, type ReplicaStores } from "../../../src/node/stores/stores.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
-import { randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
@@ -67,7 +68,7 @@ describe("the stores of a replica", () => {
 
 /** Loads the authorities of a store that is behind by so much, then has the store fail. */
 async function outageWith(storeLagSeconds: number) {
-  const values = { KEK: randomKek("k1"), PROPAGATION_INTERVAL: "300s" };
+  const values = { KEK: randomKek(), PROPAGATION_INTERVAL: "300s" };
   const store = createMemoryStore();
   const ca = await startCa(values, { store });
   await ca.found();

@@ -13,8 +13,8 @@ import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
 import { revokeCertificates } from "../ca/revoke-certificates.ts";
-import { randomKek } from "../ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
+import { randomKek } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { taintSigner } from "./taint-signer.ts";
@@ -53,7 +53,7 @@ export async function startHttpCa(
   const clock = (): Date => new Date();
   const configuration = parseConfiguration({
     ISSUERS: [{ issuer, jwks: jwksOf(tokenKey), ...table }],
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,

@@ -1,9 +1,9 @@
 import type { Session } from "../../../src/cli/session/session.ts";
 import { createSessionStore } from "../../../src/cli/session/session-store.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { randomKek } from "../configuration.ts";
 import { MemoryTerminal } from "../programs/memory-terminal.ts";
 import type { MemoryMint } from "./memory-mint.ts";
-import { randomKek } from "./running-ca.ts";
 
 /** A verb's session over a memory mint. */
 export function createMemorySession(mint: MemoryMint, now: Date): Session {
@@ -12,7 +12,7 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
     mint: { ...mint, store: createSessionStore(mint.store, false) },
     configuration: parseConfiguration({
       ISSUERS: [{ issuer: "https://a.test" }],
-      KEK: randomKek("k1"),
+      KEK: randomKek(),
     }),
     place: "memory",
     typed: (words) => `rampart ${words}`,

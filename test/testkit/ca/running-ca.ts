@@ -13,6 +13,7 @@ import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import type { PublishedLog } from "../../../src/transport/http/log-routes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { randomKek } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
@@ -42,11 +43,6 @@ const unlimited: Quotas = { caller: () => 0, issuer: () => 0 };
 
 const start = new Date("2026-11-21T12:00:00.250Z");
 
-/** Creates a KEK as an operator does. */
-export function randomKek(id: string): string {
-  return `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
-}
-
 /** The means of a CA that a test may bring along. */
 interface Means {
   readonly cryptoProvider?: CryptoProvider;
@@ -67,7 +63,7 @@ export async function startCa(
   let now = start;
   const configuration = parseConfiguration({
     ISSUERS: [{ issuer: "https://a.test" }],
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     INCEPTION_DATE: start.toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,

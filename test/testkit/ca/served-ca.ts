@@ -1,12 +1,12 @@
 import { type ReconfigurableServer, serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { ConfigurationStatus } from "../../../src/program/configuration-status.ts";
+import { randomKek } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import type { VirtualTime } from "../time/virtual-time.ts";
 import { patientLimits } from "./patient-limits.ts";
-import { randomKek } from "./running-ca.ts";
 
 /** `rampart serve` in this process, on free ports of the loopback address. */
 export interface ServedCa {
@@ -50,7 +50,7 @@ export async function serveCa(
     STORE_DIRECTORY: storeDirectory,
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
-    KEK: randomKek("k1"),
+    KEK: randomKek(),
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,

@@ -33,7 +33,7 @@ export interface ChildOptions {
   readonly input?: string | Uint8Array;
   readonly folder?: string | undefined;
   /** Variables besides what every program of a test has. */
-  readonly environment?: NodeJS.ProcessEnv;
+  readonly environment?: NodeJS.ProcessEnv | undefined;
   /** A file for its standard error. */
   readonly logFile?: string;
   /** Whether it leads a process group, which a signal then reaches as a whole, as Ctrl-C does. */

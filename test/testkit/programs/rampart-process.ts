@@ -2,7 +2,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { onTestFinished } from "vitest";
-import { randomKek } from "../ca/running-ca.ts";
+import { randomKek } from "../configuration.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
 import {
   type Child,
@@ -68,7 +68,7 @@ export function startRampart(
   environment: NodeJS.ProcessEnv = {},
   options: Omit<Parameters<typeof launchRampart>[1], "environment"> = {},
 ): RampartProcess {
-  const variables = { KEK: randomKek("k1"), ...environment };
+  const variables = { KEK: randomKek(), ...environment };
   const child = launchRampart(words, { ...options, environment: variables });
   // The first of several processes ends the others, if it is asked.
   const ending = words.includes("--processes") ? "SIGTERM" : "SIGKILL";

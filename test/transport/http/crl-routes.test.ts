@@ -8,8 +8,9 @@ import { sealRoot } from "../../../src/custody/root-statement.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
-import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
 import { createRoot } from "../../testkit/pki/foreign-root.ts";
 
@@ -103,7 +104,7 @@ test("keeps its bytes and its tag while nothing changes, and gets new ones in ea
 });
 
 test("two processes that know the same have the same tag", async () => {
-  const values = { CRL: "on", KEK: randomKek("k1") };
+  const values = { CRL: "on", KEK: randomKek() };
   const ca = await startSigningCa(values);
   const { store } = ca;
   const other = await startCa({ ...values, PROPAGATION_INTERVAL: `${propagation}s` }, { store });

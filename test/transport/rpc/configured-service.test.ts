@@ -7,14 +7,15 @@ import type { ConfigurableService } from "../../contract/configured-service/conf
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
-import { randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import type { HeldLeaf } from "../../testkit/pki/held-leaf.ts";
 
 const api = serveReviewingApi();
 
 async function openService(): Promise<ConfigurableService> {
-  const KEK = randomKek("k1");
+  const KEK = randomKek();
   const keks = [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())] as const;
   const store = createMemoryStore();
   return {

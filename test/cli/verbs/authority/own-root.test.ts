@@ -85,7 +85,7 @@ beforeEach(async () => {
   folder = await temporaryFolder();
   now = start;
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   await configure("offline");
 });
 

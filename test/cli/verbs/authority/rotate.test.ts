@@ -33,7 +33,7 @@ beforeEach(async () => {
     ),
   );
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   await authority("init");
 });
 

@@ -41,7 +41,7 @@ beforeEach(async () => {
   recipient = await identityToRecipient(identity);
   await writeFile(join(folder, "key.txt"), identity);
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   await configure();
   await authority("init");
 });

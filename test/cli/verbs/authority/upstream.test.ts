@@ -51,7 +51,7 @@ beforeEach(async () => {
   config = join(await temporaryFolder(), "rampart.toml");
   now = start;
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   terminal.setVariable("UPSTREAM_CREDENTIAL", secret);
   upstream = await startUpstream(vault(root, () => now));
   await writeConfiguration(upstream.url);

@@ -55,7 +55,7 @@ async function leafIn(file: string, signer: Issuer, endsAfter = day): Promise<st
 beforeEach(async () => {
   folder = await temporaryFolder();
   store = "store";
-  environment = { KEK: randomKek("k1") };
+  environment = { KEK: randomKek() };
   await configure('CRL = "on"');
   await run(authorityCommand, ["init"]);
   const deployment = await openDeployment({ config: config() }, environment);

@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { openFileStore } from "../../../../src/node/files/file-store.ts";
-import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
 
 const bar = "spiffe://cluster.local/ns/foo/sa/bar";
-const kek = randomKek("k1");
+const kek = randomKek();
 
 let ca: LoggedCa;
 let folder: string;

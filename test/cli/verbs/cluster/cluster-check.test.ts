@@ -86,7 +86,7 @@ test.each([
     `[[ISSUERS]]\nissuer = "https://a.test"\njwks_uri = "${server.origin}/keys"`,
   ];
   await writeFile(config, lines.join("\n"));
-  const environment = { KEK: randomKek("k1") };
+  const environment = { KEK: randomKek() };
   const terminal = new MemoryTerminal({ environment, clock: () => new Date() });
   await terminal.run(clusterCommand, ["check", "-c", config]);
   expect(terminal.exitCode).toBe(code);

@@ -27,7 +27,7 @@ const list = async () => JSON.parse(await deny("list", "--json"));
 beforeEach(async () => {
   folder = await temporaryFolder();
   terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek("k1"));
+  terminal.setVariable("KEK", randomKek());
   await configure();
   await authority("init");
 });

@@ -76,7 +76,7 @@ function withWeakKey(): string {
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  kek = randomKek("k1");
+  kek = randomKek();
   environment = { KEK: kek };
   const { publicKey } = await crypto.subtle.generateKey(
     { name: "ECDSA", namedCurve: "P-256" },
@@ -132,7 +132,7 @@ describe("a store whose authority another KEK has sealed", () => {
 describe("a CA that is not well", () => {
   test.each<[FindingName, string, () => Promise<unknown>, Date?]>([
     ["kek-missing", "without its KEK", () => configureKek(undefined)],
-    ["record-refused", "with another KEK", () => configureKek(randomKek("k1"))],
+    ["record-refused", "with another KEK", () => configureKek(randomKek())],
     ["configuration-invalid", "with a key that nobody knows", () => configure("X = 1", issuer)],
     [
       "configuration-example",

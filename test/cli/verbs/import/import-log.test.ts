@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
-import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
 import { parseVerbLog } from "../../../testkit/log/log-lines.ts";
 import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
@@ -37,7 +37,7 @@ async function importSoonExpiring(flags: string) {
   const operator = await createOperatorFolder(toml);
   onTestFinished(() => rm(operator.path, { recursive: true, force: true }));
   const words = `authority import ${source} -c ${operator.config}${flags}`;
-  const { code, stderr } = await rampart(operator, words, { KEK: randomKek("k1") });
+  const { code, stderr } = await rampart(operator, words, { KEK: randomKek() });
   return { code, lines: parseVerbLog(stderr) };
 }
 

@@ -8,8 +8,9 @@ import { importPluggedIn } from "../../../../src/cli/verbs/import/plugged-in-imp
 import { followPluggedIn } from "../../../../src/node/serve/recurring-rotation.ts";
 import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
-import { randomKek, startCa } from "../../../testkit/ca/running-ca.ts";
+import { startCa } from "../../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../../testkit/ca/tainted-ca.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
 import { createCa, type TestCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
@@ -186,7 +187,7 @@ test("a configuration may follow a directory only where a person is the one who 
       STORE_DIRECTORY: "/var/lib/rampart",
       IMPORT_DIRECTORY: "/etc/cacerts",
       ISSUERS: [{ issuer: "https://a.test" }],
-      KEK: randomKek("k1"),
+      KEK: randomKek(),
     });
   expect(parse("offline").importDirectory).toBe("/etc/cacerts");
   expect(() => parse("self")).toThrow("IMPORT_DIRECTORY: is for AUTHORITY_ROOT");

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
 import {
   launchServer,
   runRampart,
@@ -46,7 +46,7 @@ export async function startServers(
     PROPAGATION_INTERVAL: "0s",
   };
   const worker = await startWorker({ ...shared, ...lifetimes.worker });
-  const environment = { KEK: randomKek("k1") };
+  const environment = { KEK: randomKek() };
   const configurationFile = await writeServeConfiguration(folder, {
     ...shared,
     ...lifetimes.serve,

@@ -1,5 +1,5 @@
 import type { Unstable_RawConfig } from "wrangler";
-import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
 import { createEdgeWorker } from "../../../testkit/programs/edge-worker.ts";
 
 /** The Worker in workerd, with its own KV namespace and its cron. */
@@ -12,7 +12,7 @@ export interface RunningWorker {
 export async function startWorker(
   vars: NonNullable<Unstable_RawConfig["vars"]>,
 ): Promise<RunningWorker> {
-  const harness = await createEdgeWorker({ vars: { ...vars, KEK: randomKek("k1") } });
+  const harness = await createEdgeWorker({ vars: { ...vars, KEK: randomKek() } });
   const { url } = await harness.listen();
   const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
   await runCron();
