@@ -13,7 +13,8 @@ import { serveOnSocket } from "./sockets/unix-socket.ts";
 import { createWorkloadApi } from "./sockets/workload-api.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
-import { federatedBundleFollowers, ownBundleFollower, ownCrlFollower } from "./trust/followers.ts";
+import { federatedBundleFollowers, ownCrlFollower } from "./trust/followers.ts";
+import { OwnBundle } from "./trust/own-bundle.ts";
 import { watchWorkload } from "./xds/workload-health.ts";
 import { XdsProxy } from "./xds/xds-proxy.ts";
 import type { WorkloadHealth } from "./xds/xds-stream.ts";
@@ -74,23 +75,26 @@ async function start(
 function followDocuments(
   parts: AgentParts,
   started: AsyncDisposableStack,
-): Pick<ReportedParts, "follower" | "crlFollower"> {
+): Pick<ReportedParts, "bundle" | "crlFollower"> {
   const ending = new AbortController();
   const { revocation } = parts;
-  const [follower, crlFollower] = [ownBundleFollower(parts), ownCrlFollower(parts)];
+  const bundle = new OwnBundle(parts);
+  const crlFollower = ownCrlFollower(parts);
   if (!crlFollower) revocation.noteAnswer();
   const { signal } = ending;
-  const all = [revocation, follower, ...federatedBundleFollowers(parts)];
+  const all = [revocation, bundle, ...federatedBundleFollowers(parts)];
   const following = Promise.all([
-    ...all.map((each) => each?.run(signal)),
+    ...all.map((each) => each.run(signal)),
     // Without a root no CRL has an issuer.
-    parts.trust.known(signal).then(() => crlFollower?.run(signal)),
+    Promise.all([parts.trust.known(signal), bundle.found(signal)]).then(() =>
+      crlFollower?.run(signal),
+    ),
   ]);
   started.defer(async () => {
     ending.abort();
     await following;
   });
-  return { follower, crlFollower };
+  return { bundle, crlFollower };
 }
 
 async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Promise<void> {
@@ -143,14 +147,13 @@ async function openXdsProxy(
 }
 
 async function openStatus(
-  parts: AgentParts & Pick<ReportedParts, "follower" | "crlFollower" | "feed" | "xds">,
+  parts: AgentParts & Pick<ReportedParts, "bundle" | "crlFollower" | "feed" | "xds">,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
-  const { configuration, metrics, follower, clock } = parts;
+  const { configuration, metrics, bundle, clock } = parts;
   const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
-  const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
   const crlExpiries = () => crlExpiriesOf(parts);
-  metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt, crlExpiries }, clock);
+  metrics.observe({ expiries: () => expiries(parts), bundle, crlExpiries }, clock);
   const view = { status, metrics: () => metrics.text(), proxy: parts.proxy };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);

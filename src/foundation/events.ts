@@ -150,6 +150,7 @@ export type EventName =
   | "token-missing"
   | "bundle-read"
   | "bundle-unread"
+  | "bundle-unfollowed"
   | "federated-bundle-read"
   | "revocation-lists-used"
   | "revocation-lists-unused"

@@ -148,13 +148,15 @@ function keyOf(variables: Variables): SubjectKeyKind {
   return { kind: "EC", curve: ECC_CURVE === "P384" ? "P-384" : "P-256" };
 }
 
-/** The URL of the published bundle; `undefined` for none. istiod, which speaks native gRPC, has none. */
-export function bundleUrlOf(
-  url: string | undefined,
-  { protocol, baseUrl }: CaAddress,
-): string | undefined {
+/**
+ * The URL of the published bundle; `undefined` for none. By default it is at the CA's own address. Nobody looks for it
+ * in plaintext, but on this machine.
+ */
+export function bundleUrlOf(url: string | undefined, { baseUrl }: CaAddress): string | undefined {
   if (url === "off") return undefined;
-  return url ?? (protocol === "grpc" ? undefined : `${baseUrl}/bundle.json`);
+  const { protocol, hostname } = new URL(baseUrl);
+  const isSafe = protocol === "https:" || loopback.test(hostname);
+  return url ?? (isSafe ? `${baseUrl}/bundle.json` : undefined);
 }
 
 /** The URL of the CA's CRLs; `undefined` for none. They are published beside the bundle. */

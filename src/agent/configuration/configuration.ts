@@ -63,6 +63,8 @@ export interface AgentConfiguration {
   readonly isPkcs8: boolean;
   /** The URL of the published bundle, or `undefined` if there is none. */
   readonly bundleUrl: string | undefined;
+  /** Whether nobody gave that URL, and the CA may be an istiod, which publishes no bundle. */
+  readonly isBundleAssumed: boolean;
   /** The URL of the CA's CRLs, or `undefined` if none are read. */
   readonly crlUrl: string | undefined;
   readonly longestBundleRefreshSeconds: number;
@@ -111,6 +113,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     },
     isPkcs8: variables.PKCS8_KEY,
     bundleUrl,
+    isBundleAssumed: !variables.RAMPART_BUNDLE_URL && ca.address.protocol === "grpc",
     crlUrl: crlUrlOf(variables.RAMPART_CRL_URL, bundleUrl),
     longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
     federation,

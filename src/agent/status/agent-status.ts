@@ -4,6 +4,7 @@ import type { Identities, IdentityStatus } from "../identity/refreshing-identity
 import { hoursUntil } from "../identity/renewal-plan.ts";
 import type { WorkloadFeed } from "../node-mode/workload-registry.ts";
 import type { MountedFiles } from "../secrets/mounted-files.ts";
+import type { OwnBundle } from "../trust/own-bundle.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { XdsReport } from "../xds/xds-activity.ts";
@@ -40,7 +41,7 @@ export interface AgentStatus {
   readonly isReady: boolean;
   /**
    * Why the agent is not ready: one sentence for each resource that it cannot serve. A ready agent gives a reason
-   * where it cannot refuse revoked certificates.
+   * where it follows no roots, or cannot refuse revoked certificates.
    */
   readonly reasons: readonly string[];
   readonly identities: readonly IdentityReport[];
@@ -49,6 +50,8 @@ export interface AgentStatus {
     readonly sequence: number | undefined;
     readonly confirmedAt: string | undefined;
     readonly lastError: string | undefined;
+    /** Whether roots, taints and CRLs reach the agent by themselves. */
+    readonly isFollowed: boolean;
   };
   readonly revocation: {
     /** Whether verifiers have the CRLs. */
@@ -69,7 +72,7 @@ export interface ReportedParts {
   readonly feed: Pick<WorkloadFeed, "fault"> | undefined;
   readonly trust: TrustRoots;
   readonly revocation: Pick<Revocation, "all" | "crls" | "fault">;
-  readonly follower: FollowerState | undefined;
+  readonly bundle: OwnBundle;
   readonly crlFollower: FollowerState | undefined;
   readonly xds: XdsProxy | undefined;
   readonly now: Date;
@@ -77,7 +80,7 @@ export interface ReportedParts {
 
 /** Reports the state of an agent. It is ready when nothing that it serves is missing. */
 export function reportAgent(parts: ReportedParts): AgentStatus {
-  const { identities, mounted, feed, trust, revocation, follower, crlFollower, xds, now } = parts;
+  const { identities, mounted, feed, trust, revocation, bundle, crlFollower, xds, now } = parts;
   const all = identities.all();
   const missing = all.filter((identity) => identity.svid === undefined);
   const reasons = [
@@ -89,7 +92,7 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
   ];
   return {
     isReady: reasons.length === 0,
-    reasons: [...reasons, ...(revocation.fault === undefined ? [] : [revocation.fault])],
+    reasons: [...reasons, ...[bundle.fault, revocation.fault].filter((each) => each !== undefined)],
     identities: all.map(({ status }) => reportIdentity(status, now)),
     roots: trust.current.map((root) => ({
       subject: root.subject,
@@ -98,8 +101,9 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
     })),
     bundle: {
       sequence: trust.sequence,
-      confirmedAt: follower?.confirmedAt?.toISOString(),
-      lastError: follower?.lastError,
+      confirmedAt: bundle.confirmedAt?.toISOString(),
+      lastError: bundle.lastError,
+      isFollowed: bundle.isFollowed,
     },
     revocation: {
       isUsed: revocation.crls.length > 0,

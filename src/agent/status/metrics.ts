@@ -5,8 +5,8 @@ import type { IssuanceMetrics } from "../identity/certificate-client.ts";
 export interface MetricsView {
   /** Each resource name with the expiry of its certificate. */
   expiries(): Iterable<readonly [resourceName: string, notAfter: Date]>;
-  /** When the published bundle was last known to be current. `undefined` where no bundle is read. */
-  bundleConfirmedAt(): Date | undefined;
+  /** When the published bundle was last known to be current, if one is read, and whether it is followed. */
+  readonly bundle: { readonly confirmedAt: Date | undefined; readonly isFollowed: boolean };
   /** The key identifier of each authority with a CRL, and when that runs out. */
   crlExpiries(): Iterable<readonly [authority: string, nextUpdate: Date]>;
 }
@@ -49,9 +49,12 @@ export class AgentMetrics implements IssuanceMetrics {
       "seconds since the bundle was known to be current",
       [],
       (set) => {
-        const confirmedAt = view.bundleConfirmedAt();
+        const { confirmedAt } = view.bundle;
         if (confirmedAt) set(-secondsUntil(confirmedAt), {});
       },
+    );
+    this.#gauge("trust_bundle_followed", "1 if roots, taints and CRLs are followed", [], (set) =>
+      set(view.bundle.isFollowed ? 1 : 0, {}),
     );
     this.#gauge(
       "revocation_list_expiry_seconds",

@@ -29,30 +29,6 @@ export interface FollowersOptions {
   readonly log: OperationLog;
 }
 
-/** Creates the follower of the agent's own bundle, if its URL is configured. */
-export function ownBundleFollower(
-  options: FollowersOptions,
-): DocumentFollower<SpiffeBundle> | undefined {
-  const { configuration, channel, trust, log } = options;
-  const { bundleUrl: url } = configuration;
-  if (url === undefined) return undefined;
-  return new DocumentFollower({
-    ...commonOptions(url, options),
-    kind: spiffeBundle,
-    longestWaitSeconds: configuration.longestBundleRefreshSeconds,
-    tlsOptions: () => channel.tlsOptions(),
-    onDocument: (bundle) => {
-      const outcome = trust.updateFromBundle(bundle);
-      const isAccepted = outcome === "changed" || outcome === "unchanged";
-      const { sequence, roots } = bundle;
-      const level = isAccepted ? "info" : "error";
-      log.operation({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
-      return isAccepted;
-    },
-    onConfirmed: () => trust.confirmBundle(),
-  });
-}
-
 /** Creates a follower for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
 export function federatedBundleFollowers(
   options: FollowersOptions,
@@ -93,16 +69,17 @@ export function ownCrlFollower(
     tlsOptions: () => channel.tlsOptions(),
     onDocument: (crls) => revocation.take(crls),
     mayBeAbsent: () => revocation.mayBeAbsent(),
-    failed: (message) => {
+    failed: (message, error) => {
       revocation.noteAnswer();
-      common.failed(message);
+      common.failed(message, error);
     },
   });
 }
 
 type CommonOptions = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random" | "sleepUntil";
 
-function commonOptions(
+/** The options that all followers share. */
+export function commonOptions(
   url: string,
   { configuration, clock, random, log }: FollowersOptions,
   unread: EventName = "bundle-unread",

@@ -40,8 +40,8 @@ export interface DocumentFollowerOptions<Document> {
   readonly onConfirmed?: () => void;
   /** Whether an endpoint that answers 404 has none, instead of failing. By default it fails. */
   readonly mayBeAbsent?: () => boolean;
-  /** Called after each request without a readable answer. */
-  readonly failed: (message: string) => void;
+  /** Called after each request without a readable answer, with a sentence and the error. */
+  readonly failed: (message: string, error: unknown) => void;
   /** The longest time between two requests, whatever the document says. */
   readonly longestRefreshSeconds: number;
   /** The longest time that the endpoint is asked to hold its answer. 0 asks for no wait. */
@@ -105,7 +105,7 @@ export class DocumentFollower<Document> {
       const isAnswer = error instanceof FetchError;
       this.lastError = isAnswer ? `the ${kind.name} endpoint ${error.message}` : messageOf(error);
       if (this.#mayBeHeld) this.#wait.cut(heldSeconds());
-      if (!signal.aborted) failed(this.lastError);
+      if (!signal.aborted) failed(this.lastError, error);
       return this.#nextRetry();
     }
   }

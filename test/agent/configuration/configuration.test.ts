@@ -43,7 +43,7 @@ test("has pilot-agent's defaults in a pod that sets its namespace and account al
     attemptTimeoutMilliseconds: 10_000,
     impersonates: false,
   });
-  expect(configuration.bundleUrl).toBeUndefined();
+  expect(configuration.bundleUrl).toBe("https://istiod.istio-system.svc:15012/bundle.json");
 });
 
 test.each([
@@ -95,6 +95,13 @@ test("expects the bundle at the CA by default", () => {
   const edge = { CA_ADDR: "https://ca.example.com" };
   expect(parse(edge).bundleUrl).toBe("https://ca.example.com/bundle.json");
   expect(parse({ ...edge, RAMPART_BUNDLE_URL: "off" }).bundleUrl).toBeUndefined();
+  const native = parse({ CA_ADDR: "[::1]:15012" });
+  expect(native).toMatchObject({ bundleUrl: "https://[::1]:15012/bundle.json" });
+  // In plaintext anybody on the way could publish one.
+  expect(parse({ CA_ADDR: "istiod:15010" }).bundleUrl).toBeUndefined();
+  expect(parse({ CA_ADDR: "127.0.0.1:15010" }).bundleUrl).toBe(
+    "http://127.0.0.1:15010/bundle.json",
+  );
 });
 
 test("looks for the CRLs beside the bundle, unless told otherwise", () => {
@@ -107,7 +114,8 @@ test("looks for the CRLs beside the bundle, unless told otherwise", () => {
   expect(urlOf({ RAMPART_CRL_URL: "https://c.example.com/y" })).toBe("https://c.example.com/y");
   expect(urlOf({ RAMPART_BUNDLE_URL: "off" })).toBeUndefined();
   expect(urlOf({ RAMPART_CRL_URL: "off" })).toBeUndefined();
-  expect(parse({ CA_ADDR: "istiod:15012" }).crlUrl).toBeUndefined();
+  expect(urlOf({ CA_ADDR: "istiod:15012" })).toBe("https://istiod:15012/crl.pem");
+  expect(urlOf({ CA_ADDR: "istiod:15010" })).toBeUndefined();
 });
 
 test("makes files readable for their owner alone, except in a pod", () => {

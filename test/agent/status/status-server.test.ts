@@ -9,7 +9,7 @@ const ready: AgentStatus = {
   reasons: [],
   identities: [],
   roots: [],
-  bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined },
+  bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined, isFollowed: true },
   revocation: { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined },
   xds: undefined,
 };

@@ -13,7 +13,7 @@ const key = await createTokenKey("ES256", "k1");
 
 let served: ServedCa;
 beforeAll(async () => {
-  served = await serveCa({ ISSUERS: [{ issuer, jwks: jwksOf(key) }] });
+  served = await serveCa({ ISSUERS: [{ issuer, jwks: jwksOf(key) }], CRL: "on" });
 });
 afterAll(() => served.end());
 
@@ -27,7 +27,6 @@ async function environment(folder: string): Promise<Environment> {
     POD_NAMESPACE: "foo",
     SERVICE_ACCOUNT: "bar",
     RAMPART_TOKEN_FILE: `${folder}/token`,
-    RAMPART_BUNDLE_URL: `https://localhost:${served.port}/bundle.json`,
     RAMPART_SDS_SOCKET: `${folder}/sds`,
     RAMPART_STATUS_ADDR: "127.0.0.1:0",
   };
@@ -37,7 +36,7 @@ async function writeToken(folder: string): Promise<void> {
   await writeFile(`${folder}/token`, await mintAccountToken(key, issuer, "foo:bar", new Date()));
 }
 
-test("an agent with a pod's environment gets its certificate over native gRPC, and the published bundle", async () => {
+test("an agent with a pod's environment gets its certificate over native gRPC, the published bundle and its CRLs", async () => {
   const folder = await temporaryFolder();
   await writeToken(folder);
   const { event, events } = await startTestAgent(await environment(folder));
@@ -47,6 +46,7 @@ test("an agent with a pod's environment gets its certificate over native gRPC, a
   const leaf = new X509Certificate((secret && pemsOf(secret)[0]) ?? "");
   expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
   expect(await event("bundle-read")).toMatchObject({ outcome: expect.any(String), roots: 1 });
+  expect(await event("revocation-lists-used")).toMatchObject({ lists: 1 });
   expect(events.filter(({ level }) => level !== "info")).toEqual([]);
 });
 

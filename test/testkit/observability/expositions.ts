@@ -109,7 +109,11 @@ export async function startScraped(): Promise<Scraped> {
 /** An agent with a proxy for XDS has all of an agent's metrics. */
 function agentRegistry(): Registry {
   const metrics = new AgentMetrics();
-  const none = { expiries: () => [], bundleConfirmedAt: () => undefined, crlExpiries: () => [] };
+  const none = {
+    expiries: () => [],
+    bundle: { confirmedAt: undefined, isFollowed: false },
+    crlExpiries: () => [],
+  };
   metrics.observe(none, () => new Date());
   new XdsMetrics(metrics.registry, () => ({ isConnected: false, streams: 0, types: [] }) as never);
   return metrics.registry;

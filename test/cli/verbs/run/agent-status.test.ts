@@ -29,7 +29,7 @@ const statusWith = (xds: XdsReport | undefined): AgentStatus => ({
   reasons: [],
   identities: [],
   roots: [],
-  bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined },
+  bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined, isFollowed: true },
   revocation: { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined },
   xds,
 });

@@ -43,7 +43,12 @@ test.each(["run", "bootstrap", "status"])(
 
 test("`rampart agent status` says why an agent is not ready, and ends with 3", async () => {
   const reasons = ["Envoy has no listeners yet"];
-  const bundle = { sequence: undefined, confirmedAt: undefined, lastError: undefined };
+  const bundle = {
+    sequence: undefined,
+    confirmedAt: undefined,
+    lastError: undefined,
+    isFollowed: true,
+  };
   const revocation = { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined };
   const documents = { bundle, revocation };
   const own = {

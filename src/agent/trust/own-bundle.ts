@@ -1,0 +1,117 @@
+import { FetchError } from "../../foundation/fetch.ts";
+import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { DocumentFollower, type FollowerState } from "../../program/bundle/document-follower.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
+import { systemCode } from "../../program/files/small-file.ts";
+import { commonOptions, type FollowersOptions } from "./followers.ts";
+
+/** How long a refusal is remembered. Another CA may answer at the address by then. */
+const askAgainMilliseconds = 3_600_000;
+
+/** The errors of a connection to a server that speaks HTTP/2 alone. */
+const http2Alone = /^HPE_|NO_APPLICATION_PROTOCOL$/;
+
+/** Over TLS, istiod closes a connection without HTTP/2. So does a CA that restarts, but not so often in a row. */
+const closuresOfRefusal = 3;
+
+/**
+ * The published bundle of the agent's own CA. Over native gRPC the agent looks for it at the CA's own address, where
+ * Rampart has it and istiod refuses: roots, taints and CRLs are not followed then, and the agent says so.
+ */
+export class OwnBundle implements FollowerState {
+  readonly #options: FollowersOptions;
+  readonly #follower: DocumentFollower<SpiffeBundle> | undefined;
+  readonly #found = Promise.withResolvers<void>();
+  #fault: string | undefined;
+  #closures = 0;
+
+  constructor(options: FollowersOptions) {
+    this.#options = options;
+    const { bundleUrl, crlUrl, isBundleAssumed } = options.configuration;
+    if (bundleUrl !== undefined) this.#follower = this.#createFollower(bundleUrl);
+    else if (isBundleAssumed) this.#unfollow("there is no TLS to the CA");
+    const isBeside = URL.parse("crl.pem", bundleUrl)?.href === crlUrl;
+    if (!isBundleAssumed || !isBeside) this.#found.resolve();
+  }
+
+  /** Why roots, taints and CRLs are not followed; `undefined` while they are, or where nobody wants it. */
+  get fault(): string | undefined {
+    return this.#fault;
+  }
+
+  get isFollowed(): boolean {
+    return this.#follower !== undefined && this.#fault === undefined;
+  }
+
+  get confirmedAt(): Date | undefined {
+    return this.#follower?.confirmedAt;
+  }
+
+  get lastError(): string | undefined {
+    return this.#follower?.lastError;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#follower?.run(signal);
+  }
+
+  /** Resolves when the CA is known to publish what is beside its bundle, the CRLs, or when the signal aborts. */
+  async found(signal: AbortSignal): Promise<void> {
+    signal.addEventListener("abort", () => this.#found.resolve());
+    if (!signal.aborted) await this.#found.promise;
+  }
+
+  #createFollower(url: string): DocumentFollower<SpiffeBundle> {
+    const { configuration, channel, trust, clock } = this.#options;
+    const common = commonOptions(url, this.#options);
+    const sleep = new InterruptibleSleep(clock);
+    return new DocumentFollower({
+      ...common,
+      kind: spiffeBundle,
+      longestWaitSeconds: configuration.longestBundleRefreshSeconds,
+      tlsOptions: () => channel.tlsOptions(),
+      onDocument: (bundle) => this.#take(bundle),
+      onConfirmed: () => trust.confirmBundle(),
+      failed: (message, error) => {
+        if (!this.#isRefusal(error)) common.failed(message, error);
+        else this.#unfollow(`${url} has no bundle: ${message}`);
+      },
+      sleepUntil: (instant, signal) => {
+        const later = new Date(clock().getTime() + askAgainMilliseconds);
+        return sleep.until(this.#fault === undefined ? instant : later, signal);
+      },
+    });
+  }
+
+  #take(bundle: SpiffeBundle): boolean {
+    const { trust, log } = this.#options;
+    const outcome = trust.updateFromBundle(bundle);
+    const isAccepted = outcome === "changed" || outcome === "unchanged";
+    const { sequence, roots } = bundle;
+    const level = isAccepted ? "info" : "error";
+    log.operation({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
+    this.#fault = undefined;
+    this.#found.resolve();
+    return isAccepted;
+  }
+
+  /** Whether the server at the CA's own address answered that it has no bundle. One that did have it has a fault. */
+  #isRefusal(error: unknown): boolean {
+    const isKnown = this.confirmedAt !== undefined;
+    if (isKnown || !this.#options.configuration.isBundleAssumed) return false;
+    if (!(error instanceof FetchError)) return false;
+    const { status = 0 } = error;
+    const code = systemCode(error.cause) ?? "";
+    this.#closures = code === "ECONNRESET" ? this.#closures + 1 : 0;
+    const isRefused = status >= 400 && status < 500 && status !== 429;
+    return isRefused || http2Alone.test(code) || this.#closures >= closuresOfRefusal;
+  }
+
+  #unfollow(why: string): void {
+    const { log, revocation } = this.#options;
+    const isNew = this.#fault === undefined;
+    this.#fault = `roots, taints and CRLs are not followed: ${why}; set RAMPART_BUNDLE_URL`;
+    revocation.noteAnswer();
+    if (isNew) log.operation({ event: "bundle-unfollowed", level: "warning", detail: this.#fault });
+  }
+}
