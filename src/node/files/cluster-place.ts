@@ -21,11 +21,7 @@ export interface ApiServerPlace {
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** The keys of any program with an API server. docs/how-to/distribute.md explains them. */
-export const apiServerKeys: {
-  readonly KUBERNETES_SERVER: z.ZodMiniOptional<typeof baseUrl>;
-  readonly KUBERNETES_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly KUBERNETES_TOKEN_FILE: z.ZodMiniDefault<z.ZodMiniString>;
-} = {
+export const apiServerKeys = {
   KUBERNETES_SERVER: z.optional(baseUrl),
   KUBERNETES_CA_FILE: z.optional(filePath),
   KUBERNETES_TOKEN_FILE: z._default(filePath, `${account}/token`),
@@ -80,12 +76,7 @@ export interface RootPlaces extends ApiServerPlace {
 }
 
 /** The keys of any program that delivers roots. docs/how-to/distribute.md explains them. */
-export const placeKeys: typeof apiServerKeys & {
-  readonly CONFIG_MAP: z.ZodMiniDefault<typeof configMapName>;
-  readonly CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
-  readonly CRL_CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
-  readonly CLUSTER_TRUST_BUNDLE: z.ZodMiniDefault<z.ZodMiniType<boolean | readonly string[]>>;
-} = {
+export const placeKeys = {
   ...apiServerKeys,
   CONFIG_MAP: z._default(configMapName, usualConfigMap),
   CONFIG_MAPS: z._default(z.boolean(), true),

@@ -20,20 +20,13 @@ export interface UpstreamAccess extends UpstreamPlace {
 }
 
 /** The keys of any program that reads the CA's trust bundle. */
-export const upstreamKeys: {
-  readonly UPSTREAM: typeof baseUrl;
-  readonly UPSTREAM_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;
-} = {
+export const upstreamKeys = {
   UPSTREAM: baseUrl,
   UPSTREAM_CA_FILE: z.optional(filePath),
 };
 
 /** The keys of any program that calls the CA. */
-export const accessKeys: typeof upstreamKeys & {
-  readonly TRUST_DOMAIN: z.ZodMiniPrefault<typeof trustDomainText>;
-  readonly TOKEN_FILE: z.ZodMiniDefault<z.ZodMiniString>;
-  readonly CLUSTER: z.ZodMiniDefault<z.ZodMiniString>;
-} = {
+export const accessKeys = {
   ...upstreamKeys,
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
   TOKEN_FILE: z._default(filePath, "/var/run/secrets/tokens/istio-token"),

@@ -1,5 +1,4 @@
 import type { AddressInfo } from "node:net";
-import type * as z from "zod/mini";
 import { bracketed, parseListenAddress } from "../../foundation/addresses.ts";
 import { parsedText } from "../../foundation/text.ts";
 
@@ -12,7 +11,7 @@ export interface ListenAddress {
 }
 
 /** `host:port`, `[IPv6]:port` or `:port`. */
-export const listenAddress: z.ZodMiniType<ListenAddress, string> = parsedText(
+export const listenAddress = parsedText<ListenAddress>(
   parseListenAddress,
   "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>",
 );

@@ -1,31 +1,51 @@
 import * as z from "zod/mini";
 import { durationMilliseconds } from "../../foundation/text.ts";
 
-/** The most that callers may hold of one process at once. Addresses are those of {@link addressOf}. */
-export interface Limits {
+const count = (usual: number) =>
+  z._default(z.int().check(z.minimum(1), z.maximum(1_000_000)), usual);
+
+/** A timer of Node holds no more than 2^31 - 1 ms. */
+const duration = (usual: string) =>
+  z.prefault(durationMilliseconds.check(z.minimum(100), z.maximum(2 ** 31 - 1)), usual);
+
+const members = {
   /** Established connections, in all and of one address. */
-  readonly connections: number;
-  readonly connections_per_address: number;
+  connections: count(512),
+  connections_per_address: count(128),
   /** Connections whose handshake is under way, in all and of one address. Others wait for their turn. */
-  readonly handshakes: number;
-  readonly handshakes_per_address: number;
+  handshakes: count(64),
+  handshakes_per_address: count(16),
   /** Milliseconds for a whole handshake, and for the head of a first request. */
-  readonly handshake_timeout: number;
+  handshake_timeout: duration("10s"),
   /** Requests under way on one connection of HTTP/2, and in all. */
-  readonly streams_per_connection: number;
-  readonly streams: number;
+  streams_per_connection: count(100),
+  streams: count(2000),
   /** Requests that the process works on at once, in all and of one address. Others wait for their turn. */
-  readonly requests_at_work: number;
-  readonly requests_at_work_per_address: number;
+  requests_at_work: count(128),
+  requests_at_work_per_address: count(32),
   /** Mebibytes of requests, whole or in part, that the process holds at once. */
-  readonly request_memory: number;
+  request_memory: count(16),
   /** Milliseconds in which a whole request must arrive, and in which the peer must read on in an answer. */
-  readonly progress_timeout: number;
+  progress_timeout: duration("10s"),
   /** Milliseconds after which a connection without a request is closed. */
-  readonly idle_timeout: number;
+  idle_timeout: duration("30m"),
   /** Mebibytes that the process may hold before it accepts no more work. */
-  readonly memory?: number | undefined;
-}
+  memory: z.optional(z.int().check(z.minimum(1), z.maximum(1_000_000))),
+};
+
+const form = z.strictObject(members);
+
+/** The most that callers may hold of one process at once. Addresses are those of {@link addressOf}. */
+export type Limits = Readonly<z.output<typeof form>>;
+
+/** The table `LIMITS`. docs/reference/limits.md explains its members. */
+export const limitsTable = z.prefault(form, {});
+
+/** The limits of an empty table. */
+export const usualLimits: Limits = form.parse({});
+
+/** The limits of a monitoring port, which answers probes and scrapers while memory is short. */
+export const monitoringLimits: Limits = { ...usualLimits, memory: Number.POSITIVE_INFINITY };
 
 /**
  * Milliseconds for the rest of a request whose answer is known already. The answer has to leave before the
@@ -35,40 +55,6 @@ export const restTimeoutOf = ({ progress_timeout }: Limits): number => progress_
 
 /** Milliseconds of such a time-out for which a turn is kept while an address with none waits. */
 export const turnTimeLimitOf = (timeout: number): number => timeout / 10;
-
-const count = (usual: number) =>
-  z._default(z.int().check(z.minimum(1), z.maximum(1_000_000)), usual);
-
-/** A timer of Node holds no more than 2^31 - 1 ms. */
-const duration = (usual: string) =>
-  z.prefault(durationMilliseconds.check(z.minimum(100), z.maximum(2 ** 31 - 1)), usual);
-
-const members = {
-  connections: count(512),
-  connections_per_address: count(128),
-  handshakes: count(64),
-  handshakes_per_address: count(16),
-  handshake_timeout: duration("10s"),
-  streams_per_connection: count(100),
-  streams: count(2000),
-  requests_at_work: count(128),
-  requests_at_work_per_address: count(32),
-  request_memory: count(16),
-  progress_timeout: duration("10s"),
-  idle_timeout: duration("30m"),
-  memory: z.optional(z.int().check(z.minimum(1), z.maximum(1_000_000))),
-};
-
-const form = z.strictObject(members);
-
-/** The table `LIMITS`. docs/reference/limits.md explains its members. */
-export const limitsTable: z.ZodMiniType<Limits, object | undefined> = z.prefault(form, {});
-
-/** The limits of an empty table. */
-export const usualLimits: Limits = form.parse({});
-
-/** The limits of a monitoring port, which answers probes and scrapers while memory is short. */
-export const monitoringLimits: Limits = { ...usualLimits, memory: Number.POSITIVE_INFINITY };
 
 /** The names of the members, in the order of the table in docs/reference/limits.md. */
 export const limitNames: readonly string[] = Object.keys(members);

@@ -37,15 +37,7 @@ const region = z
   .check(z.regex(/^[a-z0-9-]{1,64}$/, "must be a region, such as eu-central-1"));
 
 /** The keys of a store in a bucket. docs/reference/configuration.md describes them. */
-export const bucketKeys: {
-  readonly STORE_BUCKET: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly STORE_PREFIX: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly S3_ENDPOINT: z.ZodMiniOptional<typeof baseUrl>;
-  readonly S3_REGION: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly S3_ADDRESSING: z.ZodMiniOptional<z.ZodMiniEnum<{ path: "path"; host: "host" }>>;
-  readonly S3_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly S3_CREDENTIALS_FILE: z.ZodMiniOptional<z.ZodMiniString>;
-} = {
+export const bucketKeys = {
   STORE_BUCKET: z.optional(bucketName),
   STORE_PREFIX: z.optional(prefix),
   S3_ENDPOINT: z.optional(baseUrl),

@@ -35,14 +35,7 @@ const namespace = z
 type Kind = StorePlace["kind"];
 
 /** The keys about the store. docs/reference/configuration.md describes them. */
-export const storeKeys: typeof bucketKeys & {
-  readonly STORE: z.ZodMiniType<Kind, Kind | undefined>;
-  readonly STORE_DIRECTORY: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly STORE_NAMESPACE: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly KUBERNETES_SERVER: (typeof apiServerKeys)["KUBERNETES_SERVER"];
-  readonly KUBERNETES_CA_FILE: (typeof apiServerKeys)["KUBERNETES_CA_FILE"];
-  readonly KUBERNETES_TOKEN_FILE: (typeof apiServerKeys)["KUBERNETES_TOKEN_FILE"];
-} = {
+export const storeKeys = {
   STORE: z._default(z.enum(["directory", "kubernetes", "s3"]), "directory"),
   STORE_DIRECTORY: z.optional(filePath),
   STORE_NAMESPACE: z.optional(namespace),
