@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../src/ca/revocation/crl-plan.ts";
-import type { RevocationContent } from "../src/custody/revocation-statement.ts";
+import type { RevocationContent } from "../src/custody/record-kinds.ts";
 import { createAuthority } from "../src/pki/authority/new-authority.ts";
 import { createIssuer, type Issuer } from "../src/pki/authority/signing-authority.ts";
 import { signatureAlgorithmOf } from "../src/pki/signature-algorithm.ts";

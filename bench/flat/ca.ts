@@ -5,8 +5,11 @@ import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
-import { recordKey } from "../../src/custody/record-key.ts";
+import {
+  type AuthorityStore,
+  recordKey,
+  type StoredRecord,
+} from "../../src/custody/authority-store.ts";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
 import { firstSchedule } from "../../src/pki/authority/schedule.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";

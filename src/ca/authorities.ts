@@ -1,5 +1,4 @@
-import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
-import { recordKey } from "../custody/record-key.ts";
+import { type AuthorityStore, recordKey, type StoredRecord } from "../custody/authority-store.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";

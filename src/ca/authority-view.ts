@@ -1,5 +1,5 @@
 import { maximumIdLength } from "../custody/authority-store.ts";
-import type { RevocationContent } from "../custody/revocation-statement.ts";
+import type { RevocationContent } from "../custody/record-kinds.ts";
 import {
   type Issuer,
   type SigningAuthority,

@@ -1,5 +1,5 @@
 import type { Caller } from "../authn/caller.ts";
-import type { DenialContent } from "../custody/denial-statement.ts";
+import type { DenialContent } from "../custody/record-kinds.ts";
 import { CaError } from "../foundation/errors.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount, type SpiffeId } from "../pki/spiffe-id.ts";

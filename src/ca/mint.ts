@@ -1,6 +1,6 @@
+import { sealAuthority } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
-import { sealAuthority } from "../custody/seal.ts";
 import type { EventName } from "../foundation/events.ts";
 import {
   type AuthorityKey,

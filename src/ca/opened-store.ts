@@ -1,13 +1,17 @@
-import { RecordError } from "../custody/authority-record.ts";
+import { openAuthority } from "../custody/authority-record.ts";
 import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
-import { type BackupContent, openBackupDate } from "../custody/backup-statement.ts";
-import { type DenialContent, openDenial } from "../custody/denial-statement.ts";
 import type { KekRing } from "../custody/kek.ts";
-import { type AuthorityRequest, openRequest } from "../custody/request-record.ts";
-import { openRevocation, type RevocationContent } from "../custody/revocation-statement.ts";
-import { openRoot } from "../custody/root-statement.ts";
-import { openAuthority } from "../custody/seal.ts";
-import { openTaint, taintedSubject } from "../custody/taint-statement.ts";
+import { RecordError } from "../custody/record-fields.ts";
+import {
+  type AuthorityRequest,
+  type DenialContent,
+  type RevocationContent,
+  type StatementName,
+  type Statements,
+  statementKinds,
+  taintedSubject,
+} from "../custody/record-kinds.ts";
+import { openStatement } from "../custody/statement.ts";
 import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { Issuer, SigningAuthority } from "../pki/authority/signing-authority.ts";
@@ -21,17 +25,15 @@ import type { EventLog } from "./issuance/audit-event.ts";
 /** A record, opened or refused. */
 export type OpenedRecord =
   | { readonly kind: "authority"; readonly id: string; readonly issuer: Issuer }
-  | { readonly kind: "root"; readonly id: string; readonly root: AdditionalRoot }
-  | { readonly kind: "taint"; readonly id: string; readonly taint: Taint }
-  | { readonly kind: "request"; readonly id: string; readonly request: AuthorityRequest }
-  | { readonly kind: "denial"; readonly id: string; readonly denial: Denial }
-  | {
-      readonly kind: "revocation";
-      readonly id: string;
-      readonly revocation: RevocationContent;
-    }
-  | { readonly kind: "backup"; readonly id: string; readonly backup: BackupContent }
+  | OpenedStatement
   | RefusedRecord;
+
+type OpenedStatement = {
+  [K in StatementName]: { readonly kind: K; readonly id: string; readonly says: Said[K] };
+}[StatementName];
+
+/** What the statements of each kind say, with the denials ready to be held against requests. */
+type Said = Omit<Statements, "denial"> & { readonly denial: Denial };
 
 /** A record that did not open, and why. */
 export interface RefusedRecord extends RecordName {
@@ -70,6 +72,8 @@ export interface OpenedStore extends RotationState {
   readonly revocations: readonly RevocationContent[];
   /** When somebody last made a backup, as far as the store knows. */
   readonly lastBackup: Date | undefined;
+  /** All that opened, by its kind: the input of a backup. */
+  readonly statements: { readonly [K in StatementName]: readonly Said[K][] };
   readonly refusals: readonly RefusedRecord[];
 }
 
@@ -101,22 +105,18 @@ export async function openWhole(
   { trustDomain, keks, cryptoProvider }: Omit<RecordOpening, "log" | keyof StorePolicy>,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
-  switch (kind) {
-    case "authority":
-      return { kind, id, issuer: await openAuthority(stored, trustDomain, keks, cryptoProvider) };
-    case "root":
-      return { kind, id, root: await openRoot(stored, trustDomain, keks) };
-    case "taint":
-      return { kind, id, taint: await openTaint(stored, trustDomain, keks) };
-    case "request":
-      return { kind, id, request: await openRequest(stored, trustDomain, keks) };
-    case "denial":
-      return { kind, id, denial: requireKnown(await openDenial(stored, trustDomain, keks)) };
-    case "revocation":
-      return { kind, id, revocation: await openRevocation(stored, trustDomain, keks) };
-    case "backup":
-      return { kind, id, backup: await openBackupDate(stored, trustDomain, keks) };
+  if (kind === "authority") {
+    return { kind, id, issuer: await openAuthority(stored, trustDomain, keks, cryptoProvider) };
   }
+  if (kind === "denial") {
+    const content = await openStatement(kind, stored, trustDomain, keks);
+    return { kind, id, says: requireKnown(content) };
+  }
+  return {
+    kind,
+    id,
+    says: await openStatement(kind, stored, trustDomain, keks),
+  } as OpenedStatement;
 }
 
 /** A newer version may know descriptions that this one does not. */
@@ -142,11 +142,16 @@ export function assemble(
 ): OpenedStore {
   const opened = records.flatMap((each) => ("issuer" in each ? [each.issuer] : []));
   const authorities = opened.map(({ authority }) => authority);
-  const additionalRoots = records.flatMap((each) => ("root" in each ? [each.root] : []));
+  const statements = Object.fromEntries(
+    Object.keys(statementKinds).map((kind) => [
+      kind,
+      records.flatMap((each) => saidBy(each, kind)),
+    ]),
+  ) as unknown as OpenedStore["statements"];
+  const additionalRoots = statements.root;
   const storedTaints = records.flatMap((each) => taintOf(each, authorities));
   const stated = taintsOf(configuredTaints, [...authorities, ...additionalRoots]);
   const taints = [...storedTaints, ...stated];
-  const requests = records.flatMap((each) => ("request" in each ? [each.request] : []));
   const effective = new Map(applyTaints(authorities, taints).map((each) => [each.id, each]));
   return {
     issuers: opened.map((issuer) => ({
@@ -157,23 +162,29 @@ export function assemble(
     additionalRoots,
     taints,
     storedTaints,
-    requests: requests.filter((request) => !authorities.some(({ id }) => id === request.id)),
+    requests: statements.request.filter(
+      (request) => !authorities.some(({ id }) => id === request.id),
+    ),
     authorityRoot,
     phaseLengths,
-    denials: records.flatMap((each) => ("denial" in each ? [each.denial] : [])),
-    revocations: records.flatMap((each) => ("revocation" in each ? [each.revocation] : [])),
-    lastBackup: records.flatMap((each) => ("backup" in each ? [each.backup.madeAt] : []))[0],
+    denials: statements.denial,
+    revocations: statements.revocation,
+    lastBackup: statements.backup[0]?.madeAt,
+    statements,
     refusals: records.flatMap((each) => ("refusal" in each ? [each] : [])),
   };
 }
+
+const saidBy = (record: OpenedRecord, kind: string): unknown[] =>
+  "says" in record && record.kind === kind ? [record.says] : [];
 
 /**
  * The taint of a record. A taint that does not open may mean that a key is stolen: its authority stops
  * signing, and the root keeps its schedule.
  */
 function taintOf(record: OpenedRecord, authorities: readonly SigningAuthority[]): Taint[] {
-  if ("taint" in record) return [record.taint];
   if (record.kind !== "taint") return [];
+  if ("says" in record) return [record.says];
   const subject = authorities.find(({ id }) => id === taintedSubject(record));
   if (!subject) return [];
   const { id, schedule } = subject;

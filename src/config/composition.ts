@@ -15,7 +15,7 @@ import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
 import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revoked.ts";
-import type { RevocationContent } from "../custody/revocation-statement.ts";
+import type { RevocationContent } from "../custody/record-kinds.ts";
 import { pollForWork } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { PublishedLog } from "../transport/http/log-routes.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import type { Denial } from "../ca/denial.ts";
 import type { CrlLengths } from "../ca/revocation/crl-plan.ts";
-import type { RevocationContent } from "../custody/revocation-statement.ts";
+import type { RevocationContent } from "../custody/record-kinds.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { durationSeconds } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";

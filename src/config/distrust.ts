@@ -1,7 +1,10 @@
 import * as z from "zod/mini";
 import { type Denial, deniedForms, toDenial } from "../ca/denial.ts";
-import type { DenialContent } from "../custody/denial-statement.ts";
-import { isSerialNumber, type RevocationContent } from "../custody/revocation-statement.ts";
+import {
+  type DenialContent,
+  isSerialNumber,
+  type RevocationContent,
+} from "../custody/record-kinds.ts";
 import { jsonText } from "../foundation/json.ts";
 import { refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";

@@ -1,82 +1,105 @@
 import * as z from "zod/mini";
-import { parsedText } from "../foundation/text.ts";
-import type { Schedule } from "../pki/authority/schedule.ts";
-import type { AuthorityCertificates } from "../pki/authority/signing-authority.ts";
-import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import type { Bytes } from "../pki/encoding/bytes.ts";
-
-/** The version of the records that this code writes, and the only one that it opens. */
-export const recordVersion = 1;
-
-/**
- * A record that does not open, and the check that it failed. It is a fault of the store, never of a
- * caller.
- */
-export class RecordError extends Error {
-  override readonly name = "RecordError";
-  readonly check: "form" | "version" | "id" | "trust-domain" | "kek" | "seal" | "certificate";
-
-  constructor(check: RecordError["check"], detail: string, cause?: unknown) {
-    super(detail, cause === undefined ? undefined : { cause });
-    this.check = check;
-  }
-}
-
-const maximumRecordLength = 256 * 1024;
-
-/** Octets as a field of a record: base64. */
-export const octets: z.ZodMiniType<Bytes, string> = parsedText(parseBase64, "not base64");
-
-/** An instant as a field of a record: RFC 3339 with milliseconds, UTC. */
-export const instant: z.ZodMiniType<Date, string> = z.pipe(
-  z.iso.datetime({ precision: 3 }),
-  z.transform((text) => new Date(text)),
-);
-
-/** A schedule as a field of a record. */
-const scheduleForm: z.ZodMiniType<Schedule> = z.strictObject({
-  publishedFrom: instant,
-  signsFrom: instant,
-  signsUntil: instant,
-  retiresAt: instant,
-});
+import type { NewAuthority } from "../pki/authority/new-authority.ts";
+import {
+  createIssuer,
+  createSigningAuthority,
+  type Issuer,
+  type SigningAuthority,
+} from "../pki/authority/signing-authority.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
+import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { maximumRecordOctets, type StoredRecord } from "./authority-store.ts";
+import {
+  type Kek,
+  type KekRing,
+  openKey,
+  refuseSeal,
+  sealingKek,
+  sealKey,
+  sealParameters,
+} from "./kek.ts";
+import {
+  encodeFields,
+  instant,
+  octets,
+  parseJson,
+  RecordError,
+  recordVersion,
+  type ValuesOf,
+} from "./record-fields.ts";
 
 /** The public part of an authority as fields of a record or a backup. */
-export const authorityFields: {
-  readonly schedule: typeof scheduleForm;
-  readonly certificate: typeof octets;
-  readonly intermediates: z.ZodMiniArray<typeof octets>;
-  readonly roots: z.ZodMiniArray<typeof octets>;
-} = {
-  schedule: scheduleForm,
+export const authorityFields = {
+  schedule: z.strictObject({
+    publishedFrom: instant,
+    signsFrom: instant,
+    signsUntil: instant,
+    retiresAt: instant,
+  }),
   certificate: octets,
   intermediates: z.array(octets).check(z.maxLength(8)),
   roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
 };
 
-const recordForm = z.strictObject({
+/** The fields of a record in the clear. The seal on the key authenticates all of them. */
+const headFields = { id: z.string(), trustDomain: z.string(), kek: z.string(), ...authorityFields };
+
+const recordFields = {
   version: z.literal(recordVersion),
-  id: z.string(),
-  trustDomain: z.string(),
-  kek: z.string(),
-  ...authorityFields,
+  ...headFields,
   iv: octets,
   sealedKey: octets,
-});
+};
+const recordForm = z.strictObject(recordFields);
 
-/** The fields of a record in the clear. The seal on the key authenticates all of them. */
-export interface AuthorityRecordHead extends AuthorityCertificates {
-  readonly id: string;
-  readonly trustDomain: string;
-  readonly kek: string;
-  readonly schedule: Schedule;
-}
+type AuthorityRecordHead = ValuesOf<typeof headFields>;
 
 /** The record of one authority, with its private key (PKCS#8) sealed under a KEK. */
-export interface AuthorityRecord extends AuthorityRecordHead {
-  readonly iv: Bytes;
-  readonly sealedKey: Bytes;
+export type AuthorityRecord = Omit<ValuesOf<typeof recordFields>, "version">;
+
+/** Seals a new authority under the newest KEK, and binds its key to every field of the record. */
+export async function sealAuthority(
+  { authority, extractablePrivateKey }: NewAuthority,
+  trustDomain: TrustDomain,
+  [kek]: KekRing,
+): Promise<StoredRecord> {
+  const { id } = authority;
+  const head = { id, trustDomain, kek: kek.id, ...publicPartOf(authority) };
+  const sealed = await sealKey(extractablePrivateKey, kek, boundTo(head));
+  const value = formatAuthorityRecord({ ...head, ...sealed });
+  return { kind: "authority", id, value };
 }
+
+/** The public part of an authority, for its record or a backup. */
+export function publicPartOf({
+  certificate,
+  intermediates,
+  roots,
+  schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
+}: SigningAuthority): ValuesOf<typeof authorityFields> {
+  return {
+    schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
+    certificate: certificate.der,
+    intermediates: [...intermediates],
+    roots: [...roots],
+  };
+}
+
+/**
+ * The content that the seal binds: the purpose, the version, and every field in the clear. Two records that
+ * differ in one of them differ here.
+ */
+export const boundTo = (head: AuthorityRecordHead): unknown => [
+  "rampart authority key",
+  recordVersion,
+  encodeFields(headFields, head),
+];
+
+/** The canonical text of a record. */
+export const formatAuthorityRecord = (record: AuthorityRecord): string =>
+  JSON.stringify(encodeFields(recordFields, { version: recordVersion, ...record }));
 
 /**
  * Parses the record of an authority. It does not open the seal.
@@ -84,7 +107,7 @@ export interface AuthorityRecord extends AuthorityRecordHead {
  * @throws RecordError `form` or `version`.
  */
 export function parseAuthorityRecord(value: string): AuthorityRecord {
-  const json = value.length <= maximumRecordLength ? parseJson(value) : undefined;
+  const json = value.length <= maximumRecordOctets ? parseJson(value) : undefined;
   const version = z.object({ version: z.number() }).safeParse(json);
   if (version.success && version.data.version !== recordVersion) {
     throw new RecordError("version", `version ${version.data.version}, not ${recordVersion}`);
@@ -101,43 +124,90 @@ function requireCanonical(record: AuthorityRecord, value: string): AuthorityReco
   throw new RecordError("form", "not spelled as it was sealed");
 }
 
-/** @throws RecordError `form`. */
-export function parseJson(value: string): unknown {
-  try {
-    return JSON.parse(value);
-  } catch (error) {
-    throw new RecordError("form", "not JSON", error);
-  }
-}
-
-/** The canonical text of a record. */
-export function formatAuthorityRecord(record: AuthorityRecord): string {
-  return JSON.stringify({
-    version: recordVersion,
-    ...headAsJson(record),
-    iv: toBase64(record.iv),
-    sealedKey: toBase64(record.sealedKey),
-  });
+/**
+ * Opens the record of an authority. No code can export the key, and no code trusts the record before its
+ * key has opened.
+ *
+ * @throws RecordError unless this trust domain sealed exactly these bytes under this id with one of
+ *   these KEKs.
+ */
+export async function openAuthority(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+  cryptoProvider: CryptoProvider,
+): Promise<Issuer> {
+  const { record, kek } = parseStored(stored, trustDomain, keks);
+  const authority = await readAuthority(record);
+  const wrapped = {
+    octets: record.sealedKey,
+    wrappingKey: kek.key,
+    parameters: sealParameters(record.iv, boundTo(record)),
+  };
+  const signingKey = await cryptoProvider
+    .unwrapSigningKey(wrapped, signatureAlgorithmOf(authority.publicKey))
+    .catch(refuseSeal);
+  return createIssuer(authority, signingKey);
 }
 
 /**
- * The associated data of the seal: the purpose, the version, and every field in the clear. Two records
- * that differ in one of them differ here, because JSON is unambiguous and the order of fields is fixed.
+ * Opens a record with a key that can be exported, for a backup.
+ *
+ * @throws RecordError as {@link openAuthority}.
  */
-export function associatedData(head: AuthorityRecordHead): Bytes {
-  const bound = ["rampart authority key", recordVersion, headAsJson(head)];
-  return new TextEncoder().encode(JSON.stringify(bound)) as Bytes;
+export async function openExtractable(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<NewAuthority> {
+  const { record, kek } = parseStored(stored, trustDomain, keks);
+  return openToSeal(record, kek);
 }
 
-function headAsJson(head: AuthorityRecordHead): Record<string, unknown> {
-  const { publishedFrom, signsFrom, signsUntil, retiresAt } = head.schedule;
-  return {
-    id: head.id,
-    trustDomain: head.trustDomain,
-    kek: head.kek,
-    schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
-    certificate: toBase64(head.certificate),
-    intermediates: head.intermediates.map(toBase64),
-    roots: head.roots.map(toBase64),
-  };
+/**
+ * Seals a record anew under the newest KEK; `undefined` if that KEK seals it already.
+ *
+ * @throws RecordError as {@link openAuthority}.
+ */
+export async function resealAuthority(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<StoredRecord | undefined> {
+  const { record, kek } = parseStored(stored, trustDomain, keks);
+  if (kek === keks[0]) return undefined;
+  return sealAuthority(await openToSeal(record, kek), trustDomain, keks);
+}
+
+async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthority> {
+  const authority = await readAuthority(record);
+  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
+  const key = await openKey(record, kek, boundTo(record), importParameters, true);
+  return { authority, extractablePrivateKey: key };
+}
+
+function parseStored(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): { readonly record: AuthorityRecord; readonly kek: Kek } {
+  const record = parseAuthorityRecord(stored.value);
+  return { record, kek: sealingKek(record, stored, trustDomain, keks) };
+}
+
+async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority> {
+  const authority = await certificateOf(record);
+  if (authority.id !== record.id) throw new RecordError("id", "holds another authority's key");
+  return authority;
+}
+
+async function certificateOf(record: AuthorityRecord): Promise<SigningAuthority> {
+  try {
+    const authority = await createSigningAuthority(record, record.schedule);
+    signatureAlgorithmOf(authority.publicKey);
+    return authority;
+  } catch (error) {
+    const detail = error instanceof DerError ? error.message : "not an authority's certificate";
+    throw new RecordError("certificate", detail, error);
+  }
 }

@@ -1,26 +1,7 @@
-/**
- * The kind of a record. Authorities and requests for intermediates have sealed keys. The others are
- * statements: a taint, an additional root, a denial, a revocation, the date of the last backup.
- */
-export type RecordKind =
-  | "authority"
-  | "taint"
-  | "root"
-  | "request"
-  | "denial"
-  | "revocation"
-  | "backup";
+import { type RecordKind, recordFolders } from "./record-kinds.ts";
 
 /** Every kind of record. */
-export const recordKinds: readonly RecordKind[] = [
-  "authority",
-  "taint",
-  "root",
-  "request",
-  "denial",
-  "revocation",
-  "backup",
-];
+export const recordKinds = Object.keys(recordFolders) as readonly RecordKind[];
 
 /** Rotations and operators leave fewer records than this. A store with more was tampered with. */
 export const maximumRecords = 500;
@@ -45,6 +26,16 @@ export interface RecordName {
 export interface StoredRecord extends RecordName {
   /** JSON text. */
   readonly value: string;
+}
+
+/** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */
+export const recordKey = ({ kind, id }: RecordName): string => `${recordFolders[kind]}/${id}`;
+
+/** The record name of a key, in a list of one. The list is empty for every other key. */
+export function parseRecordKey(key: string): RecordName[] {
+  const [folder, id, ...rest] = key.split("/");
+  if (!id || rest.length > 0) return [];
+  return recordKinds.filter((kind) => recordFolders[kind] === folder).map((kind) => ({ kind, id }));
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Bytes } from "../pki/encoding/bytes.ts";
+import { RecordError } from "./record-fields.ts";
 
 /** A key-encryption key: 256 bits of AES-GCM that WebCrypto never exports. */
 export interface Kek {
@@ -55,4 +56,74 @@ async function deriveStatementKey(octets: Bytes): Promise<CryptoKey> {
     false,
     ["sign", "verify"],
   );
+}
+
+/** The fields about the seal that every kind of record has. */
+export interface SealedHead {
+  readonly id: string;
+  readonly trustDomain: string;
+  readonly kek: string;
+}
+
+/**
+ * The KEK that sealed a record, found before the record opens. The record must rest under its own id and
+ * be of this trust domain.
+ *
+ * @throws RecordError `id`, `trust-domain` or `kek`.
+ */
+export function sealingKek(
+  head: SealedHead,
+  stored: { readonly id: string },
+  trustDomain: string,
+  keks: KekRing,
+): Kek {
+  if (head.id !== stored.id) throw new RecordError("id", "stored under another id");
+  if (head.trustDomain !== trustDomain) {
+    throw new RecordError("trust-domain", "sealed for another trust domain");
+  }
+  const kek = keks.find(({ id }) => id === head.kek);
+  if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
+  return kek;
+}
+
+/** A private key (PKCS#8) under a KEK. */
+export interface SealedKey {
+  readonly iv: Bytes;
+  readonly sealedKey: Bytes;
+}
+
+/**
+ * Wraps a private key with a fresh 96-bit IV (NIST SP 800-38D §8.2.2).
+ *
+ * @param bound The purpose of the seal and every field in the clear: the key opens with the same alone.
+ */
+export async function sealKey(key: CryptoKey, kek: Kek, bound: unknown): Promise<SealedKey> {
+  const iv = crypto.getRandomValues(new Uint8Array(12));
+  const sealed = await crypto.subtle.wrapKey("pkcs8", key, kek.key, sealParameters(iv, bound));
+  return { iv, sealedKey: new Uint8Array(sealed) };
+}
+
+/** Opens a private key for WebCrypto. @throws RecordError `seal` */
+export async function openKey(
+  { iv, sealedKey }: SealedKey,
+  kek: Kek,
+  bound: unknown,
+  algorithm: AlgorithmIdentifier | RsaHashedImportParams | EcKeyImportParams,
+  extractable: boolean,
+): Promise<CryptoKey> {
+  const parameters = sealParameters(iv, bound);
+  return crypto.subtle
+    .unwrapKey("pkcs8", sealedKey, kek.key, parameters, algorithm, extractable, ["sign"])
+    .catch(refuseSeal);
+}
+
+/** Binds octets that no two different contents share: JSON is unambiguous, and the order of fields is fixed. */
+export const sealParameters = (iv: Bytes, bound: unknown): AesGcmParams => ({
+  name: "AES-GCM",
+  iv,
+  additionalData: new TextEncoder().encode(JSON.stringify(bound)),
+});
+
+export function refuseSeal(error: unknown): never {
+  throw new RecordError("seal", "the seal does not fit the record and the KEK", error);
 }

@@ -1,27 +1,31 @@
 import * as z from "zod/mini";
-import { toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { createLogSigner } from "../tlog/note/checkpoint.ts";
 import { generateEd25519, rawPublicKey } from "../tlog/note/verifier-key.ts";
 import type { LogKeys, OpenedLogKey } from "../tlog/sequencer/storage.ts";
-import { octets, parseJson, RecordError, recordVersion } from "./authority-record.ts";
-import type { Kek, KekRing } from "./kek.ts";
-import { sealingKek } from "./sealed-head.ts";
+import { type Kek, type KekRing, openKey, sealingKek, sealKey } from "./kek.ts";
+import {
+  encodeFields,
+  octets,
+  parseJson,
+  RecordError,
+  recordVersion,
+  type ValuesOf,
+} from "./record-fields.ts";
 
-const recordForm = z.strictObject({
+const headFields = {
   version: z.literal(recordVersion),
   /** The origin of the log. */
   id: z.string(),
   trustDomain: z.string(),
   kek: z.string(),
   publicKey: octets,
-  iv: octets,
-  sealedKey: octets,
-});
+};
+const recordFields = { ...headFields, iv: octets, sealedKey: octets };
+const recordForm = z.strictObject(recordFields);
 
-type LogKeyRecord = z.infer<typeof recordForm>;
-type LogKeyHead = Omit<LogKeyRecord, "iv" | "sealedKey">;
+type LogKeyRecord = ValuesOf<typeof recordFields>;
 
 /**
  * The key of a log at rest: its own Ed25519 key, sealed under a KEK as an authority's is. It rests beside
@@ -54,44 +58,23 @@ async function sealed(
   extractableKey: CryptoKey,
   publicKey: Bytes,
 ): Promise<OpenedLogKey> {
-  const head: LogKeyHead = {
-    version: recordVersion,
-    id: origin,
-    trustDomain,
-    kek: kek.id,
-    publicKey,
-  };
-  const iv = crypto.getRandomValues(new Uint8Array(12));
-  const sealedKey = await crypto.subtle.wrapKey("pkcs8", extractableKey, kek.key, gcm(head, iv));
-  const record = { ...head, iv, sealedKey: new Uint8Array(sealedKey) };
+  const head = { version: recordVersion, id: origin, trustDomain, kek: kek.id, publicKey } as const;
+  const record = { ...head, ...(await sealKey(extractableKey, kek, boundTo(head))) };
   const signer = createLogSigner(origin, await unwrap(record, kek, false), publicKey);
   return { signer, record: formatRecord(record) };
 }
 
-async function unwrap(
-  { iv, sealedKey, ...head }: LogKeyRecord,
-  kek: Kek,
-  extractable: boolean,
-): Promise<CryptoKey> {
-  return crypto.subtle
-    .unwrapKey("pkcs8", sealedKey, kek.key, gcm(head, iv), "Ed25519", extractable, ["sign"])
-    .catch((error: unknown) => {
-      throw new RecordError("seal", "the seal does not fit the log's key and the KEK", error);
-    });
-}
+const unwrap = (record: LogKeyRecord, kek: Kek, extractable: boolean): Promise<CryptoKey> =>
+  openKey(record, kek, boundTo(record), { name: "Ed25519" }, extractable);
 
 /** Binds the purpose and every field in the clear to the seal. */
-function gcm(head: LogKeyHead, iv: Bytes): AesGcmParams {
-  const { version, id, trustDomain, kek, publicKey } = head;
-  const bound = ["rampart log key", version, id, trustDomain, kek, toBase64(publicKey)];
-  const additionalData = new TextEncoder().encode(JSON.stringify(bound)) as Bytes;
-  return { name: "AES-GCM", iv, additionalData };
-}
+const boundTo = (head: ValuesOf<typeof headFields>): unknown => [
+  "rampart log key",
+  ...Object.values(encodeFields(headFields, head)),
+];
 
-function formatRecord({ version, id, trustDomain, kek, ...rest }: LogKeyRecord): string {
-  const [publicKey, iv, sealedKey] = [rest.publicKey, rest.iv, rest.sealedKey].map(toBase64);
-  return JSON.stringify({ version, id, trustDomain, kek, publicKey, iv, sealedKey });
-}
+const formatRecord = (record: LogKeyRecord): string =>
+  JSON.stringify(encodeFields(recordFields, record));
 
 function parseRecord(value: string): LogKeyRecord {
   const parsed = recordForm.safeParse(parseJson(value));

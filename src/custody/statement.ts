@@ -1,18 +1,17 @@
-import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { parseJson, RecordError, recordVersion } from "./authority-record.ts";
-import type { RecordKind, StoredRecord } from "./authority-store.ts";
-import type { Kek, KekRing } from "./kek.ts";
-import { sealingKek } from "./sealed-head.ts";
-
-/** The kinds of record that a MAC authenticates. A request carries a key, which is sealed by itself. */
-export type StatementKind = Exclude<RecordKind, "authority">;
-
-/** The content of a statement, in the clear. */
-export type StatementContent = Readonly<Record<string, string>>;
+import type { StoredRecord } from "./authority-store.ts";
+import { type Kek, type KekRing, sealingKek } from "./kek.ts";
+import { parseJson, RecordError, recordVersion } from "./record-fields.ts";
+import {
+  type RecordKind,
+  type StatementName,
+  type Statements,
+  statementKinds,
+} from "./record-kinds.ts";
+import type { StatementContent } from "./statement-kind.ts";
 
 const statementForm = z.strictObject({
   version: z.literal(recordVersion),
@@ -23,64 +22,52 @@ const statementForm = z.strictObject({
   mac: z.string(),
 });
 
-type Statement = z.infer<typeof statementForm>;
+type Statement = z.output<typeof statementForm>;
 
-/** A revocation has many serial numbers. A store of files cuts records at 256 KiB. */
-const maximumLength = (kind: RecordKind): number => (kind === "revocation" ? 250 : 32) * 1024;
+/** Seals a statement of a kind under the newest KEK. */
+export async function sealStatement<K extends StatementName>(
+  kind: K,
+  value: Statements[K],
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<StoredRecord> {
+  const { content, idOf } = statementKinds[kind];
+  return sealContent({ kind, id: idOf(value) }, content(value), trustDomain, keks);
+}
 
-/** Authenticates a statement under the newest KEK. */
-export async function sealStatement(
-  { kind, id }: { readonly kind: StatementKind; readonly id: string },
+/** What a statement of a kind says. @throws RecordError */
+export async function openStatement<K extends StatementName>(
+  kind: K,
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<Statements[K]> {
+  const { read, idOf } = statementKinds[kind];
+  const { says } = await openContent(stored, trustDomain, keks);
+  const value = read(says);
+  if (idOf(value) === stored.id) return value;
+  throw new RecordError("id", `stored under the name of another ${kind}`);
+}
+
+/** Authenticates a content under the newest KEK. */
+export async function sealContent(
+  { kind, id }: { readonly kind: StatementName; readonly id: string },
   says: StatementContent,
   trustDomain: TrustDomain,
   [kek]: KekRing,
 ): Promise<StoredRecord> {
-  const statement: Omit<Statement, "mac"> = {
-    version: recordVersion,
-    id,
-    trustDomain,
-    kek: kek.id,
-    says,
-  };
+  const statement = { version: recordVersion, id, trustDomain, kek: kek.id, says } as const;
   const mac = await crypto.subtle.sign("HMAC", kek.statementKey, boundOctets(kind, statement));
   return { kind, id, value: JSON.stringify({ ...statement, mac: toBase64(new Uint8Array(mac)) }) };
 }
 
-/** The name of a record that its content names: SHA-256 of the fields and values in their order, in hexadecimal. */
-export const contentId = (content: StatementContent): string =>
-  toHex(sha256(new TextEncoder().encode(JSON.stringify(Object.entries(content)))));
-
 /**
- * The content of a statement, after checking that this trust domain made it, of this kind and about this
- * id.
+ * The content of a statement with the KEK that authenticates it, after checking that this trust domain made
+ * it, of this kind and about this id.
  *
  * @throws RecordError
  */
-export async function openStatement(
-  stored: StoredRecord,
-  trustDomain: TrustDomain,
-  keks: KekRing,
-): Promise<StatementContent> {
-  return (await openWithKek(stored, trustDomain, keks)).says;
-}
-
-/**
- * Authenticates a statement anew under the newest KEK; `undefined` if that KEK did so already.
- *
- * @throws RecordError as {@link openStatement}.
- */
-export async function resealStatement(
-  stored: StoredRecord & { readonly kind: StatementKind },
-  trustDomain: TrustDomain,
-  keks: KekRing,
-): Promise<StoredRecord | undefined> {
-  const { says, kek } = await openWithKek(stored, trustDomain, keks);
-  if (kek === keks[0]) return undefined;
-  return sealStatement(stored, says, trustDomain, keks);
-}
-
-/** {@link openStatement}, with the KEK that authenticates the statement. @throws RecordError */
-export async function openWithKek(
+export async function openContent(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
@@ -95,6 +82,21 @@ export async function openWithKek(
   throw new RecordError("seal", "the seal does not fit the statement and the KEK");
 }
 
+/**
+ * Authenticates a statement anew under the newest KEK; `undefined` if that KEK did so already.
+ *
+ * @throws RecordError as {@link openContent}.
+ */
+export async function resealStatement(
+  stored: StoredRecord & { readonly kind: StatementName },
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<StoredRecord | undefined> {
+  const { says, kek } = await openContent(stored, trustDomain, keks);
+  if (kek === keks[0]) return undefined;
+  return sealContent(stored, says, trustDomain, keks);
+}
+
 function parseStatement({ kind, value }: StoredRecord): Statement {
   const json = value.length <= maximumLength(kind) ? parseJson(value) : undefined;
   const parsed = statementForm.safeParse(json);
@@ -102,6 +104,10 @@ function parseStatement({ kind, value }: StoredRecord): Statement {
   if (parsed.success && JSON.stringify(parsed.data) === value) return parsed.data;
   throw new RecordError("form", "not a statement as it was sealed");
 }
+
+/** The record of an authority is no statement, whatever its length. */
+const maximumLength = (kind: RecordKind): number =>
+  kind === "authority" ? statementKinds.taint.maximumLength : statementKinds[kind].maximumLength;
 
 /** JSON is unambiguous and the order of fields is fixed, so two statements never have the same octets. */
 function boundOctets(kind: RecordKind, statement: Omit<Statement, "mac">): Bytes {

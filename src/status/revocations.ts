@@ -1,5 +1,5 @@
 import type { Denial } from "../ca/denial.ts";
-import type { RevocationContent } from "../custody/revocation-statement.ts";
+import type { RevocationContent } from "../custody/record-kinds.ts";
 import { shownSerialNumber } from "../pki/encoding/serial-number.ts";
 
 /** What the store or the configuration states against callers and certificates. */

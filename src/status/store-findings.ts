@@ -1,6 +1,6 @@
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { successionReasonsAt } from "../ca/rotation/next-step.ts";
-import type { RecordError } from "../custody/authority-record.ts";
+import type { RecordError } from "../custody/record-fields.ts";
 import { lastSignature, mintDue } from "../pki/authority/rotation.ts";
 import { leadSeconds, type Schedule } from "../pki/authority/schedule.ts";
 import { nextSigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";

@@ -1,9 +1,10 @@
 import {
   type AuthorityStore,
   maximumRecords,
+  parseRecordKey,
   type RecordName,
+  recordKey,
 } from "../custody/authority-store.ts";
-import { parseRecordKey, recordKey } from "../custody/record-key.ts";
 
 /** KV lists at most this many keys at once, foreign keys included. */
 const maximumKeys = 1000;

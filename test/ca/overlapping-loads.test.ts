@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createAuthorities } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
-import { sealTaint } from "../../src/custody/taint-statement.ts";
+import { sealStatement } from "../../src/custody/statement.ts";
 import type { SharedWork } from "../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
@@ -54,7 +54,12 @@ test("a load that began before a taint was seen does not take it back by ending 
   const keks = await createKekRing();
   const record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
   const { id } = record;
-  const taint = await sealTaint({ id, taintedAt: start, retiresAt: start }, clusterLocal, keks);
+  const taint = await sealStatement(
+    "taint",
+    { id, taintedAt: start, retiresAt: start },
+    clusterLocal,
+    keks,
+  );
   const ends: ((records: readonly StoredRecord[]) => void)[] = [];
   const authorities = createAuthorities({
     store: { ...createMemoryStore(), load: () => new Promise((end) => ends.push(end)) },

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { openKeks } from "../../src/config/keks.ts";
-import { RecordError } from "../../src/custody/authority-record.ts";
+import { openAuthority, sealAuthority } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";
+import { RecordError } from "../../src/custody/record-fields.ts";
 import { createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";

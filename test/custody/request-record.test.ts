@@ -1,13 +1,9 @@
 import { expect, test } from "vitest";
-import { RecordError } from "../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import {
-  openRequest,
-  openRequestKey,
-  resealRequest,
-  sealRequest,
-} from "../../src/custody/request-record.ts";
+import { RecordError } from "../../src/custody/record-fields.ts";
+import { openRequestKey, resealRequest, sealRequest } from "../../src/custody/request-record.ts";
+import { openStatement } from "../../src/custody/statement.ts";
 import { createIntermediateRequest } from "../../src/pki/authority/new-authority.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createKek } from "../testkit/pki/sealed-record.ts";
@@ -30,7 +26,7 @@ async function checkOf(work: Promise<unknown>): Promise<string> {
 }
 
 const opened = (stored: StoredRecord, keks: KekRing = [old], domain = clusterLocal) =>
-  openRequest(stored, domain, keks);
+  openStatement("request", stored, domain, keks);
 
 /** The record with another statement, and the MAC that it had. */
 interface Says {
@@ -83,7 +79,10 @@ test("does not open elsewhere: as another kind, for another trust domain, under 
 test("is sealed anew under the newest KEK, key and all, and not twice", async () => {
   const resealed = await resealRequest(record, clusterLocal, [newest, old]);
   if (!resealed) throw new Error("left as it was");
-  expect(await opened(resealed, [newest])).toEqual(await opened(record));
+  const [after, before] = [await opened(resealed, [newest]), await opened(record)];
+  expect(after.sealedKey).not.toEqual(before.sealedKey);
+  const { iv, sealedKey } = after;
+  expect(after).toEqual({ ...before, iv, sealedKey });
   const key = await openRequestKey(resealed, clusterLocal, [newest]);
   expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
   expect(await resealRequest(resealed, clusterLocal, [newest, old])).toBeUndefined();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { resealAuthority } from "../../src/custody/seal.ts";
+import { resealAuthority } from "../../src/custody/authority-record.ts";
 import { inHex } from "../testkit/der/mutation.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { RecordError } from "../../src/custody/authority-record.ts";
+import { RecordError } from "../../src/custody/record-fields.ts";
 import { flipBit } from "../testkit/der/mutation.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";

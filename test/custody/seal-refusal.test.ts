@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { RecordError } from "../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { kekOctets } from "../../src/custody/kek.ts";
+import type { RecordError } from "../../src/custody/record-fields.ts";
 import { createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { applyEdit, type DerEdit, flipBit } from "../testkit/der/mutation.ts";
 import { clusterLocal, schedule, trustDomain } from "../testkit/pki/certificates.ts";

@@ -1,6 +1,6 @@
 import { createPublicKey, verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";
+import { openAuthority, sealAuthority } from "../../src/custody/authority-record.ts";
 import { type AuthorityKey, createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { issueLeaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";

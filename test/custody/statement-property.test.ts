@@ -1,9 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { RecordError } from "../../src/custody/authority-record.ts";
-import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
-import { openStatement, sealStatement } from "../../src/custody/statement.ts";
-import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
+import { RecordError } from "../../src/custody/record-fields.ts";
+import {
+  openContent,
+  openStatement,
+  sealContent,
+  sealStatement,
+} from "../../src/custody/statement.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
@@ -12,13 +15,13 @@ import { createKek } from "../testkit/pki/sealed-record.ts";
 
 const kek = await createKek("k1");
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
-const record = await sealTaint(taint, clusterLocal, [kek]);
+const record = await sealStatement("taint", taint, clusterLocal, [kek]);
 const { value } = record;
 
 /** The wrong answer to a text that must be refused; `undefined` for a right refusal. */
 async function wrongAnswer(text: string): Promise<string | undefined> {
   try {
-    await openTaint({ ...record, value: text }, clusterLocal, [kek]);
+    await openStatement("taint", { ...record, value: text }, clusterLocal, [kek]);
     return "opened";
   } catch (error) {
     return error instanceof RecordError ? undefined : String(error);
@@ -83,10 +86,10 @@ test("refuses a text that is longer than any statement, whatever it says", async
   expect(await wrongAnswer("[".repeat(100_000))).toBeUndefined();
   expect(await wrongAnswer(`${value}${" ".repeat(1 << 20)}`)).toBeUndefined();
   const { kind, id } = { kind: "taint" as const, id: taint.id };
-  const long = await sealStatement({ kind, id }, { note: "x".repeat(40_000) }, clusterLocal, [
+  const long = await sealContent({ kind, id }, { note: "x".repeat(40_000) }, clusterLocal, [
     kek,
   ]).then(
-    (sealed) => openStatement(sealed, clusterLocal, [kek]).catch((error: unknown) => error),
+    (sealed) => openContent(sealed, clusterLocal, [kek]).catch((error: unknown) => error),
     (error: unknown) => error,
   );
   expect(long).toBeInstanceOf(Error);
@@ -108,7 +111,7 @@ test("two statements that differ in any part never have the same MAC", async () 
     id: string;
     says: Record<string, string>;
   }) =>
-    JSON.parse((await sealStatement({ kind, id }, says, clusterLocal, [kek])).value).mac as string;
+    JSON.parse((await sealContent({ kind, id }, says, clusterLocal, [kek])).value).mac as string;
   await fc.assert(
     fc.asyncProperty(statements, statements, async (a, b) => {
       const isSame =
@@ -121,6 +124,6 @@ test("two statements that differ in any part never have the same MAC", async () 
 test("a root of a size that certificates have opens again", async () => {
   const der = await createRoot({ notAfter: second(1000), paddingOctets: 20_000 });
   const root = await createAdditionalRoot(der, second(0));
-  const sealed = await sealRoot(root, clusterLocal, [kek]);
-  expect((await openRoot(sealed, clusterLocal, [kek])).id).toBe(root.id);
+  const sealed = await sealStatement("root", root, clusterLocal, [kek]);
+  expect((await openStatement("root", sealed, clusterLocal, [kek])).id).toBe(root.id);
 });

@@ -1,11 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { RecordError } from "../../src/custody/authority-record.ts";
-import type { RecordKind, StoredRecord } from "../../src/custody/authority-store.ts";
-import { importKek, kekOctets } from "../../src/custody/kek.ts";
-import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
-import { openStatement, resealStatement, sealStatement } from "../../src/custody/statement.ts";
-import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
+import type { StoredRecord } from "../../src/custody/authority-store.ts";
+import { importKek, type KekRing, kekOctets } from "../../src/custody/kek.ts";
+import { RecordError } from "../../src/custody/record-fields.ts";
+import type { RecordKind } from "../../src/custody/record-kinds.ts";
+import {
+  openContent,
+  openStatement,
+  resealStatement,
+  sealContent,
+  sealStatement,
+} from "../../src/custody/statement.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
@@ -17,19 +22,18 @@ const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
 const keks = [kek, spare] as const;
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
-const sealedTaint = await sealTaint(taint, clusterLocal, keks);
+const sealedTaint = await sealStatement("taint", taint, clusterLocal, keks);
 const root = await createAdditionalRoot(await createRoot({ notAfter: second(1000) }), second(10));
-const sealedRoot = await sealRoot(root, clusterLocal, keks);
+const sealedRoot = await sealStatement("root", root, clusterLocal, keks);
 
-type Open = (
-  stored: StoredRecord,
-  domain: typeof clusterLocal,
-  ring: typeof keks,
-) => Promise<unknown>;
+type Open = (stored: StoredRecord, domain: typeof clusterLocal, ring: KekRing) => Promise<unknown>;
+
+const openTaint: Open = (...opening) => openStatement("taint", ...opening);
+const openRoot: Open = (...opening) => openStatement("root", ...opening);
 
 async function checkOf(
   stored: StoredRecord,
-  { open = openTaint as Open, domain = clusterLocal, ring = keks as Parameters<Open>[2] } = {},
+  { open = openTaint, domain = clusterLocal, ring = keks as Parameters<Open>[2] } = {},
 ): Promise<RecordError["check"] | "opened"> {
   try {
     await open(stored, domain, ring);
@@ -49,12 +53,12 @@ describe("a statement opens as it was sealed", () => {
   test("as a taint, under a name that repeats its content", async () => {
     const name = [taint.id, taint.taintedAt.getTime(), taint.retiresAt.getTime()].join("-");
     expect([sealedTaint.kind, sealedTaint.id]).toEqual(["taint", name]);
-    expect(await openTaint(sealedTaint, clusterLocal, keks)).toEqual(taint);
+    expect(await openStatement("taint", sealedTaint, clusterLocal, keks)).toEqual(taint);
   });
 
   test("as a root, under its own id and kind", async () => {
     expect([sealedRoot.kind, sealedRoot.id]).toEqual(["root", root.id]);
-    expect(await openRoot(sealedRoot, clusterLocal, keks)).toEqual(root);
+    expect(await openStatement("root", sealedRoot, clusterLocal, keks)).toEqual(root);
   });
 
   test("as any taint", async () => {
@@ -70,8 +74,8 @@ describe("a statement opens as it was sealed", () => {
     });
     await fc.assert(
       fc.asyncProperty(taints, async (each) => {
-        const sealed = await sealTaint(each, clusterLocal, keks);
-        expect(await openTaint(sealed, clusterLocal, keks)).toEqual(each);
+        const sealed = await sealStatement("taint", each, clusterLocal, keks);
+        expect(await openStatement("taint", sealed, clusterLocal, keks)).toEqual(each);
       }),
     );
   });
@@ -85,19 +89,19 @@ describe("a statement opens as it was sealed", () => {
     const kinds = fc.constantFrom("taint" as const, "root" as const);
     await fc.assert(
       fc.asyncProperty(kinds, text, said, async (kind, id, words) => {
-        const sealed = await sealStatement({ kind, id }, words, clusterLocal, keks);
-        expect(await openStatement(sealed, clusterLocal, keks)).toEqual(words);
+        const sealed = await sealContent({ kind, id }, words, clusterLocal, keks);
+        expect((await openContent(sealed, clusterLocal, keks)).says).toEqual(words);
       }),
     );
   });
 
   test("and is sealed to the same text each time, because nothing in it is random", async () => {
-    expect(await sealTaint(taint, clusterLocal, keks)).toEqual(sealedTaint);
+    expect(await sealStatement("taint", taint, clusterLocal, keks)).toEqual(sealedTaint);
   });
 
   test("with its KEK imported again, at any place in the ring", async () => {
     const again = await importKek("k1", octets);
-    expect(await openTaint(sealedTaint, clusterLocal, [spare, again])).toEqual(taint);
+    expect(await openStatement("taint", sealedTaint, clusterLocal, [spare, again])).toEqual(taint);
   });
 });
 
@@ -199,9 +203,9 @@ describe("a statement is refused", () => {
     const kinds: readonly RecordKind[] = ["taint", "root", "authority"];
     for (const kind of kinds) {
       const opened = kind === "root" ? "opened" : "seal";
-      expect(await checkOf({ ...sealedRoot, kind }, { open: openRoot as Open })).toBe(opened);
+      expect(await checkOf({ ...sealedRoot, kind }, { open: openRoot })).toBe(opened);
       expect(await checkOf({ ...sealedRoot, kind })).toBe(kind === "root" ? "form" : "seal");
-      expect(await checkOf({ ...sealedTaint, kind }, { open: openRoot as Open })).toBe(
+      expect(await checkOf({ ...sealedTaint, kind }, { open: openRoot })).toBe(
         kind === "taint" ? "form" : "seal",
       );
       expect(await checkOf({ ...sealedTaint, kind }, { open: openRecord as Open })).toBe("form");
@@ -214,8 +218,8 @@ describe("a statement is refused", () => {
       await createRoot({ notAfter: second(1000) }),
       second(10),
     );
-    const sealed = await sealRoot({ ...another, id: root.id }, clusterLocal, keks);
-    expect(await checkOf(sealed, { open: openRoot as Open })).toBe("id");
+    const sealed = await sealStatement("root", { ...another, id: root.id }, clusterLocal, keks);
+    expect(await checkOf(sealed, { open: openRoot })).toBe("id");
   });
 
   test.each<[string, Readonly<Record<string, string>>, RecordError["check"]]>([
@@ -246,9 +250,9 @@ describe("a statement is refused", () => {
       "form",
     ],
   ])("when it is authentic and holds %s", async (_, words, check) => {
-    const sealed = await sealStatement({ kind: "root", id: root.id }, words, clusterLocal, keks);
-    expect(await checkOf(sealed, { open: openRoot as Open })).toBe(check);
-    const said = await sealStatement({ kind: "taint", id: taint.id }, words, clusterLocal, keks);
+    const sealed = await sealContent({ kind: "root", id: root.id }, words, clusterLocal, keks);
+    expect(await checkOf(sealed, { open: openRoot })).toBe(check);
+    const said = await sealContent({ kind: "taint", id: taint.id }, words, clusterLocal, keks);
     expect(await checkOf(said)).toBe("form");
   });
 });
@@ -307,7 +311,7 @@ describe("a KEK", () => {
       ["sign", "verify"],
     );
     const impostor = { ...kek, statementKey: own };
-    const sealed = await sealTaint(taint, clusterLocal, [impostor]);
+    const sealed = await sealStatement("taint", taint, clusterLocal, [impostor]);
     expect(await checkOf(sealed)).toBe("seal");
   });
 });

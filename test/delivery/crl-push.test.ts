@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { crlTargets } from "../../src/config/root-targets.ts";
-import { sealRoot } from "../../src/custody/root-statement.ts";
+import { sealStatement } from "../../src/custody/statement.ts";
 import { crlContent } from "../../src/delivery/crl-content.ts";
 import { createRootPush } from "../../src/delivery/root-push.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
@@ -82,7 +82,7 @@ test("are emptied while a root has none, and the log says so", async () => {
   await push();
   const notAfter = new Date("2030-01-01T00:00:00Z");
   const root = await createAdditionalRoot(await createRoot({ notAfter }), new Date(0));
-  await ca.store.put(await sealRoot(root, ca.mint.trustDomain, ca.mint.keks));
+  await ca.store.put(await sealStatement("root", root, ca.mint.trustDomain, ca.mint.keks));
   ca.pass(120);
   await push();
   expect(delivered("shop")).toEqual({ "ca-crl.pem": "" });

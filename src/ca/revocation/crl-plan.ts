@@ -1,4 +1,4 @@
-import type { RevocationContent } from "../../custody/revocation-statement.ts";
+import type { RevocationContent } from "../../custody/record-kinds.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CrlContent, RevokedCertificate } from "../../pki/x509/crl/crl-to-be-signed.ts";

@@ -1,5 +1,5 @@
 import type { RecordName } from "../../custody/authority-store.ts";
-import { type RevocationContent, revocationId } from "../../custody/revocation-statement.ts";
+import { type RevocationContent, statementKinds } from "../../custody/record-kinds.ts";
 
 /** Twice the longest lifetime of a CRL: by then no CRL in use has an entry of the record. */
 const restSeconds = 48 * 3600;
@@ -13,5 +13,5 @@ export function expiredRevocations(
   const end = now.getTime() / 1000 - restSeconds - 2 * propagationSeconds;
   return revocations
     .filter(({ certificates }) => Math.max(...certificates.values()) < end)
-    .map((each) => ({ kind: "revocation", id: revocationId(each) }));
+    .map((each) => ({ kind: "revocation", id: statementKinds.revocation.idOf(each) }));
 }

@@ -1,4 +1,4 @@
-import type { RevocationContent } from "../../custody/revocation-statement.ts";
+import type { RevocationContent } from "../../custody/record-kinds.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { Issuer } from "../../pki/authority/signing-authority.ts";

@@ -1,8 +1,5 @@
-import {
-  maximumCertificates,
-  type RevocationContent,
-  sealRevocation,
-} from "../../custody/revocation-statement.ts";
+import { maximumCertificates, type RevocationContent } from "../../custody/record-kinds.ts";
+import { sealStatement } from "../../custody/statement.ts";
 import { type Mint, storeRecord } from "../mint.ts";
 
 /** The most certificates that a store has as revoked: their CRLs have about ten megabytes. */
@@ -30,7 +27,10 @@ export async function recordRevocations(
   statements: readonly RevocationContent[],
 ): Promise<void> {
   for (const statement of statements) {
-    await storeRecord(mint, await sealRevocation(statement, mint.trustDomain, mint.keks));
+    await storeRecord(
+      mint,
+      await sealStatement("revocation", statement, mint.trustDomain, mint.keks),
+    );
     mint.log.operation({
       event: "certificates-revoked",
       level: "warning",

@@ -1,4 +1,4 @@
-import type { RevocationContent } from "../../custody/revocation-statement.ts";
+import type { RevocationContent } from "../../custody/record-kinds.ts";
 
 /** A certificate, by the authority that signed it and the serial number (content octets in hexadecimal). */
 export interface CertificateName {

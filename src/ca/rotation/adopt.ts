@@ -1,5 +1,5 @@
-import { sealRoot } from "../../custody/root-statement.ts";
-import { taintedSubject } from "../../custody/taint-statement.ts";
+import { taintedSubject } from "../../custody/record-kinds.ts";
+import { sealStatement } from "../../custody/statement.ts";
 import { adoptedSchedule, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
@@ -68,7 +68,7 @@ export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Pr
     throw new Error("a root that was removed does not come back");
   }
   if (stored.some(({ kind, id }) => kind === "root" && id === root.id)) return;
-  await storeRecord(mint, await sealRoot(root, mint.trustDomain, mint.keks));
+  await storeRecord(mint, await sealStatement("root", root, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "root-trusted",
     level: "info",

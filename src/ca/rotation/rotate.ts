@@ -1,7 +1,6 @@
-import type { StoredRecord } from "../../custody/authority-store.ts";
-import { recordKey } from "../../custody/record-key.ts";
+import { resealAuthority } from "../../custody/authority-record.ts";
+import { recordKey, type StoredRecord } from "../../custody/authority-store.ts";
 import { resealRequest } from "../../custody/request-record.ts";
-import { resealAuthority } from "../../custody/seal.ts";
 import { resealStatement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {

@@ -1,4 +1,4 @@
-import { sealTaint } from "../../custody/taint-statement.ts";
+import { sealStatement } from "../../custody/statement.ts";
 import type { Taint } from "../../pki/authority/taint.ts";
 import { type Mint, storeRecord } from "../mint.ts";
 
@@ -7,7 +7,7 @@ import { type Mint, storeRecord } from "../mint.ts";
  * may sign.
  */
 export async function recordTaint(mint: Mint, taint: Taint): Promise<void> {
-  await storeRecord(mint, await sealTaint(taint, mint.trustDomain, mint.keks));
+  await storeRecord(mint, await sealStatement("taint", taint, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "authority-tainted",
     level: "warning",

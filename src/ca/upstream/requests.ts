@@ -1,9 +1,6 @@
 import type { StoredRecord } from "../../custody/authority-store.ts";
-import {
-  type AuthorityRequest,
-  openRequestKey,
-  sealRequest,
-} from "../../custody/request-record.ts";
+import type { AuthorityRequest } from "../../custody/record-kinds.ts";
+import { openRequestKey, sealRequest } from "../../custody/request-record.ts";
 import { createIntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { wholeSeconds } from "../../pki/x509/validity.ts";
 import { type Mint, storeRecord } from "../mint.ts";
@@ -37,7 +34,10 @@ export async function withdrawRequest(mint: Mint, id: string): Promise<void> {
 }
 
 /** The key of an open request, for the record of its authority. @throws RecordError */
-export async function requestedKey(mint: Mint, { id }: AuthorityRequest): Promise<CryptoKey> {
+export async function requestedKey(
+  mint: Mint,
+  { id }: Pick<AuthorityRequest, "id">,
+): Promise<CryptoKey> {
   const stored = await mint.store.load();
   const record = stored.find(
     (each): each is StoredRecord => each.kind === "request" && each.id === id,

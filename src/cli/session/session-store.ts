@@ -1,5 +1,9 @@
-import type { AuthorityStore, RecordName, StoredRecord } from "../../custody/authority-store.ts";
-import { recordKey } from "../../custody/record-key.ts";
+import {
+  type AuthorityStore,
+  type RecordName,
+  recordKey,
+  type StoredRecord,
+} from "../../custody/authority-store.ts";
 
 /** One write of a session. */
 export interface Change {

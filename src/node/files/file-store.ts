@@ -4,12 +4,12 @@ import {
   type AuthorityStore,
   maximumRecordOctets,
   maximumRecords,
-  type RecordKind,
   type RecordName,
+  recordKey,
   recordKinds,
   type StoredRecord,
 } from "../../custody/authority-store.ts";
-import { recordKey } from "../../custody/record-key.ts";
+import type { RecordKind } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { flushFolder, replaceFile } from "../../program/files/atomic-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";

@@ -1,8 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import type { ObjectSpace } from "../../custody/shared/object-space.ts";
-import { createSharedStore, signerStoreIn } from "../../custody/shared/shared-store.ts";
+import {
+  createSharedStore,
+  type ObjectSpace,
+  signerStoreIn,
+} from "../../custody/shared/object-space.ts";
 import { createTurns, type Turns, turnSecondsOf } from "../../custody/shared/turns.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";

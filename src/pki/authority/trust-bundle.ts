@@ -119,10 +119,7 @@ export interface AdditionalRoot extends ScheduledAuthority {
  * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no
  *   authority may have.
  */
-export async function createAdditionalRoot(
-  der: Bytes,
-  publishedFrom: Date,
-): Promise<AdditionalRoot> {
+export function createAdditionalRoot(der: Bytes, publishedFrom: Date): AdditionalRoot {
   const { validity, spki } = parseCertificate(der).toBeSigned;
   parseSubjectPublicKey(spki);
   const start = wholeSeconds(publishedFrom);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { planCrl } from "../../../src/ca/revocation/crl-plan.ts";
-import type { RevocationContent } from "../../../src/custody/revocation-statement.ts";
+import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 

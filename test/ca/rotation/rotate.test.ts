@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from "vitest";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { importKek, type KekRing } from "../../../src/custody/kek.ts";
-import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { authoritiesIn, createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";

@@ -1,8 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { sealAuthority } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { sealRoot } from "../../../src/custody/root-statement.ts";
-import { sealAuthority } from "../../../src/custody/seal.ts";
-import { sealTaint } from "../../../src/custody/taint-statement.ts";
+import { sealStatement } from "../../../src/custody/statement.ts";
 import { createAuthority, type NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { type Bytes, toHex } from "../../../src/pki/encoding/bytes.ts";
@@ -70,7 +69,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
   async function taint({ authority: { id } }: NewAuthority, seconds: number): Promise<void> {
     const taintedAt = wholeSeconds(new Date());
     const said = { id, taintedAt, retiresAt: addSeconds(taintedAt, seconds) };
-    await service.store.put(await sealTaint(said, clusterLocal, service.keks));
+    await service.store.put(await sealStatement("taint", said, clusterLocal, service.keks));
   }
 
   /** A leaf of which the last token is so many seconds ago. */
@@ -230,7 +229,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
         scheduleAfter(new Date(), [-hour, -hour, hour, hour]),
       );
       const root = await createAdditionalRoot(foreign.authority.certificate.der, new Date(0));
-      await service.store.put(await sealRoot(root, clusterLocal, service.keks));
+      await service.store.put(await sealStatement("root", root, clusterLocal, service.keks));
       const running = await start();
       await expectRefused(running, await leafOf(foreign), "authority");
     });

@@ -7,7 +7,8 @@ import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts"
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { type DenialContent, sealDenial } from "../../../src/custody/denial-statement.ts";
+import type { DenialContent } from "../../../src/custody/record-kinds.ts";
+import { sealStatement } from "../../../src/custody/statement.ts";
 import { CaError, type Refusal } from "../../../src/foundation/errors.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
@@ -139,7 +140,7 @@ export function describeDenials(
   const deny = async (subject: string, others: Partial<DenialContent> = {}) => {
     const { mint } = await composed();
     const denial = { subject, knownFrom: begin, ...others };
-    const sealed = await sealDenial(denial, mint.trustDomain, mint.keks);
+    const sealed = await sealStatement("denial", denial, mint.trustDomain, mint.keks);
     await stores.own.put(sealed);
     return sealed;
   };

@@ -8,10 +8,8 @@ import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import {
-  type RevocationContent,
-  sealRevocation,
-} from "../../../src/custody/revocation-statement.ts";
+import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
+import { sealStatement } from "../../../src/custody/statement.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
@@ -139,7 +137,7 @@ export function describeRevocations(
       certificates: new Map([[serial, addSeconds(begin, 24 * 3600).getTime() / 1000]]),
       ...others,
     };
-    const sealed = await sealRevocation(content, mint.trustDomain, mint.keks);
+    const sealed = await sealStatement("revocation", content, mint.trustDomain, mint.keks);
     await stores.own.put(sealed);
     return sealed;
   }

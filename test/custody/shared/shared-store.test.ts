@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { maximumRecordOctets, maximumRecords } from "../../../src/custody/authority-store.ts";
-import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
-import { createSharedStore, signerStoreIn } from "../../../src/custody/shared/shared-store.ts";
+import {
+  createSharedStore,
+  type ObjectSpace,
+  signerStoreIn,
+} from "../../../src/custody/shared/object-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { createMemorySpace } from "../../testkit/stores/memory-space.ts";

@@ -1,8 +1,7 @@
-import { associatedData, formatAuthorityRecord } from "../../../src/custody/authority-record.ts";
+import { boundTo, formatAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { importKek, type KekRing, kekOctets } from "../../../src/custody/kek.ts";
-import { sealRoot } from "../../../src/custody/root-statement.ts";
-import { sealTaint } from "../../../src/custody/taint-statement.ts";
+import { importKek, type KekRing, kekOctets, sealParameters } from "../../../src/custody/kek.ts";
+import { sealStatement } from "../../../src/custody/statement.ts";
 import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
@@ -21,7 +20,7 @@ async function authorityRecord(): Promise<StoredRecord> {
   const iv = fixedOctets("iv", 12);
   const pkcs8 = authorityKey("P-256").privateKey.export({ type: "pkcs8", format: "der" });
   const sealedKey = await crypto.subtle.encrypt(
-    { name: "AES-GCM", iv, additionalData: associatedData(head) },
+    sealParameters(new Uint8Array(iv), boundTo(head)),
     await crypto.subtle.importKey("raw", fixedOctets("kek", kekOctets), "AES-GCM", false, [
       "encrypt",
     ]),
@@ -40,8 +39,8 @@ async function statements(): Promise<StoredRecord[]> {
   const { signsFrom: taintedAt, retiresAt } = tenDays;
   const root = await createAdditionalRoot(new Uint8Array(second ?? []), tenDays.publishedFrom);
   return [
-    await sealTaint({ id: root.id, taintedAt, retiresAt }, clusterLocal, corpusKeks),
-    await sealRoot(root, clusterLocal, corpusKeks),
+    await sealStatement("taint", { id: root.id, taintedAt, retiresAt }, clusterLocal, corpusKeks),
+    await sealStatement("root", root, clusterLocal, corpusKeks),
   ];
 }
 

@@ -1,11 +1,6 @@
-import { RecordError } from "../../../src/custody/authority-record.ts";
 import { recordKinds, type StoredRecord } from "../../../src/custody/authority-store.ts";
-import { openBackupDate } from "../../../src/custody/backup-statement.ts";
-import { openDenial } from "../../../src/custody/denial-statement.ts";
-import { openRequest } from "../../../src/custody/request-record.ts";
-import { openRevocation } from "../../../src/custody/revocation-statement.ts";
-import { openRoot } from "../../../src/custody/root-statement.ts";
-import { openTaint } from "../../../src/custody/taint-statement.ts";
+import { RecordError } from "../../../src/custody/record-fields.ts";
+import { openStatement } from "../../../src/custody/statement.ts";
 import type { Random } from "../../simulation/random.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { openRecord } from "../../testkit/pki/record-opening.ts";
@@ -46,19 +41,14 @@ function fromText(text: string): StoredRecord | undefined {
   return kind && { kind, id, value: text.slice(end + 1) };
 }
 
-const open = {
-  authority: openRecord,
-  taint: openTaint,
-  root: openRoot,
-  request: openRequest,
-  denial: openDenial,
-  revocation: openRevocation,
-  backup: openBackupDate,
-};
+const open = (stored: StoredRecord): Promise<unknown> =>
+  stored.kind === "authority"
+    ? openRecord(stored, clusterLocal, corpusKeks)
+    : openStatement(stored.kind, stored, clusterLocal, corpusKeks);
 
 async function failedCheck(stored: StoredRecord): Promise<string | undefined> {
   try {
-    await open[stored.kind](stored, clusterLocal, corpusKeks);
+    await open(stored);
     return undefined;
   } catch (error) {
     if (error instanceof RecordError) return error.check;

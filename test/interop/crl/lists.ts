@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../../../src/ca/revocation/crl-plan.ts";
-import type { RevocationContent } from "../../../src/custody/revocation-statement.ts";
+import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import type { AuthorityKey } from "../../../src/pki/authority/new-authority.ts";
 import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";

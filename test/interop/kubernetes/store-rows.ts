@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
-import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { createSharedStore, type ObjectSpace } from "../../../src/custody/shared/object-space.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod/mini";
-import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { phaseAt, type Schedule } from "../../../src/pki/authority/schedule.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";

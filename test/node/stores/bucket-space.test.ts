@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
-import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { failure } from "../../testkit/stores/s3-api.ts";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
-import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { secretName } from "../../../src/kubernetes/record-secret.ts";
 import { withRetries } from "../../../src/node/stores/retries.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isSerialNumber } from "../../../src/custody/revocation-statement.ts";
+import { isSerialNumber } from "../../../src/custody/record-kinds.ts";
 import {
   mayBeSerialNumber,
   serialContent,

@@ -1,6 +1,6 @@
 import type { Mint } from "../../../src/ca/mint.ts";
+import { openAuthority } from "../../../src/custody/authority-record.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { openAuthority } from "../../../src/custody/seal.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";

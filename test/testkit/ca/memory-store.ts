@@ -1,9 +1,9 @@
 import type {
   AuthorityStore,
-  RecordKind,
   RecordName,
   StoredRecord,
 } from "../../../src/custody/authority-store.ts";
+import type { RecordKind } from "../../../src/custody/record-kinds.ts";
 
 /** A store in memory. A test can make it unreachable, and count its reads. */
 export interface MemoryStore extends AuthorityStore {

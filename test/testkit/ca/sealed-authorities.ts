@@ -1,6 +1,6 @@
+import { sealAuthority } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek, type KekRing, kekOctets } from "../../../src/custody/kek.ts";
-import { sealAuthority } from "../../../src/custody/seal.ts";
 import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";

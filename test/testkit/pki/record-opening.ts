@@ -1,6 +1,6 @@
+import { openAuthority } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { openAuthority } from "../../../src/custody/seal.ts";
 import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { alike } from "../crypto-providers.ts";

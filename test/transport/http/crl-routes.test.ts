@@ -1,10 +1,7 @@
 import { expect, test } from "vitest";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
-import {
-  type RevocationContent,
-  sealRevocation,
-} from "../../../src/custody/revocation-statement.ts";
-import { sealRoot } from "../../../src/custody/root-statement.ts";
+import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
+import { sealStatement } from "../../../src/custody/statement.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
@@ -30,7 +27,7 @@ async function revoke(ca: RunningCa, serial: string, others: Partial<RevocationC
     certificates: new Map([[serial, addSeconds(now, 24 * hour).getTime() / 1000]]),
     ...others,
   };
-  await ca.store.put(await sealRevocation(content, mint.trustDomain, mint.keks));
+  await ca.store.put(await sealStatement("revocation", content, mint.trustDomain, mint.keks));
 }
 
 async function crlsOf(ca: RunningCa) {
@@ -167,7 +164,7 @@ test("/readyz names a root without a CRL, and is ready all the same", async () =
   expect(await readiness()).toMatchObject({ ready: true, reasons: [] });
   const der = await createRoot({ notAfter: addSeconds(ca.now(), 1000 * hour) });
   const root = await createAdditionalRoot(der, ca.now());
-  await ca.store.put(await sealRoot(root, ca.mint.trustDomain, ca.mint.keks));
+  await ca.store.put(await sealStatement("root", root, ca.mint.trustDomain, ca.mint.keks));
   ca.pass(60);
   expect(await readiness()).toMatchObject({
     ready: true,

@@ -4,7 +4,7 @@ import {
   type NewIntermediate,
 } from "../../../ca/upstream/install-intermediate.ts";
 import { requestedKey } from "../../../ca/upstream/requests.ts";
-import type { AuthorityRequest } from "../../../custody/request-record.ts";
+import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import {

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { makeRequest, withdrawRequest } from "../../../ca/upstream/requests.ts";
-import type { AuthorityRequest } from "../../../custody/request-record.ts";
+import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import {

@@ -1,6 +1,6 @@
 import { namesAuthority } from "../../../authn/certificate/certificate-verifier.ts";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
-import { isSerialNumber } from "../../../custody/revocation-statement.ts";
+import { isSerialNumber } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";

@@ -7,7 +7,7 @@ import {
 import { revocationOf } from "../../../ca/revocation/revoked.ts";
 import { formatRevoked } from "../../../config/distrust.ts";
 import { instant } from "../../../config/form.ts";
-import type { RevocationContent } from "../../../custody/revocation-statement.ts";
+import type { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";

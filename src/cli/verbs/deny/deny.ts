@@ -3,7 +3,8 @@ import { type Denial, deniedForms, toDenial } from "../../../ca/denial.ts";
 import { storeRecord } from "../../../ca/mint.ts";
 import { formatDenied } from "../../../config/distrust.ts";
 import { instant } from "../../../config/form.ts";
-import { type DenialContent, denialId, sealDenial } from "../../../custody/denial-statement.ts";
+import { type DenialContent, statementKinds } from "../../../custody/record-kinds.ts";
+import { sealStatement } from "../../../custody/statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { durationSeconds } from "../../../foundation/text.ts";
 import type { TrustDomain } from "../../../pki/spiffe-id.ts";
@@ -87,7 +88,7 @@ export async function add(session: Session, subject: string, options: AddOptions
   }
   const end = denial.until ? `until ${formatInstant(denial.until)}` : "until you remove the denial";
   await confirm(terminal, `Give ${subject} no certificate ${end}?`, { yes: options.yes || isDry });
-  await storeRecord(mint, await sealDenial(denial, mint.trustDomain, mint.keks));
+  await storeRecord(mint, await sealStatement("denial", denial, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "denial-added",
     level: "warning",
@@ -146,7 +147,8 @@ export async function remove(
     throw new OperatorError(`${where} ${JSON.stringify(subject)}: see rampart deny list`);
   }
   await confirm(terminal, `Give ${subject} certificates again?`, { yes: options.yes || isDry });
-  for (const denial of found) await mint.store.delete({ kind: "denial", id: denialId(denial) });
+  for (const denial of found)
+    await mint.store.delete({ kind: "denial", id: statementKinds.denial.idOf(denial) });
   const detail = "an operator removed a denial";
   mint.log.operation({ event: "denial-removed", level: "warning", detail, subject });
   await printStored(session);

@@ -6,7 +6,7 @@ import {
   type ImportedAuthority,
   verifyPluggedIn,
 } from "../../../../src/cli/verbs/import/verify.ts";
-import { sealAuthority } from "../../../../src/custody/seal.ts";
+import { sealAuthority } from "../../../../src/custody/authority-record.ts";
 import {
   createSigningAuthority,
   type Issuer,

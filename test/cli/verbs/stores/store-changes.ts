@@ -18,7 +18,7 @@ import {
 import { writeBackup } from "../../../../src/cli/verbs/authority/backup/backup.ts";
 import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny/deny.ts";
 import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root.ts";
-import type { RevocationContent } from "../../../../src/custody/revocation-statement.ts";
+import type { RevocationContent } from "../../../../src/custody/record-kinds.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { signIntermediate } from "../../../testkit/pki/company-ca.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Command } from "commander";
-import { sealBackup } from "../../../../custody/backup-statement.ts";
+import { sealStatement } from "../../../../custody/statement.ts";
 import { OperatorError } from "../../../../foundation/errors.ts";
 import { leaveToOwner } from "../../../../node/files/store-owner.ts";
 import { createFile } from "../../../../program/files/atomic-file.ts";
@@ -91,7 +91,9 @@ export async function exportBackup(
 /** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */
 async function noteBackup({ mint, now, log }: Session): Promise<void> {
   try {
-    await mint.store.put(await sealBackup({ madeAt: now }, mint.trustDomain, mint.keks));
+    await mint.store.put(
+      await sealStatement("backup", { madeAt: now }, mint.trustDomain, mint.keks),
+    );
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     log.operation({ event: "backup-not-noted", level: "warning", detail: error.message });

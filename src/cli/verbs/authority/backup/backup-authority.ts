@@ -3,10 +3,6 @@ import { requireReadable } from "../../../../node/node-crypto-provider.ts";
 import type { NewAuthority } from "../../../../pki/authority/new-authority.ts";
 import type { Schedule } from "../../../../pki/authority/schedule.ts";
 import { createSigningAuthority } from "../../../../pki/authority/signing-authority.ts";
-import {
-  type AdditionalRoot,
-  createAdditionalRoot,
-} from "../../../../pki/authority/trust-bundle.ts";
 import type { Bytes } from "../../../../pki/encoding/bytes.ts";
 import { signatureAlgorithmOf } from "../../../../pki/signature-algorithm.ts";
 import type { SubjectPublicKey } from "../../../../pki/x509/subject-public-key.ts";
@@ -20,27 +16,12 @@ export interface BackedUpAuthority {
   readonly privateKey: Bytes;
 }
 
-/** An additional root in a backup. */
-export interface BackedUpRoot {
-  readonly certificate: Bytes;
-  readonly publishedFrom: Date;
-}
-
 /** @throws OperatorError */
 export async function openAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   const created = await readAuthority(backup).catch(refuseContent);
   const { authority, extractablePrivateKey } = created;
   if (await isKeyOf(extractablePrivateKey, authority.publicKey)) return created;
   throw new OperatorError(`the private key of ${authority.id} does not match its certificate`);
-}
-
-/** @throws OperatorError for a certificate that OpenSSL cannot read. */
-export async function readRoot({
-  certificate,
-  publishedFrom,
-}: BackedUpRoot): Promise<AdditionalRoot> {
-  requireReadable(certificate);
-  return createAdditionalRoot(certificate, publishedFrom);
 }
 
 async function readAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { requestedKey } from "../../../../ca/upstream/requests.ts";
-import { instant, octets } from "../../../../custody/authority-record.ts";
-import type { AuthorityRequest } from "../../../../custody/request-record.ts";
+import { instant, octets } from "../../../../custody/record-fields.ts";
+import type { AuthorityRequest } from "../../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../../foundation/errors.ts";
 import type { IntermediateRequest } from "../../../../pki/authority/new-authority.ts";
 import { toBase64 } from "../../../../pki/encoding/base64.ts";

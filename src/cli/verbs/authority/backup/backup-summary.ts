@@ -16,10 +16,10 @@ export function summarizeBackup(
   { store, configuredTaints, now }: Restoring,
 ): string {
   const authorities = backup.authorities.map(({ authority }) => authority);
-  const held = new Set(backup.taints.map(({ id }) => id));
-  const here = taintsOf(configuredTaints, [...authorities, ...backup.additionalRoots]);
+  const held = new Set(backup.statements.taint.map(({ id }) => id));
+  const here = taintsOf(configuredTaints, [...authorities, ...backup.statements.root]);
   const known = [...store.storedTaints, ...here].map(({ id }) => id);
-  const restored = new Set([...authorities, ...backup.additionalRoots].map(({ id }) => id));
+  const restored = new Set([...authorities, ...backup.statements.root].map(({ id }) => id));
   const kept = [...new Set(known)].filter((id) => restored.has(id) && !held.has(id));
   const untainted = authorities.filter(({ id }) => !held.has(id) && !known.includes(id));
   return [

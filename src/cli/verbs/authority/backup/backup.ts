@@ -1,30 +1,25 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
 import { storeAuthority, storeRecord } from "../../../../ca/mint.ts";
-import { authorityFields, instant, octets } from "../../../../custody/authority-record.ts";
 import {
-  type DenialContent,
-  denialContent,
-  denialForm,
-  sealDenial,
-} from "../../../../custody/denial-statement.ts";
+  authorityFields,
+  openExtractable,
+  publicPartOf,
+} from "../../../../custody/authority-record.ts";
+import { encodeFields, instant, octets } from "../../../../custody/record-fields.ts";
+import {
+  type StatementName,
+  type Statements,
+  statementKinds,
+} from "../../../../custody/record-kinds.ts";
 import { sealRequest } from "../../../../custody/request-record.ts";
-import {
-  type RevocationContent,
-  revocationContent,
-  revocationForm,
-  sealRevocation,
-} from "../../../../custody/revocation-statement.ts";
-import { rootContent, rootForm, sealRoot } from "../../../../custody/root-statement.ts";
-import { openExtractable } from "../../../../custody/seal.ts";
-import { sealTaint } from "../../../../custody/taint-statement.ts";
+import { sealStatement } from "../../../../custody/statement.ts";
 import { OperatorError } from "../../../../foundation/errors.ts";
+import { requireReadable } from "../../../../node/node-crypto-provider.ts";
 import type { NewAuthority } from "../../../../pki/authority/new-authority.ts";
-import type { Taint } from "../../../../pki/authority/taint.ts";
-import type { AdditionalRoot } from "../../../../pki/authority/trust-bundle.ts";
 import { toBase64 } from "../../../../pki/encoding/base64.ts";
 import { openStore, requireAllOpen, type Session } from "../../../session/session.ts";
-import { openAuthority, readRoot, refuseContent } from "./backup-authority.ts";
+import { openAuthority, refuseContent } from "./backup-authority.ts";
 import {
   type RestoredRequest,
   readRequest,
@@ -32,34 +27,35 @@ import {
   requestForm,
 } from "./backup-request.ts";
 
-/** An identifier becomes part of a record's name in the store. */
-const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
-
 const authorityForm = z.strictObject({
   ...authorityFields,
   /** PKCS#8. */
   privateKey: octets,
 });
-const taintForm = z.strictObject({ id: identifier, taintedAt: instant, retiresAt: instant });
+
+/** The kinds of statement, in the order in which they are restored. */
+const kinds = Object.keys(statementKinds) as StatementName[];
+
+const listForms: Readonly<Record<string, z.ZodMiniType>> = Object.fromEntries(
+  kinds.flatMap((kind) => {
+    const { backup: list } = statementKinds[kind];
+    if (!list) return [];
+    const form = z.array(list.entry as z.ZodMiniType).check(z.maxLength(list.most));
+    return [[list.name, list.isRequired ? form : z.optional(form)]];
+  }),
+);
 
 const backupForm = z.strictObject({
+  ...listForms,
   format: z.literal("rampart backup"),
   version: z.literal(1),
   /** Older backups lack it. */
   writtenAt: z.optional(instant),
   trustDomain: z.string(),
   authorities: z.array(authorityForm).check(z.maxLength(100)),
-  additionalRoots: z.array(rootForm).check(z.maxLength(100)),
-  taints: z.array(taintForm).check(z.maxLength(100)),
-  /** Absent where nobody is denied, so that older versions can restore the backup. */
-  denials: z.optional(z.array(denialForm).check(z.maxLength(500))),
-  /** Absent where none is open, for the same reason. */
+  /** Absent where none is open, so that older versions can restore the backup. */
   requests: z.optional(z.array(requestForm).check(z.minLength(1), z.maxLength(100))),
-  /** Absent where nothing is revoked. */
-  revocations: z.optional(z.array(revocationForm).check(z.maxLength(500))),
 });
-
-type BackupJson = z.input<typeof backupForm>;
 
 /** A backup is encrypted under a passphrase (scrypt), or to age recipients. */
 export type BackupLock =
@@ -91,11 +87,11 @@ function addRecipient(encrypter: Encrypter, recipient: string): void {
   }
 }
 
-async function collect(session: Session): Promise<BackupJson> {
+async function collect(session: Session): Promise<object> {
   const { store, trustDomain, keks } = session.mint;
   const opened = await openStore(session);
   requireAllOpen(opened);
-  const { additionalRoots, taints, storedTaints, denials, revocations } = opened;
+  const { taints, storedTaints, statements } = opened;
   const requests = await Promise.all(opened.requests.map((each) => requestContent(session, each)));
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
   const authorities = await Promise.all(
@@ -104,46 +100,38 @@ async function collect(session: Session): Promise<BackupJson> {
   if (authorities.length + requests.length === 0) {
     throw new OperatorError("the store holds no authority");
   }
+  // The backup must not lack a taint that the configuration alone states, and that has no instant.
+  const all = taints.map((taint) =>
+    storedTaints.includes(taint) ? taint : { ...taint, taintedAt: session.now },
+  );
   return {
     format: "rampart backup",
     version: 1,
     writtenAt: session.now.toISOString(),
     trustDomain,
     authorities,
-    additionalRoots: additionalRoots.map(rootContent),
-    // The backup must not lack a taint that the configuration alone states, and that has no instant.
-    taints: taints.map((taint) => toTaintJson(taint, !storedTaints.includes(taint), session.now)),
-    ...(denials.length > 0 && { denials: denials.map(denialContent) }),
+    ...listsOf({ ...statements, taint: all }),
     ...(requests.length > 0 && { requests }),
-    ...(revocations.length > 0 && { revocations: revocations.map(revocationContent) }),
   };
 }
 
-function toTaintJson(
-  { id, taintedAt, retiresAt }: Taint,
-  isConfigured: boolean,
-  now: Date,
-): BackupJson["taints"][number] {
-  const since = isConfigured ? now : taintedAt;
-  return { id, taintedAt: since.toISOString(), retiresAt: retiresAt.toISOString() };
+/** The values of every kind of statement. */
+type StatementLists = { readonly [K in StatementName]: readonly Statements[K][] };
+
+function listsOf(statements: StatementLists): Record<string, unknown[]> {
+  const list = <K extends StatementName>(kind: K): [string, unknown[]][] => {
+    const { backup } = statementKinds[kind];
+    const values = statements[kind];
+    if (!backup || (values.length === 0 && !backup.isRequired)) return [];
+    return [[backup.name, values.map(backup.toJson)]];
+  };
+  return Object.fromEntries(kinds.flatMap(list));
 }
 
-async function toJson({
-  authority,
-  extractablePrivateKey,
-}: NewAuthority): Promise<BackupJson["authorities"][number]> {
-  const { publishedFrom, signsFrom, signsUntil, retiresAt } = authority.schedule;
+async function toJson({ authority, extractablePrivateKey }: NewAuthority): Promise<object> {
   const privateKey = await crypto.subtle.exportKey("pkcs8", extractablePrivateKey);
   return {
-    schedule: {
-      publishedFrom: publishedFrom.toISOString(),
-      signsFrom: signsFrom.toISOString(),
-      signsUntil: signsUntil.toISOString(),
-      retiresAt: retiresAt.toISOString(),
-    },
-    certificate: toBase64(authority.certificate.der),
-    intermediates: authority.intermediates.map(toBase64),
-    roots: authority.roots.map(toBase64),
+    ...encodeFields(authorityFields, publicPartOf(authority)),
     privateKey: toBase64(new Uint8Array(privateKey)),
   };
 }
@@ -153,11 +141,8 @@ export interface OpenedBackup {
   readonly writtenAt: Date | undefined;
   readonly trustDomain: string;
   readonly authorities: readonly NewAuthority[];
-  readonly additionalRoots: readonly AdditionalRoot[];
-  readonly taints: readonly Taint[];
-  readonly denials: readonly DenialContent[];
   readonly requests: readonly RestoredRequest[];
-  readonly revocations: readonly RevocationContent[];
+  readonly statements: StatementLists;
 }
 
 /**
@@ -165,22 +150,36 @@ export interface OpenedBackup {
  *   verifier reads, and for a key of another certificate.
  */
 export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
-  const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
+  const parsed = parseBackup(await decrypt(text, key));
   if (!parsed.success) throw notABackup();
-  const { writtenAt, trustDomain, taints, additionalRoots, authorities } = parsed.data;
-  const { denials = [], requests = [], revocations = [] } = parsed.data;
+  const { writtenAt, trustDomain, authorities, requests = [] } = parsed.data;
   if (authorities.length + requests.length === 0) throw notABackup();
+  const statements = statementsIn(parsed.data);
+  for (const { roots } of statements.root) requireParsing(() => requireReadable(...roots));
   return {
     writtenAt,
     trustDomain,
-    taints,
-    denials,
     requests: await Promise.all(requests.map(readRequest)),
-    revocations,
     authorities: await Promise.all(authorities.map(openAuthority)),
-    additionalRoots: await Promise.all(additionalRoots.map(readRoot)).catch(refuseContent),
+    statements,
   };
 }
+
+/** A certificate in it may be one that this code refuses. */
+const parseBackup = (text: string) => requireParsing(() => backupForm.safeParse(parseJson(text)));
+
+function requireParsing<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch {
+    return refuseContent();
+  }
+}
+
+const statementsIn = (lists: Readonly<Record<string, unknown>>): StatementLists =>
+  Object.fromEntries(
+    kinds.map((kind) => [kind, lists[statementKinds[kind].backup?.name ?? ""] ?? []]),
+  ) as unknown as StatementLists;
 
 const notABackup = (): OperatorError =>
   new OperatorError("the file decrypts, but it is not a Rampart backup of version 1");
@@ -218,22 +217,21 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
       `the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`,
     );
   }
-  for (const taint of backup.taints) {
-    await storeRecord(mint, await sealTaint(taint, trustDomain, keks));
-  }
-  for (const denial of backup.denials) {
-    await storeRecord(mint, await sealDenial(denial, trustDomain, keks));
-  }
-  for (const revocation of backup.revocations) {
-    await storeRecord(mint, await sealRevocation(revocation, trustDomain, keks));
-  }
-  for (const root of backup.additionalRoots) {
-    await storeRecord(mint, await sealRoot(root, trustDomain, keks));
-  }
+  for (const kind of kinds) await restoreStatements(session, kind, backup.statements);
   for (const authority of backup.authorities) {
     await storeAuthority(mint, authority);
   }
   for (const request of backup.requests) {
     await storeRecord(mint, await sealRequest(request, request.requestedAt, trustDomain, keks));
+  }
+}
+
+async function restoreStatements<K extends StatementName>(
+  { mint }: Session,
+  kind: K,
+  { [kind]: values }: StatementLists,
+): Promise<void> {
+  for (const value of values) {
+    await storeRecord(mint, await sealStatement(kind, value, mint.trustDomain, mint.keks));
   }
 }

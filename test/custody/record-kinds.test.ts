@@ -2,12 +2,10 @@ import { expect, test } from "vitest";
 import {
   isSerialNumber,
   maximumCertificates,
-  openRevocation,
   type RevocationContent,
-  revocationContent,
-  sealRevocation,
-} from "../../src/custody/revocation-statement.ts";
-import { sealStatement } from "../../src/custody/statement.ts";
+  statementKinds,
+} from "../../src/custody/record-kinds.ts";
+import { openStatement, sealContent, sealStatement } from "../../src/custody/statement.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 
@@ -24,13 +22,13 @@ const revocation: RevocationContent = {
   ]),
 };
 const open = async (says: Readonly<Record<string, string>>, id = "ab") => {
-  const stored = await sealStatement({ kind: "revocation", id }, says, clusterLocal, keks);
-  return openRevocation(stored, clusterLocal, keks);
+  const stored = await sealContent({ kind: "revocation", id }, says, clusterLocal, keks);
+  return openStatement("revocation", stored, clusterLocal, keks);
 };
 
 test("opens as it was sealed", async () => {
-  const stored = await sealRevocation(revocation, clusterLocal, keks);
-  expect(await openRevocation(stored, clusterLocal, keks)).toEqual(revocation);
+  const stored = await sealStatement("revocation", revocation, clusterLocal, keks);
+  expect(await openStatement("revocation", stored, clusterLocal, keks)).toEqual(revocation);
 });
 
 test("a statement holds as many certificates as it may, with the longest serial numbers", async () => {
@@ -40,15 +38,22 @@ test("a statement holds as many certificates as it may, with the longest serial 
       99_999_999_999,
     ]),
   );
-  const stored = await sealRevocation({ ...revocation, certificates }, clusterLocal, keks);
+  const stored = await sealStatement(
+    "revocation",
+    { ...revocation, certificates },
+    clusterLocal,
+    keks,
+  );
   expect(stored.value.length).toBeLessThan(250 * 1024);
-  expect((await openRevocation(stored, clusterLocal, keks)).certificates.size).toBe(
+  expect((await openStatement("revocation", stored, clusterLocal, keks)).certificates.size).toBe(
     maximumCertificates,
   );
 });
 
 test("refuses a statement under the name of another", async () => {
-  await expect(open(revocationContent(revocation))).rejects.toMatchObject({ check: "id" });
+  await expect(open(statementKinds.revocation.content(revocation))).rejects.toMatchObject({
+    check: "id",
+  });
 });
 
 test.each<[string, string, string | undefined]>([
@@ -62,7 +67,10 @@ test.each<[string, string, string | undefined]>([
   ["a negative serial number", "certificates", "ff:1"],
   ["another member", "until", "2026-11-22T06:40:00.000Z"],
 ])("refuses %s", async (_, name, value) => {
-  const { [name]: __, ...says } = revocationContent(revocation) as Record<string, string>;
+  const { [name]: __, ...says } = statementKinds.revocation.content(revocation) as Record<
+    string,
+    string
+  >;
   const changed = value === undefined ? says : { ...says, [name]: value };
   await expect(open(changed)).rejects.toMatchObject({ check: "form" });
 });

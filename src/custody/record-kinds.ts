@@ -1,0 +1,201 @@
+import * as z from "zod/mini";
+import { CaError } from "../foundation/errors.ts";
+import { refuse } from "../foundation/text.ts";
+import type { Taint } from "../pki/authority/taint.ts";
+import { type AdditionalRoot, createAdditionalRoot } from "../pki/authority/trust-bundle.ts";
+import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
+import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
+import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
+import { keyIdentifier, type SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
+import { encodeFields, instant, octets, RecordError, type ValuesOf } from "./record-fields.ts";
+import { contentId, itself, type StatementKind, statement } from "./statement-kind.ts";
+
+const denialFields = {
+  /** The description, such as `ns/foo/sa/*` or `node/worker-3`. */
+  subject: z.string(),
+  /** When every reader of the store knows of the denial. */
+  knownFrom: instant,
+  until: z.optional(instant),
+  /** A sentence for other operators. */
+  why: z.optional(z.string()),
+};
+
+/** An operator's statement that nobody of a description gets a certificate. */
+export type DenialContent = Readonly<ValuesOf<typeof denialFields>>;
+
+/** A positive INTEGER of at most 20 octets in DER (RFC 5280 §4.1.2.2). */
+const serialForm = /^(?=.{2,40}$)(?:00[89a-f][0-9a-f]|[1-7][0-9a-f]|0[1-9a-f])(?:[0-9a-f]{2})*$/;
+
+/** Whether this is a serial number as statements spell it. */
+export const isSerialNumber = (text: string): boolean => serialForm.test(text);
+
+/**
+ * The most certificates of one revocation. A statement has many, so that a store needs few records; this
+ * many fit into a record even with the longest serial numbers.
+ */
+export const maximumCertificates = 4000;
+
+const certificates = z.codec(
+  z.string().check(z.regex(/^[0-9a-f]+:\d{1,12}(?:,[0-9a-f]+:\d{1,12})*$/)),
+  z.custom<ReadonlyMap<string, number>>(),
+  {
+    decode: (text, context) => {
+      const list = text.split(",").map((each) => each.split(":", 2));
+      const found = new Map(list.map(([serial = "", end]) => [serial, Number(end)]));
+      if (found.size === list.length && [...found.keys()].every(isSerialNumber)) return found;
+      return refuse(context, "not serial numbers");
+    },
+    encode: (ends) => [...ends].map((each) => each.join(":")).join(","),
+  },
+);
+
+const revocationFields = {
+  /** The id of the authority that signed them. */
+  authority: z.string().check(z.regex(/^[0-9a-f]{2,64}$/)),
+  /** In whole seconds. */
+  revokedAt: instant,
+  /** When every reader of the store knows of it. */
+  knownFrom: instant,
+  reason: z.enum(Object.keys(reasonCodes) as [RevocationReason, ...RevocationReason[]]),
+  /** A sentence for other operators. */
+  why: z.optional(z.string()),
+  /**
+   * The serial numbers (content octets in hexadecimal), each with the end of its certificate's validity in
+   * seconds since 1970.
+   */
+  certificates,
+};
+
+/** An operator's statement that certificates of one authority count no more, although they are valid. */
+export type RevocationContent = Readonly<ValuesOf<typeof revocationFields>>;
+
+/**
+ * The id of the authority or root that a taint is about, read from the name of its record. The name
+ * proves nothing until the record opens.
+ */
+export const taintedSubject = ({ id }: { readonly id: string }): string =>
+  id.split("-", 1)[0] ?? id;
+
+/** A request for an intermediate that has no answer yet, with its key (PKCS#8) sealed. */
+export interface AuthorityRequest {
+  /** The id of the authority to be. */
+  readonly id: string;
+  readonly requestedAt: Date;
+  /** PKCS#10, DER. */
+  readonly csr: Bytes;
+  readonly publicKey: SubjectPublicKey;
+  readonly iv: Bytes;
+  readonly sealedKey: Bytes;
+}
+
+/** An identifier of a backup becomes part of a record's name in the store. */
+const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
+const backedUpTaint = { id: identifier, taintedAt: instant, retiresAt: instant };
+
+/** The kinds of statement, in the order in which a backup is restored: no authority is back before its taint. */
+const statements = {
+  taint: statement({
+    folder: "taints",
+    title: "the statement of a taint",
+    fields: { subject: z.string(), taintedAt: instant, retiresAt: instant },
+    values: ({ id: subject, ...instants }: Taint) => ({ subject, ...instants }),
+    make: ({ subject: id, ...instants }) => ({ id, ...instants }),
+    // A stricter taint is a second record.
+    idOf: ({ id, taintedAt, retiresAt }) =>
+      [id, taintedAt.getTime(), retiresAt.getTime()].join("-"),
+    backup: {
+      name: "taints",
+      most: 100,
+      isRequired: true,
+      entry: z.strictObject(backedUpTaint),
+      toJson: (taint) => encodeFields(backedUpTaint, taint),
+    },
+  }),
+  denial: statement({
+    folder: "denials",
+    title: "the statement of a denial",
+    fields: denialFields,
+    values: itself<DenialContent>,
+    make: itself<DenialContent>,
+    idOf: contentId,
+    backup: { name: "denials", most: 500, isRequired: false },
+  }),
+  revocation: statement({
+    folder: "revocations",
+    title: "the statement of a revocation",
+    fields: revocationFields,
+    values: itself<RevocationContent>,
+    make: itself<RevocationContent>,
+    idOf: contentId,
+    // It has many serial numbers. A store of files cuts records at 256 KiB.
+    maximumLength: 250 * 1024,
+    backup: { name: "revocations", most: 500, isRequired: false },
+  }),
+  root: statement({
+    folder: "roots",
+    title: "the statement of a root",
+    fields: { certificate: octets, publishedFrom: instant },
+    values: ({ roots: [certificate], schedule: { publishedFrom } }: AdditionalRoot) => ({
+      certificate,
+      publishedFrom,
+    }),
+    make: ({ certificate, publishedFrom }) =>
+      refusing(() => createAdditionalRoot(certificate, publishedFrom)),
+    idOf: ({ id }) => id,
+    backup: { name: "additionalRoots", most: 100, isRequired: true },
+  }),
+  /** In a backup its key is in the clear, so it has another form there. */
+  request: statement({
+    folder: "requests",
+    title: "a request for an intermediate",
+    fields: { requestedAt: instant, csr: octets, iv: octets, sealedKey: octets },
+    values: ({ requestedAt, csr, iv, sealedKey }: AuthorityRequest) => ({
+      ...{ requestedAt, csr, iv, sealedKey },
+    }),
+    make: (content) => {
+      const publicKey = refusing(() => readRequestedKey(content.csr));
+      return { id: toHex(keyIdentifier(publicKey)), publicKey, ...content };
+    },
+    idOf: ({ id }) => id,
+  }),
+  /** Somebody made a backup of the whole store. A store has one such record: the last backup counts. */
+  backup: statement({
+    folder: "backups",
+    title: "the date of a backup",
+    fields: { madeAt: instant },
+    values: itself<{ readonly madeAt: Date }>,
+    make: itself<{ readonly madeAt: Date }>,
+    idOf: () => "00",
+  }),
+};
+
+function refusing<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof DerError || error instanceof CaError)) throw error;
+    throw new RecordError("certificate", error.message, error);
+  }
+}
+
+/** What a statement of each kind says. */
+export type Statements = {
+  readonly [K in keyof typeof statements]: ReturnType<(typeof statements)[K]["read"]>;
+};
+
+/** The kinds of record that a MAC authenticates. A request carries a key, which is sealed by itself. */
+export type StatementName = keyof Statements;
+
+/** The table of the statements. */
+export const statementKinds: { readonly [K in StatementName]: StatementKind<Statements[K]> } =
+  statements;
+
+/** The kind of a record: an authority with its sealed key, or a statement. */
+export type RecordKind = "authority" | StatementName;
+
+/** The folders of a store by the kinds of record. */
+export const recordFolders = {
+  authority: "authorities",
+  ...Object.fromEntries(Object.entries(statements).map(([kind, { folder }]) => [kind, folder])),
+} as Readonly<Record<RecordKind, string>>;
