@@ -10,7 +10,10 @@ import { storeFindings } from "./store-findings.ts";
 
 /** The parts of a running CA that a checkup reads. */
 export interface CheckupSources {
-  readonly configuration: Pick<Configuration, "inceptionDate" | "issuers" | "warnings" | "crl">;
+  readonly configuration: Pick<
+    Configuration,
+    "inceptionDate" | "signers" | "issuers" | "warnings" | "crl"
+  >;
   readonly issuers: readonly TrustedIssuer[];
   readonly push: Pick<RootPush, "outcomes">;
   readonly crlPush: Pick<RootPush, "outcomes">;
@@ -24,7 +27,10 @@ const longestWhat = 1000;
 
 export function createCheckup(sources: CheckupSources): Checkup {
   const { configuration, issuers, push, crlPush } = sources;
-  const { inceptionDate } = configuration;
+  const inceptionDates = new Map([
+    ["", configuration.inceptionDate],
+    ...configuration.signers.map((each) => [each.name, each.inception_date] as const),
+  ]);
   // Many issuers take a while to compare, and their configuration stays as it is.
   let configured: readonly Finding[] | undefined;
 
@@ -33,7 +39,9 @@ export function createCheckup(sources: CheckupSources): Checkup {
     const found = [
       ...configured,
       ...[...views].flatMap(([name, { store }]) =>
-        storeFindings(store, { inceptionDate, now }).map((each) => ofSigner(name, each)),
+        storeFindings(store, { inceptionDate: inceptionDates.get(name), now }).map((each) =>
+          ofSigner(name, each),
+        ),
       ),
       ...issuerFindings(issuers.map(examinedIssuer)),
       ...pushedRootFindings(push.outcomes(), views.get("")?.sequence),

@@ -17,7 +17,7 @@ export interface StoreCircumstances {
 }
 
 /** A cron runs every quarter of an hour, and may fail a few times. */
-const cronPatienceSeconds = 3600;
+const cronDelaySeconds = 3600;
 
 /** The findings about a CA in the records of its store. They ask no server and read nothing else. */
 export function storeFindings(
@@ -64,6 +64,10 @@ function withoutAuthorities(
   return [finding("nothing-signs", unopened, compareKek)];
 }
 
+/** A new authority beside lost records ends every certificate under them. */
+const lostRecords =
+  "If the CA had records, look whether their volume is mounted, then: rampart authority restore";
+
 function emptyStore(
   { authorityRoot }: OpenedStore,
   inceptionDate: string | undefined,
@@ -80,16 +84,19 @@ function emptyStore(
       finding(
         "inception-date-passed",
         what,
-        `For a new CA, set INCEPTION_DATE = "${today}" or type: rampart authority init. For one that has lost its records: rampart authority restore`,
+        `${lostRecords}. For a new CA, set INCEPTION_DATE = "${today}" or type: rampart authority init`,
       ),
     ];
   }
-  const when =
-    inceptionDate === undefined
-      ? "INCEPTION_DATE is not set"
-      : `INCEPTION_DATE is ${inceptionDate}`;
-  const what = `The store holds no authority, and ${when}.`;
-  return [finding("store-empty", what, "rampart authority init")];
+  if (inceptionDate !== undefined) {
+    const what = `The store holds no authority, and INCEPTION_DATE is ${inceptionDate}.`;
+    return [finding("store-empty", what, "rampart authority init")];
+  }
+  const what = "The store holds no authority, and INCEPTION_DATE is not set.";
+  return [
+    finding("store-empty", what, "rampart authority init"),
+    finding("nothing-signs", "No authority signs, and none comes by itself.", lostRecords),
+  ];
 }
 
 function signing({ issuers }: OpenedStore, now: Date): Finding[] {
@@ -116,7 +123,7 @@ function succession(store: OpenedStore, now: Date): Finding[] {
   if (now > addSeconds(until, -leadSeconds(phaseLengths))) {
     return [finding("authority-successor-late", what, remedy)];
   }
-  if (now < addSeconds(mintDue(until, phaseLengths), cronPatienceSeconds)) return [];
+  if (now < addSeconds(mintDue(until, phaseLengths), cronDelaySeconds)) return [];
   return [finding("authority-successor-missing", what, remedy)];
 }
 

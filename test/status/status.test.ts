@@ -215,6 +215,24 @@ test("says where calls are not counted, and whether entries of a log may be read
   expect((await statusOf(unreachable).at(inception)).log).toBe("off");
 });
 
+test("measures a named signer by its own inception date", async () => {
+  const callers = [{ issuer: "https://a.test", namespaces: ["a"], accounts: ["a"] }];
+  const { findings } = await statusOf(authoritiesOf(await foundedMint()), {
+    configuration: configurationOf({
+      ISSUERS: [{ issuer: "https://a.test" }],
+      INCEPTION_DATE: "2026-11-22",
+      SIGNERS: [{ name: "batch", inception_date: "2020-01-01", callers }],
+    }),
+    signers: new Map([["batch", { authorities: authoritiesOf(createMemoryMint(keks)) }]]),
+  }).at(after(1));
+  expect(findings.map(({ name, what }) => [name, what])).toEqual([
+    [
+      "inception-date-passed",
+      "Signer batch: The store is empty, and INCEPTION_DATE 2020-01-01 is over.",
+    ],
+  ]);
+});
+
 test("names what the records tell that an operator should know, the worst first", async () => {
   const mint = await foundedMint();
   const healthy = await statusOf(authoritiesOf(mint)).at(after(1));

@@ -269,10 +269,12 @@ describe("a Worker", () => {
       reason: "log-unavailable",
       log: "unlogged",
     });
-    const { reasons } = (await (await service.send(new Request(`${origin}/readyz`))).json()) as {
-      reasons: string[];
-    };
-    expect(reasons).toEqual([expect.stringContaining("the issuance log: ")]);
+    const readiness = await service.send(new Request(`${origin}/readyz`));
+    expect(readiness.status).toBe(503);
+    expect(await readiness.json()).toMatchObject({
+      ready: false,
+      reasons: [expect.stringContaining("the issuance log: ")],
+    });
   });
 
   const silent = { getByName: () => ({ append: () => new Promise(() => {}) }) };

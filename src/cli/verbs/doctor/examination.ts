@@ -152,7 +152,6 @@ async function recordFindings(deployment: Deployment, now: Date): Promise<readon
     clock: () => now,
   };
   const { mint, signerMints } = await compose(configuration, platform);
-  const { inceptionDate } = configuration;
   const named = configuration.signers.flatMap(({ name }) => {
     const own = signerMints.get(name);
     return own ? [{ ...own, name }] : [];
@@ -162,7 +161,7 @@ async function recordFindings(deployment: Deployment, now: Date): Promise<readon
       const stored = await load(each.store);
       if ("severity" in stored) return [ofSigner(each.name, stored)];
       const opened = await openStored(stored.records, each);
-      const findings = storeFindings(opened, { inceptionDate, now });
+      const findings = storeFindings(opened, { inceptionDate: each.inceptionDate, now });
       return findings.map((one) => ofSigner(each.name, one));
     }),
   );

@@ -150,6 +150,7 @@ describe("a CA that is not well", () => {
       () => configure('TRUST_DOMAIN = "mesh.test"\n[[ISSUERS]]\nissuer = "https://127.0.0.1:9"'),
     ],
     ["store-empty", "without records", () => rm(store(), { recursive: true })],
+    ["nothing-signs", "without records", () => rm(store(), { recursive: true })],
     [
       "inception-date-passed",
       "without records, long after its inception",
