@@ -56,6 +56,6 @@ async function carryOut(command: Command): Promise<Answer> {
   }
 }
 
-async function portsOf({ address, plaintextAddress }: RunningServer): Promise<Answer> {
+async function portsOf({ address, plaintextAddress }: RunningServer<never>): Promise<Answer> {
   return { port: (await address).port, plaintextPort: plaintextAddress?.port ?? 0 };
 }

@@ -8,7 +8,7 @@ import { explainingSignals } from "./terminal/signals.ts";
 import { Terminal } from "./terminal/terminal.ts";
 
 /** The programs that read their configuration again while they run. */
-const reloading: ReadonlySet<string> = new Set(["serve", "gateway", "distribute"]);
+const reloading: ReadonlySet<string> = new Set(["serve", "gateway", "distribute", "signer"]);
 
 /** Runs one command. The executable is a CommonJS module, which cannot wait for a promise at its top level. */
 async function main(): Promise<void> {

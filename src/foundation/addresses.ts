@@ -138,6 +138,10 @@ const form = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):(0|[1-9][0-9]{0,4})$/i;
 /** A host as it stands before a port or in a URL: an IPv6 address in brackets. */
 export const bracketed = (host: string): string => (host.includes(":") ? `[${host}]` : host);
 
+/** The address on which a server listens, as `host:port`. */
+export const addressText = ({ address, port }: { address: string; port: number }): string =>
+  `${bracketed(address)}:${port}`;
+
 /** Parses `host:port` or `[IPv6]:port`. */
 export function parseSocketAddress(text: string): SocketAddress | undefined {
   const address = parseListenAddress(text);

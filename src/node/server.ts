@@ -1,9 +1,30 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Mint } from "../ca/mint.ts";
-import type { Pause } from "../foundation/pause.ts";
-import type { StatusOfConfiguration } from "../program/configuration-status.ts";
 import type { PeerProcesses } from "../program/metrics.ts";
+import {
+  addReadyGauge,
+  type Beginning,
+  type ProgramContext,
+  type RunningProgram,
+} from "../program/program.ts";
+import { createProbedApp, type Readiness } from "../transport/http/probed-app.ts";
+import type { ListenAddress } from "./http/listen-address.ts";
+import { listenInPlaintext } from "./http/listener.ts";
+import { createMonitoringRoutes } from "./http/routes.ts";
+
+/** The means that a program of this layer has. */
+export interface ServerContext extends ProgramContext {
+  readonly log: EventLog;
+  /** The timeout of requests to issuers and API servers; without it a default applies. */
+  readonly fetchTimeoutMilliseconds?: number | undefined;
+  /** At least 0 and less than 1; by default the platform's random numbers. */
+  readonly random?: (() => number) | undefined;
+  /** Imports the CA in `IMPORT_DIRECTORY`. */
+  readonly importPluggedIn?: PluggedInImport | undefined;
+  /** Present in each of several processes that form one server. */
+  readonly peerProcesses?: PeerProcesses | undefined;
+}
 
 /**
  * Imports the CA in a directory, unless the store has its certificate already.
@@ -12,30 +33,29 @@ import type { PeerProcesses } from "../program/metrics.ts";
  */
 export type PluggedInImport = (mint: Mint, directory: string, now: Date) => Promise<void>;
 
-/** The means that a program hands to its server. */
-export interface ServerContext {
-  readonly log: EventLog;
-  readonly clock: () => Date;
-  /** Waits between attempts; by default on the timers of the platform. */
-  readonly pause?: Pause | undefined;
-  /** The timeout of requests to issuers and API servers; without it a default applies. */
-  readonly fetchTimeoutMilliseconds?: number | undefined;
-  /** At least 0 and less than 1; by default the platform's random numbers. */
-  readonly random?: (() => number) | undefined;
-  /** Imports the CA in `IMPORT_DIRECTORY`. */
-  readonly importPluggedIn?: PluggedInImport | undefined;
-  /** The state of the configuration, where it may change while the server runs. */
-  readonly configurationStatus?: StatusOfConfiguration | undefined;
-  /** Present in each of several processes that form one server. */
-  readonly peerProcesses?: PeerProcesses | undefined;
+/** A program that answers callers. */
+export interface RunningServer<C> extends RunningProgram<C> {
+  readonly address: Promise<AddressInfo>;
 }
 
-/** A server of this process. */
-export interface RunningServer {
-  /** The address for RPCs. It resolves once the server has a certificate. */
-  readonly address: Promise<AddressInfo>;
-  readonly plaintextAddress: AddressInfo | undefined;
-  readonly monitoringAddress: AddressInfo;
-  /** Finishes the calls under way, cuts those that take longer than this, and resolves when none is left. */
-  readonly close: (graceMilliseconds: number) => Promise<void>;
+/** A program that works by itself, and how it shows that. */
+export interface Unreached {
+  readonly listen: ListenAddress;
+  readonly readiness: () => Readiness;
+  /** The line of help of its gauge. */
+  readonly readyWhen: string;
+}
+
+/** Opens the only port of a program that takes no calls: probes and metrics. @returns Where it is. */
+export async function monitorWork(
+  program: Beginning<ServerContext>,
+  { listen, readiness, readyWhen }: Unreached,
+): Promise<Pick<RunningProgram<never>, "monitoringAddress">> {
+  const { registry, log } = program;
+  const readinessNow = (): Readiness => program.withLife(readiness());
+  addReadyGauge(program, readyWhen, readinessNow);
+  const app = createProbedApp(readinessNow);
+  const routes = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
+  const monitoring = createMonitoringRoutes(routes, () => registry.metrics());
+  return { monitoringAddress: await program.monitor(listenInPlaintext(monitoring, listen)) };
 }

@@ -18,26 +18,12 @@ export interface ConfigurationStatus {
 /** Gives the state at this moment. */
 export type StatusOfConfiguration = () => ConfigurationStatus;
 
-/** The difference between the file and the configuration in force, one sentence each. */
+/** The difference between the file and the configuration in force. None of it keeps a program from its work. */
 export function configurationReasons({ faults, awaitingRestart }: ConfigurationStatus): string[] {
   return [
     ...faults.map((fault) => `the configuration file is not in force: ${fault}`),
     ...(awaitingRestart.length > 0 ? [restartSentence(awaitingRestart)] : []),
   ];
-}
-
-/**
- * Adds the reasons of the configuration to those of a program. None of them keeps it from its work.
- *
- * @param status Absent in a program whose configuration stays.
- */
-export function withConfigurationReasons<State extends { readonly reasons: readonly string[] }>(
-  state: State,
-  status: StatusOfConfiguration | undefined,
-): State {
-  return status
-    ? { ...state, reasons: [...state.reasons, ...configurationReasons(status())] }
-    : state;
 }
 
 export const restartSentence = (keys: readonly string[]): string =>

@@ -27,11 +27,6 @@ export function addReadGauge(registry: Registry, { read, ...gauge }: ReadGauge):
   });
 }
 
-/** Adds the gauge of readiness. @param help Its line of help, which says what a ready program does. */
-export function addReadyGauge(registry: Registry, help: string, isReady: () => boolean): void {
-  addReadGauge(registry, { name: "rampart_ready", help, read: () => (isReady() ? 1 : 0) });
-}
-
 /** An instant as metrics have it, in Unix time. NaN stands for none. */
 export const unixTime = (instant: Date | undefined): number =>
   instant ? instant.getTime() / 1000 : Number.NaN;

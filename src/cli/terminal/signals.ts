@@ -1,49 +1,5 @@
+import { exitCodeOf, watchSignals } from "../../program/signals.ts";
 import type { Terminal } from "./terminal.ts";
-
-/** The signals that tell a program to end, with their numbers. */
-const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
-
-/** A signal that tells a program to end. */
-export type EndingSignal = keyof typeof numbers;
-
-const endingSignals = Object.keys(numbers) as readonly EndingSignal[];
-
-type Listener = (name: EndingSignal) => void;
-
-/** Tells the listeners of this file from those of libraries. */
-const own = new WeakSet<object>();
-
-/**
- * Acts on every signal that tells this process to end, until it is disposed of. The innermost of these acts
- * alone, so that a verb within a program needs not know who listened before it.
- */
-export function handleSignals(act: Listener): Disposable {
-  function received(name: EndingSignal): void {
-    const innermost = process.listeners(name).findLast((listener) => own.has(listener));
-    if (innermost === received) act(name);
-  }
-  own.add(received);
-  for (const name of endingSignals) process.on(name, received);
-  return {
-    [Symbol.dispose]: () => {
-      for (const name of endingSignals) process.off(name, received);
-    },
-  };
-}
-
-/** The first signal that tells this process to end. A second one goes to whoever listened before. */
-export interface SignalWatch extends Disposable {
-  readonly signal: Promise<EndingSignal>;
-}
-
-export function watchSignals(): SignalWatch {
-  const { promise, resolve } = Promise.withResolvers<EndingSignal>();
-  const handling = handleSignals((name) => {
-    handling[Symbol.dispose]();
-    resolve(name);
-  });
-  return { signal: promise, [Symbol.dispose]: () => handling[Symbol.dispose]() };
-}
 
 /**
  * Says a sentence when a signal ends the process, wherever it is. The exit code is the one that a shell
@@ -54,7 +10,7 @@ export function explainingSignals(terminal: Terminal, consequence?: string): Dis
   void watch.signal.then((name) => {
     const interrupted = `rampart: interrupted by ${name}`;
     terminal.notice(consequence === undefined ? interrupted : `${interrupted}: ${consequence}`);
-    process.exit(128 + numbers[name]);
+    process.exit(exitCodeOf(name));
   });
   return watch;
 }

@@ -1,13 +1,8 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
-import {
-  addConfigurationMetrics,
-  withConfigurationReasons,
-} from "../../program/configuration-status.ts";
-import { addReadyGauge, countingOperations, createRegistry } from "../../program/metrics.ts";
+import { begin, type RunningProgram } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
-import type { Reconfigure } from "../../program/running-configuration.ts";
 import {
   type Environment,
   placeKeys,
@@ -16,43 +11,27 @@ import {
 } from "../files/cluster-place.ts";
 import { type UpstreamPlace, upstreamKeys, upstreamPlaceOf } from "../files/upstream-place.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
-import type { Listener } from "../http/listener.ts";
-import { monitorWork } from "../http/monitored-work.ts";
-import type { ServerContext } from "../server.ts";
+import { monitorWork, type ServerContext } from "../server.ts";
 import { addRootGauges, type RefreshingRoots, refreshRoots } from "./refreshing-roots.ts";
 import { followUpstreamBundle, lastBundleOf, type UpstreamBundle } from "./upstream-bundle.ts";
 
-/** A running `rampart distribute`. */
-export interface Distribution extends Listener {
-  readonly reconfigure: Reconfigure<DistributeConfiguration>;
-}
-
 /** Keeps the trust bundle of a CA in every namespace of a cluster, and reports its progress. */
-export async function distribute(
+export function distribute(
   configuration: DistributeConfiguration,
   context: ServerContext,
-): Promise<Distribution> {
-  const registry = createRegistry();
-  const serverContext = { ...context, log: countingOperations(context.log, registry) };
-  // Work that outlives a failed start would keep a process alive that no probe can reach.
-  await using starting = new AsyncDisposableStack();
-  const work = await ReplaceableWork.open(configuration, (next, before?: Delivery) =>
-    beginDelivery(next, serverContext, before),
-  );
-  starting.defer(work.end);
-  const { configurationStatus } = context;
-  const report = (): RootsReport =>
-    withConfigurationReasons(work.current().report(), configurationStatus);
-  addRootGauges(registry, { report });
-  addConfigurationMetrics(registry, configurationStatus);
-  addReadyGauge(registry, "1 when every place has the trust bundle.", () => report().ready);
-  const monitored = await monitorWork(starting, {
-    readiness: report,
-    registry,
-    listen: configuration.monitoringListen,
-    log: serverContext.log,
+): Promise<RunningProgram<DistributeConfiguration>> {
+  return begin(context, async (program) => {
+    const work = await ReplaceableWork.open(configuration, (next, before?: Delivery) =>
+      beginDelivery(next, program, before),
+    );
+    program.life.endsWith("the delivery of roots", work.end);
+    const readiness = (): RootsReport => work.current().report();
+    addRootGauges(program.registry, { report: readiness });
+    const { monitoringListen: listen } = configuration;
+    const readyWhen = "1 when every place has the trust bundle.";
+    const monitored = await monitorWork(program, { listen, readiness, readyWhen });
+    return { ...monitored, reconfigure: work.reconfigure };
   });
-  return { ...monitored, reconfigure: work.reconfigure };
 }
 
 /** The delivery of one configuration. */

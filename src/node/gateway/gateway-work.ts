@@ -8,6 +8,7 @@ import {
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
+import type { Beginning } from "../../program/program.ts";
 import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { type RefreshingRoots, refreshRoots } from "../distribute/refreshing-roots.ts";
@@ -42,7 +43,7 @@ export interface GatewayWork {
 /** @throws OperatorError when roots of the CA or of the API server cannot be read. */
 export async function beginGatewayWork(
   configuration: GatewayConfiguration,
-  context: ServerContext & Pick<Forwarding, "ended">,
+  context: Beginning<ServerContext> & Pick<Forwarding, "ended">,
   before?: GatewayWork,
 ): Promise<GatewayWork> {
   const { log, clock, ended } = context;
@@ -65,7 +66,7 @@ export async function beginGatewayWork(
   return {
     ...{ configuration, bundle, roots },
     forward: forwardingRpc(forwarding),
-    certificateAt: servingCertificate(configuration, forwarding),
+    certificateAt: servingCertificate(configuration, forwarding, context.life.ending),
     end: () => begun.disposeAsync(),
   };
 }
@@ -94,37 +95,24 @@ function closingWhenIdle({ createCertificate, close }: Upstream): Upstream {
 function servingCertificate(
   { certificateFiles }: GatewayConfiguration,
   { upstream, credentials, log }: Forwarding,
+  ending: AbortSignal,
 ): ServingCertificateSource {
-  return certificateFiles
-    ? certificateInFiles(certificateFiles)
-    : certificateFromUpstream(upstream, credentials, (error) =>
-        logFault(log, "renewal-failed", error, { what: "serving certificate" }),
-      );
-}
-
-/**
- * Requests the serving certificate from the CA, for a new key. The CA's table decides its DNS names. A
- * renewal comes before half of the certificate's life is over.
- *
- * @param failed Called for each failed renewal.
- */
-function certificateFromUpstream(
-  upstream: Upstream,
-  credentials: GatewayCredentials,
-  failed: (error: unknown) => void,
-): ServingCertificateSource {
+  if (certificateFiles) return certificateInFiles(certificateFiles);
   return createRefreshing({
-    fetch: () => request(upstream, credentials),
+    fetch: () => requestCertificate(upstream, credentials, ending),
+    // Before half of its life is over.
     dueAt: ({ chainPem }, now) => renewalOf(new X509Certificate(chainPem).validToDate, now),
-    failed,
+    failed: (error) => logFault(log, "renewal-failed", error, { what: "serving certificate" }),
   });
 }
 
 const generate = promisify(generateKeyPair);
 
-async function request(
+/** Requests a serving certificate from the CA, for a new key. The CA's table decides its DNS names. */
+async function requestCertificate(
   upstream: Upstream,
   credentials: GatewayCredentials,
+  signal: AbortSignal,
 ): Promise<ServingCertificate> {
   const key = await generate("ec", { namedCurve: "P-256" });
   const asked = create(IstioCertificateRequestSchema, {
@@ -132,7 +120,10 @@ async function request(
     metadata: { CertSigner: servingSigner },
   });
   const message = toBinary(IstioCertificateRequestSchema, asked);
-  const answer = await upstream.createCertificate(message, { headers: await credentials() });
+  const answer = await upstream.createCertificate(message, {
+    headers: await credentials(),
+    signal,
+  });
   const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
   const keyPem = key.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   return { chainPem: certChain.slice(0, -1).join(""), keyPem };

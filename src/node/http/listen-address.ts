@@ -1,5 +1,4 @@
-import type { AddressInfo } from "node:net";
-import { bracketed, parseListenAddress } from "../../foundation/addresses.ts";
+import { parseListenAddress } from "../../foundation/addresses.ts";
 import { parsedText } from "../../foundation/text.ts";
 
 /** The address on which a server listens. Without a host it is every address of the machine. */
@@ -15,8 +14,3 @@ export const listenAddress = parsedText<ListenAddress>(
   parseListenAddress,
   "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>",
 );
-
-/** The address on which a server listens, as `host:port`. */
-export function addressText({ address, port }: AddressInfo): string {
-  return `${bracketed(address)}:${port}`;
-}

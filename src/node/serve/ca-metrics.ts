@@ -6,12 +6,7 @@ import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
-import {
-  addReadGauge,
-  countingOperations,
-  type ReadGauge,
-  unixTime,
-} from "../../program/metrics.ts";
+import { addReadGauge, type ReadGauge, unixTime } from "../../program/metrics.ts";
 
 /** Istio's names for errors in signing (docs/explanation/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
@@ -72,7 +67,7 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
     "quota",
   );
   return {
-    ...countingOperations(log, registry),
+    ...log,
     audit: (event) => {
       calls.inc();
       if (event.reason === "quota-exceeded") quotaRefusals.inc({ quota: event.check ?? "" });

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { type CaStores, openStores } from "../../config/ca-stores.ts";
-import { lastingParts } from "../../config/cluster-access.ts";
+import { type LastingParts, lastingParts } from "../../config/cluster-access.ts";
 import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Console } from "../../console/console.ts";
+import type { QuotaName } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
@@ -38,21 +39,6 @@ export interface CaParts {
   readonly certificateAt: ServingCertificateSource;
 }
 
-/** A CA whose configuration changes while it serves. */
-export interface LiveCa {
-  readonly current: () => CaParts;
-  /** The CA for parts that outlive a change: it reads what is current. */
-  readonly certificateAuthority: CertificateAuthority;
-  /**
-   * Has another configuration count for every call from now on. Calls under way end on the former one.
-   *
-   * @returns The keys of which a part needs a restart.
-   * @throws ConfigurationError Then nothing has changed.
-   */
-  readonly reconfigure: (next: ServeConfiguration) => Promise<readonly string[]>;
-  readonly end: () => Promise<void>;
-}
-
 /** The means of a server, beside its configuration. */
 export interface LiveCaMeans {
   readonly platform: Platform;
@@ -61,29 +47,78 @@ export interface LiveCaMeans {
   readonly pushInTurn: ReplicaStores["pushInTurn"];
 }
 
-/** Opens the stores of a CA, and composes it on them. @throws ConfigurationError */
-export async function openLiveCa(
-  first: ServeConfiguration,
-  { platform: means, context, counts, pushInTurn }: LiveCaMeans,
-): Promise<LiveCa> {
-  const lasting = lastingParts();
-  const credentials = new SteadyCredentials();
-  const quotas = {
-    caller: createTokenBuckets(() => current.configuration.perMinute.caller),
-    issuer: createTokenBuckets(() => current.configuration.perMinute.issuer),
-  };
-  const platform = { ...means, lasting, quotas };
-  const stores = await openStores(withCredentials(first.ca, credentials), platform);
+/** A CA whose configuration changes while it serves. */
+export class LiveCa {
+  readonly #means: LiveCaMeans;
+  readonly #stores: CaStores;
+  readonly #lasting: LastingParts;
+  readonly #credentials: SteadyCredentials;
+  readonly #platform: Platform;
+  #current: CaParts;
+  /** The CA for parts that outlive a change: it reads what is current. */
+  readonly certificateAuthority: CertificateAuthority;
 
-  function build(configuration: ServeConfiguration, before?: CaParts): CaParts {
-    const { ca } = configuration;
-    const composition = composeOn(stores, ca, platform);
+  private constructor(first: ServeConfiguration, opened: OpenedMeans) {
+    this.#means = opened.means;
+    this.#stores = opened.stores;
+    this.#lasting = opened.lasting;
+    this.#credentials = opened.credentials;
+    const ofNow = (quota: QuotaName) =>
+      createTokenBuckets(() => this.#current.configuration.perMinute[quota]);
+    const quotas = { caller: ofNow("caller"), issuer: ofNow("issuer") };
+    this.#platform = { ...opened.means.platform, lasting: opened.lasting, quotas };
+    this.#current = this.#build(first);
+    this.certificateAuthority = following(() => this.#current.composition.certificateAuthority);
+    this.#settle();
+  }
+
+  /** Opens the stores of a CA, and composes it on them. @throws ConfigurationError */
+  static async open(first: ServeConfiguration, means: LiveCaMeans): Promise<LiveCa> {
+    const lasting = lastingParts();
+    const credentials = new SteadyCredentials();
+    const ca = withCredentials(first.ca, credentials);
+    const stores = await openStores(ca, means.platform);
+    return new LiveCa(first, { means, stores, lasting, credentials });
+  }
+
+  readonly current = (): CaParts => this.#current;
+
+  /**
+   * Has another configuration count for every call from now on. Calls under way end on the former one.
+   *
+   * @returns The keys of which a part needs a restart.
+   * @throws ConfigurationError Then nothing has changed.
+   */
+  async reconfigure(next: ServeConfiguration): Promise<readonly string[]> {
+    await requireCredentials(next.ca.clusterCredentials);
+    const before = this.#current;
+    const former = this.#credentials.current;
+    try {
+      this.#current = this.#build(next, before);
+    } catch (error) {
+      this.#credentials.use(former);
+      for (const parts of Object.values(this.#lasting)) parts.abandon();
+      throw error;
+    }
+    this.#stores.follow(this.#current.configuration.ca);
+    this.#settle();
+    if (before.push !== this.#current.push) await before.push.end();
+    return unopenedSigners(this.#stores, next.ca) ? ["SIGNERS"] : [];
+  }
+
+  readonly end = (): Promise<void> => this.#current.push.end();
+
+  #build(wanted: ServeConfiguration, before?: CaParts): CaParts {
+    const { context, counts, pushInTurn } = this.#means;
+    const ca = withCredentials(wanted.ca, this.#credentials);
+    const configuration = { ...wanted, ca };
+    const composition = composeOn(this.#stores, ca, this.#platform);
     const { certificateAuthority } = composition;
     const { issuance } = certificateAuthority;
     // A push outlives a change of the revocations, so it reads the source that counts now.
     const crls = followingCrls(
       certificateAuthority,
-      () => current.composition.certificateAuthority,
+      () => this.#current.composition.certificateAuthority,
     );
     const push =
       samePush(configuration, before) ?? pushRoots(ca, { issuance, crls }, context, pushInTurn);
@@ -93,41 +128,21 @@ export async function openLiveCa(
       consoleRpcs: rpcsOf(console.handlers),
       createCertificate: createCertificateService(certificateAuthority, { hasTrailers: true }),
       certificateAt:
-        sameCertificate(configuration, before) ??
-        servingCertificate(configuration, certificateAuthority.issuance),
+        sameCertificate(configuration, before) ?? servingCertificate(configuration, issuance),
     };
   }
 
-  function settle(): void {
-    for (const parts of Object.values(lasting)) parts.settle();
+  #settle(): void {
+    for (const parts of Object.values(this.#lasting)) parts.settle();
   }
+}
 
-  let current = build({ ...first, ca: withCredentials(first.ca, credentials) });
-  settle();
-
-  async function reconfigure(wanted: ServeConfiguration): Promise<readonly string[]> {
-    await requireCredentials(wanted.ca.clusterCredentials);
-    const before = current;
-    const former = credentials.current;
-    try {
-      current = build({ ...wanted, ca: withCredentials(wanted.ca, credentials) }, before);
-    } catch (error) {
-      credentials.use(former);
-      for (const parts of Object.values(lasting)) parts.abandon();
-      throw error;
-    }
-    stores.follow(current.configuration.ca);
-    settle();
-    if (before.push !== current.push) await before.push.end();
-    return unopenedSigners(stores, wanted.ca) ? ["SIGNERS"] : [];
-  }
-
-  return {
-    current: () => current,
-    certificateAuthority: following(() => current.composition.certificateAuthority),
-    reconfigure,
-    end: () => current.push.end(),
-  };
+/** What a CA has opened before it is composed for the first time. */
+interface OpenedMeans {
+  readonly means: LiveCaMeans;
+  readonly stores: CaStores;
+  readonly lasting: LastingParts;
+  readonly credentials: SteadyCredentials;
 }
 
 const withCredentials = (ca: Configuration, credentials: SteadyCredentials): Configuration => ({

@@ -3,66 +3,40 @@ import { hostname } from "node:os";
 import { Counter, type Registry } from "prom-client";
 import { createLeaseCandidate } from "../../foundation/lease.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
-import {
-  addConfigurationMetrics,
-  withConfigurationReasons,
-} from "../../program/configuration-status.ts";
-import {
-  addReadGauge,
-  addReadyGauge,
-  countingOperations,
-  createRegistry,
-} from "../../program/metrics.ts";
+import { addReadGauge } from "../../program/metrics.ts";
+import { begin, type RunningProgram } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
-import type { Reconfigure } from "../../program/running-configuration.ts";
+import type { Readiness } from "../../transport/http/probed-app.ts";
 import { openApiServer } from "../files/cluster-place.ts";
 import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
-import type { Listener } from "../http/listener.ts";
-import { monitorWork } from "../http/monitored-work.ts";
-import type { ServerContext } from "../server.ts";
+import { monitorWork, type ServerContext } from "../server.ts";
 import { type Answered, answerRequests, type SignerWork } from "./answers.ts";
 import { certificatesFrom } from "./certificate-source.ts";
 import { runElection } from "./leadership.ts";
 import type { SignerConfiguration } from "./signer-configuration.ts";
 
-/** A running `rampart signer`. */
-export interface RunningSigner extends Listener {
-  readonly reconfigure: Reconfigure<SignerConfiguration>;
-}
-
 /**
  * Answers the requests of Kubernetes for certificates of its signer names, by asking the CA. It holds no
  * authority key: the CA signs, and decides what the account of this program may ask for.
  */
-export async function runSigner(
+export function runSigner(
   configuration: SignerConfiguration,
   context: ServerContext,
-): Promise<RunningSigner> {
-  const registry = createRegistry();
-  const { configurationStatus } = context;
-  const log = countingOperations(context.log, registry);
-  const answered = countAnswers(registry);
-  // Work that outlives a failed start would keep a process alive that no probe can reach.
-  await using starting = new AsyncDisposableStack();
-  const work = await ReplaceableWork.open(configuration, (next) =>
-    beginSigning(next, { ...context, log, answered }),
-  );
-  starting.defer(work.end);
-  const readiness = (): Readiness => {
-    const { isLeading, reasons } = work.current();
-    const faults = isLeading() ? reasons() : [];
-    const state = { ready: faults.length === 0, leading: isLeading(), reasons: faults };
-    return withConfigurationReasons(state, configurationStatus);
-  };
-  addGauges(registry, readiness, () => work.current().pending());
-  addConfigurationMetrics(registry, configurationStatus);
-  const monitored = await monitorWork(starting, {
-    readiness,
-    registry,
-    listen: configuration.monitoringListen,
-    log,
+): Promise<RunningProgram<SignerConfiguration>> {
+  return begin(context, async (program) => {
+    const answered = countAnswers(program.registry);
+    const work = await ReplaceableWork.open(configuration, (next) =>
+      beginSigning(next, { ...program, answered }),
+    );
+    program.life.endsWith("the answers to requests", work.end);
+    addGauges(program.registry, work.current);
+    const monitored = await monitorWork(program, {
+      listen: configuration.monitoringListen,
+      readiness: () => readinessOf(work.current()),
+      readyWhen: "1 when nothing keeps requests from being answered.",
+    });
+    return { ...monitored, reconfigure: work.reconfigure };
   });
-  return { ...monitored, reconfigure: work.reconfigure };
 }
 
 /** The part of this process under one configuration. */
@@ -109,10 +83,10 @@ async function beginSigning(
 }
 
 /** A process that waits for the lease is ready to take it. */
-interface Readiness {
-  readonly ready: boolean;
-  readonly leading: boolean;
-  readonly reasons: readonly string[];
+function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly leading: boolean } {
+  const leading = isLeading();
+  const faults = leading ? reasons() : [];
+  return { ready: faults.length === 0, leading, reasons: faults };
 }
 
 function countAnswers(registry: Registry): Answered {
@@ -125,17 +99,15 @@ function countAnswers(registry: Registry): Answered {
   return (kind, outcome) => answers.inc({ kind, outcome });
 }
 
-function addGauges(registry: Registry, readiness: () => Readiness, pending: () => number): void {
-  const help = "1 when nothing keeps requests from being answered.";
-  addReadyGauge(registry, help, () => readiness().ready);
+function addGauges(registry: Registry, current: () => Signing): void {
   addReadGauge(registry, {
     name: "rampart_signer_leading",
     help: "1 when this process holds the lease.",
-    read: () => (readiness().leading ? 1 : 0),
+    read: () => (current().isLeading() ? 1 : 0),
   });
   addReadGauge(registry, {
     name: "rampart_signer_pending",
     help: "Requests that await an answer.",
-    read: pending,
+    read: () => current().pending(),
   });
 }

@@ -3,13 +3,15 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 
-const signals = import.meta.resolve("../../../src/cli/terminal/signals.ts");
+const signals = import.meta.resolve("../../../src/program/signals.ts");
+const explaining = import.meta.resolve("../../../src/cli/terminal/signals.ts");
 const terminal = import.meta.resolve("../../../src/cli/terminal/terminal.ts");
 
 /** Runs JavaScript that says when it is ready, and then waits for ever. */
 async function startScript(act: string) {
   const script = `
-    import { explainingSignals, watchSignals } from ${JSON.stringify(signals)};
+    import { explainingSignals } from ${JSON.stringify(explaining)};
+    import { watchSignals } from ${JSON.stringify(signals)};
     import { Terminal } from ${JSON.stringify(terminal)};
     const terminal = new Terminal(process, () => new Date());
     process.on("exit", () => console.log("cleaned up"));

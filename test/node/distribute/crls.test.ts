@@ -73,7 +73,8 @@ async function start(values: Record<string, unknown> = { CRL_CONFIG_MAPS: true }
     pause: (milliseconds, signal) => pause(Math.min(milliseconds, 50), signal),
   });
   onTestFinished(() => running.close(100));
-  return async () => (await fetch(`http://127.0.0.1:${running.address.port}/readyz`)).json();
+  return async () =>
+    (await fetch(`http://127.0.0.1:${running.monitoringAddress.port}/readyz`)).json();
 }
 
 const published = async (): Promise<string> => (await ca.app.request("/crl.pem")).text();

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   type DistributeConfiguration,
-  type Distribution,
   distribute,
   parseDistributeConfiguration,
 } from "../../../src/node/distribute/distribute.ts";
+import type { RunningProgram } from "../../../src/program/program.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { taint } from "../../testkit/ca/tainted-ca.ts";
 import {
@@ -28,7 +28,7 @@ let caHolds: boolean;
 let upstream: LoopbackServer;
 let folder: string;
 let log: EventRecorder;
-let running: Distribution | undefined;
+let running: RunningProgram<DistributeConfiguration> | undefined;
 
 beforeEach(async () => {
   [api, ca] = await Promise.all([startWatchedApi(), startCa()]);
@@ -72,7 +72,7 @@ function configurationWith(values: Record<string, unknown>): DistributeConfigura
 const pem = async (): Promise<string> => (await ca.app.request("/bundle.pem")).text();
 
 const monitored = (path: string): Promise<Response> =>
-  fetch(`http://127.0.0.1:${running?.address.port}${path}`);
+  fetch(`http://127.0.0.1:${running?.monitoringAddress.port}${path}`);
 
 const readiness = async () => (await monitored("/readyz")).json();
 

@@ -1,8 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type RunningGateway, runGateway } from "../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import {
+  type GatewayConfiguration,
+  parseGatewayConfiguration,
+} from "../../../src/node/gateway/gateway-configuration.ts";
+import type { RunningServer } from "../../../src/node/server.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -19,7 +23,7 @@ import { eventually } from "../../testkit/time/eventually.ts";
 
 let api: WatchedApi;
 let folder: string;
-let gateway: RunningGateway | undefined;
+let gateway: RunningServer<GatewayConfiguration> | undefined;
 let pem: string;
 let served: ServedCa;
 

@@ -4,11 +4,12 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
-import { type RunningGateway, runGateway } from "../../../src/node/gateway/gateway.ts";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import {
   type GatewayConfiguration,
   parseGatewayConfiguration,
 } from "../../../src/node/gateway/gateway-configuration.ts";
+import type { RunningServer } from "../../../src/node/server.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
@@ -34,7 +35,7 @@ let key: TokenKey;
 let served: ServedCa;
 let roots: string;
 let relay: Relay;
-let gateway: RunningGateway;
+let gateway: RunningServer<GatewayConfiguration>;
 let port: number;
 
 const service = (): ServiceUnderTest => ({
@@ -56,7 +57,7 @@ function configurationWith(UPSTREAM: string, values: object = {}): GatewayConfig
   });
 }
 
-async function startGateway(upstream: string): Promise<RunningGateway> {
+async function startGateway(upstream: string): Promise<RunningServer<GatewayConfiguration>> {
   return runGateway(configurationWith(upstream), { log, clock: () => new Date() });
 }
 

@@ -1,5 +1,9 @@
-import { type ReconfigurableServer, serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { serve } from "../../../src/node/serve/serve.ts";
+import {
+  parseServeConfiguration,
+  type ServeConfiguration,
+} from "../../../src/node/serve/serve-configuration.ts";
+import type { RunningServer } from "../../../src/node/server.ts";
 import type { ConfigurationStatus } from "../../../src/program/configuration-status.ts";
 import { randomKek } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
@@ -10,7 +14,7 @@ import { patientLimits } from "./patient-limits.ts";
 
 /** `rampart serve` in this process, on free ports of the loopback address. */
 export interface ServedCa {
-  readonly server: ReconfigurableServer;
+  readonly server: RunningServer<ServeConfiguration>;
   readonly log: EventRecorder;
   readonly port: number;
   readonly monitoringPort: number;

@@ -96,8 +96,8 @@ export async function startScraped(): Promise<Scraped> {
     ports: new Map([
       ["serve", served.monitoringPort],
       ["gateway", gateway.monitoringAddress.port],
-      ["distribute", distributing.address.port],
-      ["signer", signing.address.port],
+      ["distribute", distributing.monitoringAddress.port],
+      ["signer", signing.monitoringAddress.port],
     ]),
     agent: await agentRegistry().metrics(),
     end: async () => {

@@ -1,21 +1,18 @@
 import { Command, InvalidArgumentError } from "commander";
 import { instant } from "../../../config/form.ts";
+import { addressText } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../../foundation/events.ts";
 import { durationSeconds } from "../../../foundation/text.ts";
-import {
-  addressText,
-  type ListenAddress,
-  listenAddress,
-} from "../../../node/http/listen-address.ts";
+import { type ListenAddress, listenAddress } from "../../../node/http/listen-address.ts";
 import { startWitness } from "../../../node/log/witness-server.ts";
 import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
+import { watchSignals } from "../../../program/signals.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { isOrigin } from "../../../tlog/note/checkpoint.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import { watchSignals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { entryAsJson, formatEntries } from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";

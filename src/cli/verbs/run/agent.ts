@@ -10,9 +10,9 @@ import {
 } from "../../../agent/envoy/envoy-options.ts";
 import { EnvoyProcess, usualRestarts } from "../../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../../agent/main.ts";
+import { handleSignals, watchSignals } from "../../../program/signals.ts";
 import { addExitCodes } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import { handleSignals, watchSignals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";

@@ -5,7 +5,7 @@ import {
   parseDistributeConfiguration,
 } from "../../../node/distribute/distribute.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { followingCommand, withoutCallers } from "./following.ts";
+import { followingCommand } from "./following.ts";
 
 /** `rampart distribute`: the trust bundle in every namespace of a cluster. */
 export const distributeCommand = (terminal: Terminal): Command =>
@@ -13,5 +13,5 @@ export const distributeCommand = (terminal: Terminal): Command =>
     description: "Keep the trust bundle of a CA in every namespace of a cluster.",
     parse: parseDistributeConfiguration,
     restartKeys: distributeRestartKeys,
-    start: withoutCallers(distribute),
+    start: distribute,
   });

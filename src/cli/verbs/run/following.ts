@@ -1,57 +1,59 @@
-import type { AddressInfo } from "node:net";
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { writeToConsole } from "../../../foundation/events.ts";
+import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { ServerContext } from "../../../node/server.ts";
-import type { Values } from "../../../program/running-configuration.ts";
+import { type RunningProgram, run } from "../../../program/program.ts";
+import { fileState, type Values } from "../../../program/running-configuration.ts";
+import { watchSignals } from "../../../program/signals.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { type Reconfigurable, startReloading } from "./reloading.ts";
-import { type Running, runUntilSignal } from "./serve.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A program beside the CA, which follows its file. It takes no secret from the environment. */
-export interface FollowingProgram<C, S> {
-  readonly description: string;
-  /** Of the environment, a pod needs where its API server is. */
-  readonly parse: (values: Values, environment: Environment) => C;
+/** A program that follows a file. */
+export interface FollowingProgram<C> {
+  /** The file of the configuration. */
+  readonly path: string;
+  /** The environment as it is at the start, of which the secrets of the configuration are taken. */
+  readonly environment: Environment;
+  readonly parse: (values: Values) => C;
   readonly restartKeys: readonly string[];
-  readonly start: (first: C, context: ServerContext) => Promise<S>;
+  readonly start: (first: C, context: ServerContext) => Promise<RunningProgram<C>>;
+  readonly context: ServerContext;
 }
 
-/** The verb that runs a program until a signal ends it. Its file has the verb's name by default. */
-export function followingCommand<C, S extends Running & Reconfigurable<C>>(
+/** Runs a program until a signal ends it. A second signal ends the process at once. @throws OperatorError */
+export async function runFollowing<C>(program: FollowingProgram<C>): Promise<void> {
+  using watch = watchSignals();
+  const { path, start, context, parse, restartKeys } = program;
+  const variables = { ...program.environment };
+  let reads = 0;
+  const source = {
+    ...{ parse, restartKeys },
+    read: () => readConfigurationFile(path, variables, { mayBePipe: reads++ === 0 }),
+    state: () => fileState(path),
+  };
+  await orOperatorError(() => run({ source, start, context }, watch.signal));
+}
+
+/** The verb of a program beside the CA. Its file has the verb's name by default. */
+export function followingCommand<C>(
   verb: string,
-  terminal: Terminal,
-  { description, parse, restartKeys, start }: FollowingProgram<C, S>,
+  { clock, environment }: Pick<Terminal, "clock" | "environment">,
+  program: Pick<FollowingProgram<C>, "restartKeys" | "start"> & {
+    readonly description: string;
+    /** Of the environment, a pod needs where its API server is. No secret is taken from it. */
+    readonly parse: (values: Values, environment: Environment) => C;
+  },
 ): Command {
+  const { description, restartKeys, start } = program;
   return new Command(verb)
     .description(description)
     .option("-c, --config <file>", "the configuration", `${verb}.toml`)
-    .action(async ({ config }: { readonly config: string }) => {
-      const { clock, environment } = terminal;
-      const log = createEventLog(clock, writeToConsole);
-      const program = {
-        path: config,
-        environment: {},
-        parse: (values: Values) => parse(values, environment),
-        restartKeys,
-        start,
-      };
-      await runUntilSignal(() => startReloading(program, { log, clock }), log);
+    .action(({ config: path }: { readonly config: string }) => {
+      const parse = (values: Values): C => program.parse(values, environment);
+      const context = { log: createEventLog(clock, writeToConsole), clock };
+      return runFollowing({ path, environment: {}, parse, restartKeys, start, context });
     });
 }
-
-/** A program that no caller reaches. */
-interface Unreached<C> extends Reconfigurable<C> {
-  /** Of its monitoring port. */
-  readonly address: AddressInfo;
-}
-
-/** Starts a program whose only port is that of monitoring. */
-export const withoutCallers =
-  <C>(start: (first: C, context: ServerContext) => Promise<Unreached<C>>) =>
-  async (first: C, context: ServerContext): Promise<Running & Reconfigurable<C>> => {
-    const { address, reconfigure, close } = await start(first, context);
-    return { monitoringAddress: address, reconfigure, close };
-  };

@@ -1,7 +1,7 @@
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import type { PeerProcesses, Report } from "../../../program/metrics.ts";
-import { watchSignals } from "../../terminal/signals.ts";
+import { watchSignals } from "../../../program/signals.ts";
 import { ChildProcesses } from "./child-processes.ts";
 import { openIpcChannel } from "./ipc.ts";
 

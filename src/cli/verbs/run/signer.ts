@@ -5,7 +5,7 @@ import {
   signerRestartKeys,
 } from "../../../node/signer/signer-configuration.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { followingCommand, withoutCallers } from "./following.ts";
+import { followingCommand } from "./following.ts";
 
 /** `rampart signer`: the certificates that a cluster requests for pods and services. */
 export const signerCommand = (terminal: Terminal): Command =>
@@ -13,5 +13,5 @@ export const signerCommand = (terminal: Terminal): Command =>
     description: "Answer a cluster's requests for certificates of pods and services.",
     parse: parseSignerConfiguration,
     restartKeys: signerRestartKeys,
-    start: withoutCallers(runSigner),
+    start: runSigner,
   });

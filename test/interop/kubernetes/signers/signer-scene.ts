@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Listener } from "../../../../src/node/http/listener.ts";
 import { runSigner } from "../../../../src/node/signer/signer.ts";
 import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
+import type { RunningProgram } from "../../../../src/program/program.ts";
 import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
 import { createEventRecorder, type EventRecorder } from "../../../testkit/log/event-recorder.ts";
@@ -71,7 +71,7 @@ export async function setSignerScene(
   const own = (audiences: string[]) => mint(plane, "istio-system", "rampart-signer", { audiences });
   await writeFile(file("signer-token"), await own([]));
   await writeFile(file("signer-ca-token"), await own(["istio-ca"]));
-  const running: Listener[] = [];
+  const running: Pick<RunningProgram<never>, "close">[] = [];
   return {
     ca,
     start: async (SIGNERS) => {
@@ -92,7 +92,7 @@ export async function setSignerScene(
       const log = createEventRecorder();
       const listener = await runSigner(configuration, { log, clock: () => new Date() });
       running.push(listener);
-      const url = `http://127.0.0.1:${listener.address.port}/readyz`;
+      const url = `http://127.0.0.1:${listener.monitoringAddress.port}/readyz`;
       const readiness = async () => (await fetch(url)).json() as never;
       return { log, readiness, end: () => listener.close(1000) };
     },

@@ -24,3 +24,20 @@ test("SIGHUP ends no program that starts, and reads no pipe a second time", asyn
   child.send("SIGTERM");
   expect(await child.ended).toMatchObject({ exitCode: 0 });
 });
+
+test.each(["serve", "gateway", "distribute", "signer"])(
+  "SIGHUP does not end %s while it waits for its configuration",
+  async (verb) => {
+    const config = join(await temporaryFolder(), "program.toml");
+    execFileSync("mkfifo", [config]);
+    const child = startRampart([verb, "-c", config]);
+    const pipe = await open(config, "w");
+    child.send("SIGHUP");
+    await pipe.writeFile("[[ISSUERS");
+    await pipe.close();
+    expect(await child.ended).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining("is not TOML"),
+    });
+  },
+);

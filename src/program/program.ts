@@ -1,0 +1,173 @@
+import type { AddressInfo } from "node:net";
+import type { Registry } from "prom-client";
+import { addressText } from "../foundation/addresses.ts";
+import type { OperationLog } from "../foundation/events.ts";
+import type { Pause } from "../foundation/pause.ts";
+import {
+  addConfigurationMetrics,
+  configurationReasons,
+  type StatusOfConfiguration,
+} from "./configuration-status.ts";
+import { Lifetime } from "./lifetime.ts";
+import { addReadGauge, countingOperations, createRegistry } from "./metrics.ts";
+import {
+  type ConfigurationSource,
+  type Reconfigure,
+  RunningConfiguration,
+} from "./running-configuration.ts";
+import type { EndingSignal } from "./signals.ts";
+
+/** The means of a program, which its verb or its test hands to it. */
+export interface ProgramContext {
+  readonly log: OperationLog;
+  readonly clock: () => Date;
+  /** Waits between attempts; by default on the timers of the platform. */
+  readonly pause?: Pause | undefined;
+  /** The state of the configuration, where it may change while the program runs. */
+  readonly configurationStatus?: StatusOfConfiguration | undefined;
+  /** Aborts when somebody asks the program to end, also while it begins. */
+  readonly asked?: AbortSignal | undefined;
+}
+
+/** A port that is open. */
+export interface Port {
+  readonly address: AddressInfo;
+  /** Accepts no more connections, lets the calls under way end, and cuts those that take longer than this. */
+  readonly close: (graceMilliseconds: number) => Promise<void>;
+}
+
+/** A program that runs. */
+export interface RunningProgram<C> {
+  readonly monitoringAddress: AddressInfo;
+  readonly plaintextAddress?: AddressInfo | undefined;
+  /** The address for RPCs, if it takes any. It resolves once the program has a certificate. */
+  readonly address?: Promise<AddressInfo> | undefined;
+  readonly reconfigure: Reconfigure<C>;
+  /** Ends the program: first what callers reach, last the port of probes and scrapes. */
+  readonly close: (graceMilliseconds: number) => Promise<void>;
+}
+
+/** Whether a program can do its work now. It may give reasons even when it can. */
+interface Readiness {
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+}
+
+/** A program while it begins: what it opens, it has end with its life. */
+export type Beginning<Context extends ProgramContext = ProgramContext> = Context & {
+  /** Its metrics. Operations that its log takes are among them. */
+  readonly registry: Registry;
+  readonly life: Lifetime;
+  /** Takes the port of probes and scrapes, which answers until everything else has ended. */
+  readonly monitor: (port: Promise<Port>) => Promise<AddressInfo>;
+  /** Adds what holds for every program: none is ready while it ends, and the file may not be in force. */
+  readonly withLife: <State extends Readiness>(state: State) => State;
+};
+
+/**
+ * Begins a program. Whatever it has opened ends in reverse order: when the program is closed, and when its
+ * begin fails half-way, because work that goes on would keep alive a process that no probe can reach.
+ */
+export async function begin<Context extends ProgramContext, Begun>(
+  context: Context,
+  open: (beginning: Beginning<Context>) => Promise<Begun>,
+): Promise<Begun & Pick<RunningProgram<never>, "close">> {
+  const { configurationStatus, asked } = context;
+  const registry = createRegistry();
+  const log = countingOperations(context.log, registry);
+  addConfigurationMetrics(registry, configurationStatus);
+  const life = new Lifetime(log, asked);
+  let monitoring: Port | undefined;
+  life.endsWith("the monitoring port", (grace) => monitoring?.close(grace));
+  await using failed = new AsyncDisposableStack();
+  failed.defer(() => life.end(0));
+  const begun = await open({
+    ...{ ...context, log, registry, life },
+    monitor: async (port) => {
+      monitoring = await port;
+      return monitoring.address;
+    },
+    withLife: (state) => {
+      const { aborted: isEnding } = life.ending;
+      const reasons = [
+        ...(isEnding ? ["the program is ending"] : []),
+        ...state.reasons,
+        ...(configurationStatus ? configurationReasons(configurationStatus()) : []),
+      ];
+      return { ...state, ready: state.ready && !isEnding, reasons };
+    },
+  });
+  failed.move();
+  return { ...begun, close: (graceMilliseconds) => life.end(graceMilliseconds) };
+}
+
+/** Adds the gauge of readiness. @param help Its line of help, which says what a ready program does. */
+export function addReadyGauge(
+  { registry }: Pick<Beginning, "registry">,
+  help: string,
+  readiness: () => Readiness,
+): void {
+  const read = (): number => (readiness().ready ? 1 : 0);
+  addReadGauge(registry, { name: "rampart_ready", help, read });
+}
+
+/** A program from the start of its process to its end. */
+export interface LongProgram<C, Context extends ProgramContext> {
+  readonly source: ConfigurationSource<C>;
+  readonly start: (first: C, context: Context) => Promise<RunningProgram<C>>;
+  readonly context: Context;
+}
+
+/** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */
+const graceMilliseconds = 25_000;
+
+/**
+ * Runs a program until a signal tells it to end, at whatever moment that comes. It follows the file of its
+ * configuration, and reads it at once when SIGHUP comes.
+ *
+ * @throws ConfigurationError, and what the program has thrown at its begin or its end.
+ */
+export async function run<C, Context extends ProgramContext>(
+  { source, start, context }: LongProgram<C, Context>,
+  signal: Promise<EndingSignal>,
+): Promise<void> {
+  const { log } = context;
+  const asking = new AbortController();
+  const ended = signal.then((name) => {
+    const detail = `${name}: ends once the calls under way are answered, a second signal ends it at once`;
+    log.operation({ event: "ending", level: "info", detail });
+    asking.abort();
+  });
+  const { first, running } = await RunningConfiguration.open(source, context);
+  if (asking.signal.aborted) return;
+  const life = new Lifetime(log, asking.signal);
+  await using _ = { [Symbol.asyncDispose]: () => life.end(graceMilliseconds) };
+  process.on("SIGHUP", running.ask);
+  life.endsWith("the watch for SIGHUP", () => void process.off("SIGHUP", running.ask));
+  const program = await start(first, {
+    ...context,
+    ...{ configurationStatus: running.status, asked: asking.signal },
+  });
+  // No reload may begin while the program ends. One that is under way may hang at another server.
+  const following = running.follow(program.reconfigure, life.ending);
+  life.endsWith("the reload of the configuration", () => following);
+  life.endsWith("the program", program.close);
+  if (asking.signal.aborted) return;
+  await announce(program, log, ended);
+  await ended;
+}
+
+async function announce(
+  { monitoringAddress, plaintextAddress, address }: RunningProgram<never>,
+  { operation }: OperationLog,
+  ended: Promise<void>,
+): Promise<void> {
+  const say = (what: string, port: AddressInfo): void => {
+    const detail = `${what} on ${addressText(port)}`;
+    operation({ event: "listening", level: "info", detail });
+  };
+  say("monitoring", monitoringAddress);
+  if (plaintextAddress) say("plaintext", plaintextAddress);
+  const reached = address && (await Promise.race([ended, address]));
+  if (reached) say("gRPC", reached);
+}

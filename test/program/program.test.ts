@@ -1,0 +1,207 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { expect, onTestFinished, test } from "vitest";
+import type { Lifetime } from "../../src/program/lifetime.ts";
+import {
+  addReadyGauge,
+  type Beginning,
+  begin,
+  type ProgramContext,
+  type RunningProgram,
+  run,
+} from "../../src/program/program.ts";
+import type { EndingSignal } from "../../src/program/signals.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+
+const address = { address: "127.0.0.1", family: "IPv4", port: 15014 };
+const ready = { ready: true, reasons: [] };
+
+function setUp() {
+  const log = createEventRecorder();
+  const context: ProgramContext = { log, clock: () => new Date() };
+  const ended: string[] = [];
+  const opens = (life: Lifetime, name: string): void =>
+    life.endsWith(name, () => void ended.push(name));
+  const port = async () => ({
+    address,
+    close: async () => void ended.push("monitoring"),
+  });
+  return { log, context, ended, opens, port };
+}
+
+test("the monitoring port closes last, although it opened after the work", async () => {
+  const { context, ended, opens, port } = setUp();
+  const program = await begin(context, async ({ life, monitor }) => {
+    opens(life, "work");
+    const monitoringAddress = await monitor(port());
+    opens(life, "callers");
+    return { monitoringAddress };
+  });
+  expect(program.monitoringAddress).toBe(address);
+  await program.close(0);
+  expect(ended).toEqual(["callers", "work", "monitoring"]);
+});
+
+test("a begin that fails half-way ends what it has opened, in reverse order", async () => {
+  const { context, ended, opens, port } = setUp();
+  const beginning = begin(context, async ({ life, monitor }) => {
+    opens(life, "store");
+    opens(life, "work");
+    await monitor(port());
+    opens(life, "guard");
+    throw new Error("the port is taken");
+  });
+  await expect(beginning).rejects.toThrow("the port is taken");
+  expect(ended).toEqual(["guard", "work", "store", "monitoring"]);
+});
+
+test("a begin that fails tells its failure and that of its clean-up", async () => {
+  const { context } = setUp();
+  const beginning = begin(context, async ({ life }) => {
+    life.endsWith("work", () => Promise.reject(new Error("the work failed")));
+    throw new Error("the port is taken");
+  });
+  await expect(beginning).rejects.toMatchObject({
+    error: { message: "the work failed" },
+    suppressed: { message: "the port is taken" },
+  });
+});
+
+test("no program is ready while it ends, and says why, in its gauge too", async () => {
+  const { context } = setUp();
+  let beginning: Beginning | undefined;
+  const program = await begin(context, async (given) => {
+    beginning = given;
+    addReadyGauge(given, "1 when it works.", () => given.withLife(ready));
+    return {};
+  });
+  const gauge = async () => beginning?.registry.getSingleMetricAsString("rampart_ready");
+  expect(beginning?.withLife(ready)).toEqual(ready);
+  expect(await gauge()).toMatch(/rampart_ready 1$/);
+  await program.close(0);
+  expect(beginning?.withLife(ready)).toEqual({ ready: false, reasons: ["the program is ending"] });
+  expect(await gauge()).toMatch(/rampart_ready 0$/);
+});
+
+test("operations that a program logs are among its metrics", async () => {
+  const { context, log } = setUp();
+  let text = "";
+  await begin(context, async ({ log: own, registry }) => {
+    own.operation({ event: "serving", level: "info" });
+    text = await registry.metrics();
+    return {};
+  });
+  expect(text).toMatch(/rampart_operations_total\{event="serving",level="info"\} 1/);
+  expect(log.operations).toEqual([{ event: "serving", level: "info" }]);
+});
+
+/** A program under `run`, whose configuration and begin take as long as a test lets them. */
+function running(started?: Promise<Partial<RunningProgram<number>>>) {
+  const { log, context, ended } = setUp();
+  const signal = Promise.withResolvers<EndingSignal>();
+  let starts = 0;
+  const read = Promise.withResolvers<object>();
+  const source = {
+    read: () => read.promise as Promise<Record<string, unknown>>,
+    state: async () => "unchanged",
+    parse: () => 1,
+    restartKeys: [],
+  };
+  const start = async (): Promise<RunningProgram<number>> => {
+    starts++;
+    const close = async () => void ended.push("program");
+    return { monitoringAddress: address, reconfigure: async () => [], close, ...(await started) };
+  };
+  const done = run({ source, start, context }, signal.promise);
+  const details = (event: string) =>
+    log.operations.filter((each) => each.event === event).map(({ detail }) => detail);
+  const hasStarted = async (): Promise<void> => {
+    while (starts === 0) await new Promise(setImmediate);
+  };
+  return { read, signal, done, ended, details, hasStarted, starts: () => starts };
+}
+
+test("a program says where it listens, runs until a signal comes, and ends", async () => {
+  const rpcs = { ...address, port: 15012 };
+  const program = running(Promise.resolve({ address: Promise.resolve(rpcs) }));
+  program.read.resolve({});
+  await program.hasStarted();
+  while (program.details("listening").length < 2) await new Promise(setImmediate);
+  expect(program.details("listening")).toEqual([
+    "monitoring on 127.0.0.1:15014",
+    "gRPC on 127.0.0.1:15012",
+  ]);
+  expect(program.ended).toEqual([]);
+  program.signal.resolve("SIGTERM");
+  await program.done;
+  expect(program.ended).toEqual(["program"]);
+  expect(program.details("ending")).toEqual([expect.stringMatching(/^SIGTERM: /)]);
+  expect(process.listenerCount("SIGHUP")).toBe(0);
+});
+
+test("a signal while the configuration is read starts nothing", async () => {
+  const program = running();
+  program.signal.resolve("SIGINT");
+  await new Promise(setImmediate);
+  program.read.resolve({});
+  await program.done;
+  expect(program.starts()).toBe(0);
+});
+
+test("a signal while a program begins ends it once it has begun, and nobody hears that it listens", async () => {
+  const begun = Promise.withResolvers<object>();
+  const program = running(begun.promise);
+  program.read.resolve({});
+  await program.hasStarted();
+  program.signal.resolve("SIGTERM");
+  await new Promise(setImmediate);
+  expect(program.ended).toEqual([]);
+  begun.resolve({});
+  await program.done;
+  expect(program.ended).toEqual(["program"]);
+  expect(program.details("listening")).toEqual([]);
+});
+
+test("a program that gets no address ends, and tells why", async () => {
+  const address = Promise.reject(new Error("the port is taken"));
+  address.catch(() => {});
+  const program = running(Promise.resolve({ address }));
+  program.read.resolve({});
+  await expect(program.done).rejects.toThrow("the port is taken");
+  expect(program.ended).toEqual(["program"]);
+});
+
+test("a program that cannot begin leaves nothing behind, and tells why", async () => {
+  const program = running(Promise.reject(new Error("no store")));
+  program.read.resolve({});
+  await expect(program.done).rejects.toThrow("no store");
+  expect(process.listenerCount("SIGHUP")).toBe(0);
+});
+
+test("a second signal ends a program whose end hangs", async () => {
+  const module = (name: string) => JSON.stringify(import.meta.resolve(`../../src/program/${name}`));
+  const script = `
+    import { run } from ${module("program.ts")};
+    import { watchSignals } from ${module("signals.ts")};
+    const say = ({ event }) => console.log(event);
+    const never = new Promise(() => setInterval(() => {}, 1e6));
+    const program = {
+      source: { read: async () => ({}), state: async () => "", parse: () => 1, restartKeys: [] },
+      start: async () => ({
+        monitoringAddress: { address: "127.0.0.1", port: 1 },
+        reconfigure: async () => [],
+        close: () => never,
+      }),
+      context: { log: { operation: say }, clock: () => new Date() },
+    };
+    using watch = watchSignals();
+    await run(program, watch.signal);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "pipe" });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const exit = once(child, "exit");
+  for await (const line of createInterface(child.stdout)) {
+    if (["listening", "ending"].includes(line)) child.kill("SIGTERM");
+  }
+  expect(await exit).toEqual([null, "SIGTERM"]);
+});
