@@ -48,25 +48,17 @@ async function start(
     ports.log.operation({ event: "variable-ignored", level: "warning", name, detail });
   }
   const parts = await assembleParts(configuration, ports, started);
-  const { subject, output, isPkcs8, sdsSocket } = configuration;
+  const { subject, sdsSocket } = configuration;
   const followers = followDocuments(parts, started);
   const feed = subject.mode === "node" ? await startNodeMode(subject, parts) : undefined;
   started.defer(() => feed?.close());
   await openSockets(parts, started);
   const xds = await openXdsProxy(parts, started);
-  const { own } = parts;
-  if (own && output) {
-    const { purpose } = configuration.request;
-    const files = new CertificateOutput({
-      ...parts,
-      settings: output,
-      identity: own,
-      isPkcs8,
-      purpose,
-    });
-    started.defer(() => files.close());
-  }
-  const { status, statusUrl } = await openStatus({ ...parts, ...followers, feed, xds }, started);
+  const files = openOutput(parts, started);
+  const { status, statusUrl } = await openStatus(
+    { ...parts, ...followers, feed, files, xds },
+    started,
+  );
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
 }
@@ -122,6 +114,19 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
   started.defer(() => api.close());
 }
 
+function openOutput(
+  parts: AgentParts,
+  started: AsyncDisposableStack,
+): CertificateOutput | undefined {
+  const { configuration, own: identity } = parts;
+  const { output: settings, isPkcs8, request } = configuration;
+  if (!identity || !settings) return undefined;
+  const { purpose } = request;
+  const files = new CertificateOutput({ ...parts, settings, identity, isPkcs8, purpose });
+  started.defer(() => files.close());
+  return files;
+}
+
 async function openXdsProxy(
   { configuration, metrics: { registry }, clock, log, proxy: envoy }: AgentParts,
   started: AsyncDisposableStack,
@@ -147,7 +152,7 @@ async function openXdsProxy(
 }
 
 async function openStatus(
-  parts: AgentParts & Pick<ReportedParts, "bundle" | "crlFollower" | "feed" | "xds">,
+  parts: AgentParts & Pick<ReportedParts, "bundle" | "crlFollower" | "feed" | "files" | "xds">,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
   const { configuration, metrics, bundle, clock } = parts;

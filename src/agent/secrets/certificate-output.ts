@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import {
   chmod,
@@ -21,15 +20,17 @@ import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
+import { ChangeHook } from "./change-hook.ts";
 
 const retryMilliseconds = 5_000;
+const crlFile = "ca-crl.pem";
 
 /** The dependencies of a {@link CertificateOutput}. */
 export interface CertificateOutputOptions {
   readonly settings: OutputSettings;
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
-  readonly revocation: Pick<Revocation, "isPublished" | "pem" | "changes">;
+  readonly revocation: Pick<Revocation, "isPublished" | "isAbsent" | "pem" | "changes">;
   readonly isPkcs8: boolean;
   readonly purpose: CertificatePurpose;
   readonly log: OperationLog;
@@ -45,22 +46,28 @@ export class CertificateOutput {
   #isDirty = false;
   #writing: Promise<void> | undefined;
   #retry: NodeJS.Timeout | undefined;
-  #command: ChildProcess | undefined;
+  readonly #hook: ChangeHook | undefined;
+  #fault: string | undefined;
 
   constructor(options: CertificateOutputOptions) {
     this.#options = options;
-    const { identity, trust, revocation } = options;
+    const { identity, trust, revocation, settings, log } = options;
+    if (settings.onChange !== undefined) this.#hook = new ChangeHook(settings.onChange, log);
     this.#unsubscribe = [identity.changes, trust.changes, revocation.changes].map((changes) =>
       changes.add(() => this.#write()),
     );
     this.#write();
   }
 
+  /** Why programs that read the files may use old ones: one sentence for each reason. */
+  get faults(): readonly string[] {
+    return [this.#fault, this.#hook?.fault].filter((each) => each !== undefined);
+  }
+
   async close(): Promise<void> {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     clearTimeout(this.#retry);
-    this.#command?.kill();
-    await this.#writing;
+    await Promise.all([this.#writing, this.#hook?.close()]);
   }
 
   /** Starts a write, or has the current one followed by another. */
@@ -78,18 +85,22 @@ export class CertificateOutput {
       this.#isDirty = false;
       try {
         const files = this.#files();
-        if (!files || !(await writeOutput(settings, files))) continue;
+        const isChanged = files !== undefined && (await writeOutput(settings, files));
+        this.#fault = undefined;
+        if (!isChanged) continue;
         log.operation({ event: "files-written", level: "info", folder: settings.folder });
-        await this.#runCommand();
+        this.#hook?.run();
       } catch (error) {
-        log.operation({ event: "files-unwritten", level: "error", detail: messageOf(error) });
+        const detail = messageOf(error);
+        this.#fault = `the files in ${settings.folder} cannot be written: ${detail}`;
+        log.operation({ event: "files-unwritten", level: "error", detail });
         clearTimeout(this.#retry);
         this.#retry = setTimeout(() => this.#write(), retryMilliseconds);
       }
     }
   }
 
-  #files(): Readonly<Record<string, string>> | undefined {
+  #files(): OutputFiles | undefined {
     const { identity, trust, revocation, isPkcs8, purpose } = this.#options;
     const { svid } = identity;
     return (
@@ -98,27 +109,11 @@ export class CertificateOutput {
         // As in Istio, a workload's chain includes the roots: some programs look for them there.
         "cert-chain.pem": purpose === "serving" ? chainPem(svid) : joinPem(svid.certChain),
         "root-cert.pem": trust.pem,
-        // As in Istio, an empty file revokes nothing.
-        ...(revocation.isPublished && purpose === "identity" && { "ca-crl.pem": revocation.pem }),
+        // As in Istio, an empty file revokes nothing. One of an earlier run goes where the CA publishes none any more.
+        ...(purpose === "identity" && revocation.isAbsent && { [crlFile]: undefined }),
+        ...(purpose === "identity" && revocation.isPublished && { [crlFile]: revocation.pem }),
       }
     );
-  }
-
-  async #runCommand(): Promise<void> {
-    const { settings, log } = this.#options;
-    if (settings.onChange === undefined) return;
-    const command = spawn("sh", ["-c", settings.onChange], {
-      stdio: ["ignore", "inherit", "inherit"],
-    });
-    this.#command = command;
-    const result = await new Promise<string>((resolve) => {
-      command.on("error", (error) => resolve(messageOf(error)));
-      command.on("exit", (code, signal) =>
-        resolve(code === 0 ? "" : `ended with ${code ?? signal}`),
-      );
-    });
-    if (result) log.operation({ event: "on-change-failed", level: "error", detail: result });
-    else log.operation({ event: "on-change-run", level: "info" });
   }
 }
 
@@ -130,11 +125,14 @@ export function joinPem(texts: readonly string[]): string {
   }, "");
 }
 
-/** The files of an identity by name. */
-export type OutputFiles = Readonly<Record<string, string>>;
+/** The files of an identity by name. One without content must not be there. */
+type OutputFiles = Readonly<Record<string, string | undefined>>;
 
 const folderMode = 0o755;
 const currentLink = "..data";
+
+/** The name that {@link swapFolder} gives to a folder. */
+const ownFolder = /^\.\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
  * Writes the files that have changed: each file atomically, or all files at once.
@@ -150,11 +148,16 @@ export async function writeOutput(settings: OutputSettings, files: OutputFiles):
   }
   if (changed.length === 0) return false;
   if (isAtomic) await swapFolder(settings, files);
-  else for (const name of changed) await replace(join(folder, name), files[name] ?? "", settings);
+  else for (const name of changed) await replace(join(folder, name), files[name], settings);
   return true;
 }
 
-function replace(path: string, content: string, { mode, owner }: OutputSettings): Promise<void> {
+async function replace(
+  path: string,
+  content: string | undefined,
+  { mode, owner }: OutputSettings,
+): Promise<void> {
+  if (content === undefined) return rm(path, { force: true });
   return replaceFile(path, content, {
     mode,
     give: owner && ((file) => file.chown(owner.uid, owner.gid)),
@@ -185,14 +188,16 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
     await rm(join(folder, next), { recursive: true, force: true });
     throw error;
   }
-  for (const name of Object.keys(files)) {
+  for (const [name, content] of Object.entries(files)) {
     const path = join(folder, name);
     const isLink = await lstat(path)
       .then((entry) => entry.isSymbolicLink())
       .catch(() => false);
-    if (!isLink) await replaceLink(path, join(currentLink, name));
+    if (content === undefined) await rm(path, { force: true });
+    else if (!isLink) await replaceLink(path, join(currentLink, name));
   }
-  if (previous?.startsWith(".."))
+  // Whoever may write here could have the link lead anywhere.
+  if (previous !== undefined && ownFolder.test(previous))
     await rm(join(folder, previous), { recursive: true, force: true });
 }
 

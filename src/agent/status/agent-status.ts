@@ -3,6 +3,7 @@ import type { FollowerState } from "../../program/bundle/document-follower.ts";
 import type { Identities, IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";
 import type { WorkloadFeed } from "../node-mode/workload-registry.ts";
+import type { CertificateOutput } from "../secrets/certificate-output.ts";
 import type { MountedFiles } from "../secrets/mounted-files.ts";
 import type { OwnBundle } from "../trust/own-bundle.ts";
 import type { Revocation } from "../trust/revocation.ts";
@@ -74,13 +75,16 @@ export interface ReportedParts {
   readonly revocation: Pick<Revocation, "all" | "crls" | "fault">;
   readonly bundle: OwnBundle;
   readonly crlFollower: FollowerState | undefined;
+  /** The files of the agent's own certificate, if it writes any. */
+  readonly files: Pick<CertificateOutput, "faults"> | undefined;
   readonly xds: XdsProxy | undefined;
   readonly now: Date;
 }
 
 /** Reports the state of an agent. It is ready when nothing that it serves is missing. */
 export function reportAgent(parts: ReportedParts): AgentStatus {
-  const { identities, mounted, feed, trust, revocation, bundle, crlFollower, xds, now } = parts;
+  const { identities, mounted, feed, trust, revocation, bundle, crlFollower, files, xds, now } =
+    parts;
   const all = identities.all();
   const missing = all.filter((identity) => identity.svid === undefined);
   const reasons = [
@@ -92,7 +96,12 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
   ];
   return {
     isReady: reasons.length === 0,
-    reasons: [...reasons, ...[bundle.fault, revocation.fault].filter((each) => each !== undefined)],
+    reasons: [
+      ...reasons,
+      ...[bundle.fault, revocation.fault, ...(files?.faults ?? [])].filter(
+        (each) => each !== undefined,
+      ),
+    ],
     identities: all.map(({ status }) => reportIdentity(status, now)),
     roots: trust.current.map((root) => ({
       subject: root.subject,

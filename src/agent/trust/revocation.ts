@@ -53,6 +53,7 @@ export class Revocation {
   readonly #asked = Promise.withResolvers<void>();
   #usable: UsableLists = { lists: [], missing: [], until: undefined };
   #pem = "";
+  #isAbsent = false;
 
   constructor(ports: RevocationPorts) {
     this.#ports = ports;
@@ -75,6 +76,11 @@ export class Revocation {
   /** Whether the CA publishes CRLs, or did lately. */
   get isPublished(): boolean {
     return this.#known.all.length > 0;
+  }
+
+  /** Whether the CA answered that it publishes none. */
+  get isAbsent(): boolean {
+    return this.#isAbsent;
   }
 
   /** Empty while they cannot be used. */
@@ -104,6 +110,7 @@ export class Revocation {
   /** Takes a published document. @returns Whether each of its CRLs was good. */
   take(crls: readonly Crl[]): boolean {
     const { clock, log, metrics } = this.#ports;
+    this.#isAbsent = false;
     const faults = this.#known.take(crls, this.#authorities, clock());
     if (faults.length > 0) {
       metrics.crlsRefused(faults.length);
@@ -118,7 +125,12 @@ export class Revocation {
   /** Whether an endpoint without CRLs is no fault, because there were none before. */
   mayBeAbsent(): boolean {
     this.noteAnswer();
-    return !this.#known.hasCurrent(this.#ports.clock());
+    const mayBeAbsent = !this.#known.hasCurrent(this.#ports.clock());
+    if (mayBeAbsent && !this.#isAbsent) {
+      this.#isAbsent = true;
+      this.changes.notify();
+    }
+    return mayBeAbsent;
   }
 
   /** Records that the CA has been asked. */

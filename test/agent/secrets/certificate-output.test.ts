@@ -1,4 +1,4 @@
-import { lstat, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
@@ -61,6 +61,33 @@ test("replace single files when the settings change to all at once", async () =>
   expect((await lstat(join(settings.folder, "key.pem"))).isSymbolicLink()).toBe(true);
   expect(await read("cert-chain.pem")).toBe("chain");
 });
+
+test.each([false, true])(
+  "go when they have no content any more, all at once: %s",
+  async (isAtomic) => {
+    const chosen = { ...settings, isAtomic };
+    await writeOutput(chosen, { ...files, "ca-crl.pem": "crl" });
+    expect(await writeOutput(chosen, { ...files, "ca-crl.pem": undefined })).toBe(true);
+    expect(await readdir(settings.folder)).not.toContain("ca-crl.pem");
+    expect(await writeOutput(chosen, { ...files, "ca-crl.pem": undefined })).toBe(false);
+  },
+);
+
+test.each([["../../victim"], ["../victim"], ["..victim"]])(
+  "leave the folder %s alone, to which somebody has linked",
+  async (target) => {
+    const atomic = { ...settings, isAtomic: true };
+    await writeOutput(atomic, files);
+    const victim = join(settings.folder, target);
+    await mkdir(victim, { recursive: true });
+    await writeFile(join(victim, "precious"), "");
+    await rm(join(settings.folder, "..data"));
+    await symlink(target, join(settings.folder, "..data"));
+    await writeOutput(atomic, { ...files, "key.pem": "new" });
+    expect(await readdir(victim)).toEqual(["precious"]);
+    await rm(victim, { recursive: true });
+  },
+);
 
 test("leave no temporary file when they cannot be written", async () => {
   await mkdir(settings.folder, { recursive: true });

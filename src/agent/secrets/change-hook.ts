@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+
+/** A reload of a server takes seconds. */
+const usualLimitSeconds = 60;
+
+/** The time between the request to end and the end. */
+const killAfterMilliseconds = 2_000;
+
+/**
+ * The command that an operator has run after each change of the files (`RAMPART_ON_CHANGE`). It runs beside everything
+ * else, one at a time. Changes while it runs have it run once more. Its process group ends with its time, or with the
+ * agent.
+ */
+export class ChangeHook {
+  readonly #command: string;
+  readonly #log: OperationLog;
+  readonly #limitSeconds: number;
+  #child: ChildProcess | undefined;
+  #running: Promise<void> | undefined;
+  #isDue = false;
+  #isClosed = false;
+  #fault: string | undefined;
+
+  constructor(command: string, log: OperationLog, limitSeconds: number = usualLimitSeconds) {
+    this.#command = command;
+    this.#log = log;
+    this.#limitSeconds = limitSeconds;
+  }
+
+  /** Why the programs behind the command may use old files: the failure of its last run. */
+  get fault(): string | undefined {
+    return this.#fault;
+  }
+
+  /** Runs the command, or has a running one followed by another. */
+  run(): void {
+    if (this.#isClosed) return;
+    this.#isDue = true;
+    this.#running ??= this.#runAll().finally(() => {
+      this.#running = undefined;
+      if (this.#isDue) this.run();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#isDue = false;
+    this.#end();
+    await this.#running;
+  }
+
+  async #runAll(): Promise<void> {
+    while (this.#isDue) {
+      this.#isDue = false;
+      const failure = await this.#runOnce();
+      if (this.#isClosed) return;
+      this.#fault = failure && `RAMPART_ON_CHANGE ${failure}`;
+      if (failure === undefined) this.#log.operation({ event: "on-change-run", level: "info" });
+      else this.#log.operation({ event: "on-change-failed", level: "error", detail: failure });
+    }
+  }
+
+  async #runOnce(): Promise<string | undefined> {
+    // A group of its own, whose members end together.
+    const child = spawn("sh", ["-c", this.#command], {
+      stdio: ["ignore", "inherit", "inherit"],
+      detached: true,
+    });
+    this.#child = child;
+    let isLate = false;
+    const limit = setTimeout(() => {
+      isLate = true;
+      this.#end();
+    }, 1000 * this.#limitSeconds);
+    const result = await new Promise<string | undefined>((resolve) => {
+      child.on("error", (error) => resolve(messageOf(error)));
+      child.on("exit", (code, signal) =>
+        resolve(code === 0 ? undefined : `ended with ${code ?? signal}`),
+      );
+    });
+    clearTimeout(limit);
+    this.#child = undefined;
+    return isLate ? `did not end within ${this.#limitSeconds} s` : result;
+  }
+
+  #end(): void {
+    const child = this.#child;
+    if (child?.pid === undefined) return;
+    signalGroup(child.pid, "SIGTERM");
+    const killing = setTimeout(() => signalGroup(child.pid, "SIGKILL"), killAfterMilliseconds);
+    child.once("exit", () => clearTimeout(killing));
+  }
+}
+
+function signalGroup(leader: number | undefined, signal: NodeJS.Signals): void {
+  try {
+    if (leader !== undefined) process.kill(-leader, signal);
+  } catch {
+    // The group has ended already.
+  }
+}
