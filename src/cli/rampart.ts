@@ -10,7 +10,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["init", async () => (await import("./verbs/init/init.ts")).initCommand],
   ["authority", async () => (await import("./verbs/authority/authority.ts")).authorityCommand],
   ["root", async () => (await import("./verbs/root.ts")).rootCommand],
-  ["deny", async () => (await import("./verbs/deny/deny.ts")).denyCommand],
+  ["deny", async () => (await import("./verbs/deny.ts")).denyCommand],
   [
     "certificate",
     async () => (await import("./verbs/certificate/certificate.ts")).certificateCommand,

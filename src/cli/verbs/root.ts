@@ -27,9 +27,8 @@ import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { formatInstant } from "../terminal/text.ts";
 import { formatAuthorities } from "./authority/authority-report.ts";
-import { findByIdPrefix } from "./authority/id-prefix.ts";
-import { printStoreSummary } from "./authority/store-summary.ts";
-import { printTaintedAuthorities } from "./authority/tainted-authorities-line.ts";
+import { findByIdPrefix } from "./authority/requirements.ts";
+import { printStoreSummary, printTaintedAuthorities } from "./authority/store-summary.ts";
 import { loadSource } from "./import/ca-entries.ts";
 import { type ImportedCertificate, isAuthoritys, readCertificates } from "./import/pem-files.ts";
 

@@ -7,7 +7,7 @@ import {
   formatRevokedTable,
 } from "../../../src/cli/verbs/certificate/revocation-report.ts";
 import { formatDeliveries } from "../../../src/cli/verbs/cluster/delivery-report.ts";
-import { formatDenials } from "../../../src/cli/verbs/deny/deny.ts";
+import { formatDenials } from "../../../src/cli/verbs/deny.ts";
 import { plainScreen } from "../../testkit/programs/memory-terminal.ts";
 
 const at = new Date("2026-11-22T12:00:00Z");

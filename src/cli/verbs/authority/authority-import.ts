@@ -20,8 +20,7 @@ import {
 } from "../import/plugged-in-import.ts";
 import { logImportWarnings, verifyPluggedIn } from "../import/verify.ts";
 import { installChecked } from "./authority-install.ts";
-import { backupStep, planStep } from "./next-verbs.ts";
-import { printStoreSummary } from "./store-summary.ts";
+import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";
 
 interface ImportOptions extends SessionOptions, ConfirmationOptions {
   readonly roots?: string;

@@ -25,8 +25,7 @@ import {
   verifiesTrialLeaf,
   verifyImported,
 } from "../import/verify.ts";
-import { backupStep, planStep } from "./next-verbs.ts";
-import { printStoreSummary } from "./store-summary.ts";
+import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";
 
 const maximumOctets = 256 * 1024;
 

@@ -15,8 +15,8 @@ import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
-import { findByIdPrefix } from "./id-prefix.ts";
-import { backupStep } from "./next-verbs.ts";
+import { findByIdPrefix } from "./requirements.ts";
+import { backupStep } from "./store-summary.ts";
 
 interface WithdrawOptions extends SessionOptions, ConfirmationOptions {}
 

@@ -10,7 +10,7 @@ import { serialContent, shownSerialNumber } from "../../../pki/encoding/serial-n
 import { type Certificate, parseCertificate } from "../../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../../pki/x509/certificate-signature.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { findByIdPrefix } from "../authority/id-prefix.ts";
+import { findByIdPrefix } from "../authority/requirements.ts";
 import { type IndexedEntry, loggedCertificate } from "../log/entry.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
 import type { SearchFields } from "../log/follower-index.ts";

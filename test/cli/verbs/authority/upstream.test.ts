@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
-import { rotateNow } from "../../../../src/cli/verbs/authority/authority-rotate.ts";
+import { rotateNow } from "../../../../src/cli/verbs/authority/rotation.ts";
 import { upstreamOf } from "../../../../src/config/upstream.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
-import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
+import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
 import { nodeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";

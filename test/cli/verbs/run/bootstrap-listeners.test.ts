@@ -3,7 +3,7 @@ import { createBootstrap } from "../../../../src/agent/envoy/envoy-bootstrap.ts"
 import {
   type ListenerFlags,
   parseListeners,
-} from "../../../../src/cli/verbs/run/bootstrap-listeners.ts";
+} from "../../../../src/cli/verbs/run/agent-bootstrap.ts";
 import { clusterLocal } from "../../../testkit/pki/certificates.ts";
 
 const cart = "spiffe://cluster.local/ns/shop/sa/cart";

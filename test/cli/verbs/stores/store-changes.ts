@@ -9,14 +9,13 @@ import { init } from "../../../../src/cli/verbs/authority/authority.ts";
 import { importAuthority } from "../../../../src/cli/verbs/authority/authority-import.ts";
 import { install } from "../../../../src/cli/verbs/authority/authority-install.ts";
 import { request, withdraw } from "../../../../src/cli/verbs/authority/authority-request.ts";
-import { rotateNow } from "../../../../src/cli/verbs/authority/authority-rotate.ts";
-import { taint } from "../../../../src/cli/verbs/authority/authority-taint.ts";
 import {
   exportBackup,
   restore,
 } from "../../../../src/cli/verbs/authority/backup/authority-backup.ts";
 import { writeBackup } from "../../../../src/cli/verbs/authority/backup/backup.ts";
-import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny/deny.ts";
+import { rotateNow, taint } from "../../../../src/cli/verbs/authority/rotation.ts";
+import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny.ts";
 import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root.ts";
 import type { RevocationContent } from "../../../../src/custody/record-kinds.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";

@@ -16,8 +16,7 @@ import {
 import { type ConfirmationOptions, confirm, readPassphrase } from "../../../terminal/questions.ts";
 import type { Terminal } from "../../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../../terminal/text.ts";
-import { doctorStep, planStep } from "../next-verbs.ts";
-import { printStoreSummary } from "../store-summary.ts";
+import { doctorStep, planStep, printStoreSummary } from "../store-summary.ts";
 import {
   type BackupKey,
   type BackupLock,

@@ -2,13 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
-import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
-import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
-import { OperatorError } from "../../../../src/foundation/errors.ts";
-import { randomKek } from "../../../testkit/configuration.ts";
-import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../../testkit/programs/store-toml.ts";
-import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
+import { denyCommand } from "../../../src/cli/verbs/deny.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
+import { storeToml } from "../../testkit/programs/store-toml.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 

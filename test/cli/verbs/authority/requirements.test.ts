@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findByIdPrefix } from "../../../../src/cli/verbs/authority/id-prefix.ts";
+import { findByIdPrefix } from "../../../../src/cli/verbs/authority/requirements.ts";
 import { operatorErrorOf } from "../../../testkit/pki/plugged-in.ts";
 
 const candidates = [{ id: "abcd1111" }, { id: "abcd2222" }, { id: "ef012345" }];

@@ -1,32 +1,27 @@
 import { Command } from "commander";
-import { type Denial, deniedForms, toDenial } from "../../../ca/denial.ts";
-import { storeRecord } from "../../../ca/mint.ts";
-import { formatDenied } from "../../../config/distrust.ts";
-import { instant } from "../../../config/form.ts";
-import { type DenialContent, statementKinds } from "../../../custody/record-kinds.ts";
-import { sealStatement } from "../../../custody/statement.ts";
-import { OperatorError } from "../../../foundation/errors.ts";
-import { durationSeconds } from "../../../foundation/text.ts";
-import type { TrustDomain } from "../../../pki/spiffe-id.ts";
-import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
-import { type DenialStatus, denialStatuses } from "../../../status/revocations.ts";
-import {
-  openStore,
-  type Session,
-  type SessionOptions,
-  withSession,
-} from "../../session/session.ts";
+import { type Denial, deniedForms, toDenial } from "../../ca/denial.ts";
+import { storeRecord } from "../../ca/mint.ts";
+import { formatDenied } from "../../config/distrust.ts";
+import { instant } from "../../config/form.ts";
+import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
+import { sealStatement } from "../../custody/statement.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import { durationSeconds } from "../../foundation/text.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
+import { type DenialStatus, denialStatuses } from "../../status/revocations.ts";
+import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
 import {
   addPlaceChangeOptions,
   addPlaceOptions,
   requireWhy,
   usageError,
-} from "../../terminal/command-line.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
-import type { Screen } from "../../terminal/screen.ts";
-import { formatTable } from "../../terminal/table.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
-import { formatInstant, printable } from "../../terminal/text.ts";
+} from "../terminal/command-line.ts";
+import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { formatTable } from "../terminal/table.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { formatInstant, printable } from "../terminal/text.ts";
 
 interface AddOptions extends SessionOptions, ConfirmationOptions {
   readonly until?: string;
