@@ -2,6 +2,7 @@ import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/headers.ts";
+import { pathOf as requestPathOf } from "../../transport/http/probed-app.ts";
 import type { Peer } from "../../transport/peer.ts";
 import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
 import type { RpcRequest } from "../../transport/rpc/rpc.ts";
@@ -107,9 +108,11 @@ export async function answerOf(
   const streaming = streamingRpcs?.get(path);
   if (streaming) return place.inTurn(() => streaming({ ...call(), body: incoming }));
   // Only RPCs read a body.
-  return place.inTurn((passTurn) => {
+  return place.inTurn(async (passTurn) => {
     const { method, url, headers: fields, signal } = call();
     const request = new Request(url, { method, headers: fields(), signal });
+    // `Request` resolves dot segments, and every path has one spelling.
+    if (requestPathOf(request) !== path) return new Response("not found\n", { status: 404 });
     return fetch(request, { ...peer, passTurn });
   });
 }

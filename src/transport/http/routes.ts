@@ -11,7 +11,7 @@ import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
 import { createLongPolls, type Waiter } from "./long-poll.ts";
 import { unavailable } from "./polled-endpoint.ts";
-import { createProbedApp, type Readiness } from "./probed-app.ts";
+import { createProbedApp, pathOf, type Readiness } from "./probed-app.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
@@ -50,16 +50,10 @@ export function createRoutes(
   const { fetch } = app;
   // Nearly every request is the RPC, and the router costs as much as reading its headers.
   app.fetch = (request, ...rest) =>
-    pathOf(request.url) === createCertificatePath
+    pathOf(request) === createCertificatePath
       ? createCertificate(request).catch(faulty)
       : fetch(request, ...rest);
   return app;
-}
-
-/** The path of an absolute URL, as it is written. */
-function pathOf(url: string): string {
-  const [path = ""] = url.slice(url.indexOf("/", url.indexOf("//") + 2)).split(/[?#]/, 1);
-  return path;
 }
 
 async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {

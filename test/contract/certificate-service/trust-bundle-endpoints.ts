@@ -1,7 +1,13 @@
 import "reflect-metadata/lite";
 import { X509Certificate } from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import { origin, type ServiceUnderTest, textOf, trustDomain } from "../service-under-test.ts";
+import {
+  origin,
+  rpcPath,
+  type ServiceUnderTest,
+  textOf,
+  trustDomain,
+} from "../service-under-test.ts";
 
 /** The endpoints that operators, probes and verifiers use without a credential. */
 export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): void {
@@ -11,6 +17,18 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
   test("/healthz answers", async () => {
     const response = await get("/healthz");
     expect([response.status, await response.text()]).toEqual([200, "ok\n"]);
+  });
+
+  test.each([
+    rpcPath.replace("istio", "%69stio"),
+    rpcPath.replace("/Create", "%2FCreate"),
+    rpcPath.replace("Create", "%43reate"),
+    "/%62undle.pem",
+    "/bundle%2ejson",
+    "/%68ealthz",
+  ])("%s is not found, because a path has one spelling", async (path) => {
+    expect((await get(path)).status).toBe(404);
+    expect((await get(path, { "content-type": "application/json" }, "POST")).status).toBe(404);
   });
 
   test("/readyz says that the CA is ready, and which authority signs", async () => {

@@ -136,3 +136,12 @@ describe("gRPC's health service", () => {
     monitoring.close();
   });
 });
+
+test.each([rpcPath, rpcPath.replace("istio", "%69stio"), rpcPath.replace("Create", "%43reate")])(
+  "the monitoring port has nothing at %s",
+  async (path) => {
+    const url = `http://127.0.0.1:${served.monitoringPort}${path}`;
+    const headers = { "content-type": "application/json" };
+    expect((await fetch(url, { method: "POST", headers, body: "{}" })).status).toBe(404);
+  },
+);

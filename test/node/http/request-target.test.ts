@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
-async function startSite() {
+async function startListener() {
   const log = createEventRecorder();
   const fetch = async () => new Response("ok\n");
   const routes = { rpcs: new Map(), fetch, log };
@@ -14,10 +14,10 @@ async function startSite() {
 }
 
 /** The status of the answer; nothing where the stream ends without one. */
-function overHttp2(port: number, method: string): Promise<unknown> {
+function overHttp2(port: number, method: string, path = "/healthz"): Promise<unknown> {
   const session = connect(`http://127.0.0.1:${port}`);
   onTestFinished(() => session.destroy());
-  const stream = session.request({ ":method": method, ":path": "/healthz" });
+  const stream = session.request({ ":method": method, ":path": path });
   return new Promise((resolve) => {
     stream.on("response", (headers) => resolve(headers[":status"]));
     stream.on("error", () => {});
@@ -26,9 +26,9 @@ function overHttp2(port: number, method: string): Promise<unknown> {
   });
 }
 
-function overHttp1(port: number, method: string): Promise<unknown> {
+function overHttp1(port: number, method: string, path = "/healthz"): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    const outgoing = httpRequest({ port, method, path: "/healthz", agent: false }, (incoming) =>
+    const outgoing = httpRequest({ port, method, path, agent: false }, (incoming) =>
       resolve(incoming.resume().statusCode),
     );
     outgoing.on("error", reject);
@@ -36,12 +36,24 @@ function overHttp1(port: number, method: string): Promise<unknown> {
   });
 }
 
-test.each([
+const versions = [
   ["HTTP/1.1", overHttp1],
   ["HTTP/2", overHttp2],
-])("a method over %s that fetch does not know gets status 400", async (_, send) => {
-  const { port, log } = await startSite();
-  expect(await send(port, "TRACE")).toBe(400);
-  expect(await send(port, "GET")).toBe(200);
-  expect(log.operations).toEqual([]);
+] as const;
+
+test.each(versions)(
+  "a method over %s that fetch does not know gets status 400",
+  async (_, send) => {
+    const { port, log } = await startListener();
+    expect(await send(port, "TRACE")).toBe(400);
+    expect(await send(port, "GET")).toBe(200);
+    expect(log.operations).toEqual([]);
+  },
+);
+
+test.each(versions)("a path over %s with another spelling is not found", async (_, send) => {
+  const { port } = await startListener();
+  for (const path of ["/x/../healthz", "/./healthz", "/x/%2e%2E/healthz", "/x\\..\\healthz"])
+    expect([path, await send(port, "GET", path)]).toEqual([path, 404]);
+  expect(await send(port, "GET", "/healthz?x=/../%2e")).toBe(200);
 });
