@@ -4,7 +4,7 @@ import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
-import { revocationLists } from "../../program/bundle/crls.ts";
+import { crlDocument } from "../../program/bundle/crls.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
@@ -64,7 +64,7 @@ export function ownCrlFollower(
   const common = commonOptions(url, options, "revocation-lists-unread");
   return new DocumentFollower({
     ...common,
-    kind: revocationLists,
+    kind: crlDocument,
     longestWaitSeconds: configuration.longestBundleRefreshSeconds,
     tlsOptions: () => channel.tlsOptions(),
     onDocument: (crls) => revocation.take(crls),

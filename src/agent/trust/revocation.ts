@@ -5,10 +5,10 @@ import { Subscribers } from "../../foundation/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
 import {
-  KnownLists,
-  listsPem,
+  crlsPem,
   type MeshAuthorities,
-  type UsableLists,
+  MeshCrls,
+  type UsableCrls,
 } from "../../program/bundle/crls.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
@@ -48,10 +48,10 @@ const longestSleepMilliseconds = 3_600_000;
 export class Revocation {
   readonly changes: Subscribers = new Subscribers();
   readonly #ports: RevocationPorts;
-  readonly #known = new KnownLists();
+  readonly #known = new MeshCrls();
   readonly #sleep: InterruptibleSleep;
   readonly #asked = Promise.withResolvers<void>();
-  #usable: UsableLists = { lists: [], missing: [], until: undefined };
+  #usable: UsableCrls = { crls: [], missing: [], until: undefined };
   #pem = "";
   #isAbsent = false;
 
@@ -85,7 +85,7 @@ export class Revocation {
 
   /** Empty while they cannot be used. */
   get crls(): readonly Crl[] {
-    return this.#usable.lists;
+    return this.#usable.crls;
   }
 
   /** PEM of {@link crls}. */
@@ -168,7 +168,7 @@ export class Revocation {
     this.#usable = this.#known.usable(this.#authorities, this.#ports.clock());
     const { crls } = this;
     if (crls.length === before.length && crls.every((crl) => before.includes(crl))) return;
-    this.#pem = listsPem(crls);
+    this.#pem = crlsPem(crls);
     const isUsed = crls.length > 0;
     if (isUsed !== before.length > 0) this.#logUse(isUsed);
     this.#renewRevoked();

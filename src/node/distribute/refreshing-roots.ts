@@ -11,7 +11,7 @@ import { recur } from "../../program/recurrence.ts";
 import { openApiServer, type RootPlaces } from "../files/cluster-place.ts";
 import type { ServerContext } from "../server.ts";
 import type { UpstreamBundle } from "./upstream-bundle.ts";
-import { followUpstreamLists } from "./upstream-crls.ts";
+import { followUpstreamCrls } from "./upstream-crls.ts";
 
 const deliverySeconds = 0.25;
 
@@ -44,7 +44,7 @@ export async function refreshRoots(
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
   const roots = createWork(bundle.current, deliveries);
-  const lists = places.deliversCrls ? followUpstreamLists(bundle, serverContext) : undefined;
+  const lists = places.deliversCrls ? followUpstreamCrls(bundle, serverContext) : undefined;
   const crls =
     lists &&
     createWork(lists.current, [createConfigMapDelivery(client, crlConfigMap, log, signal)]);

@@ -2,18 +2,13 @@ import { logFault } from "../../foundation/events.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
-import {
-  KnownLists,
-  listsPem,
-  type MeshAuthorities,
-  revocationLists,
-} from "../../program/bundle/crls.ts";
+import { crlDocument, crlsPem, type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { ServerContext } from "../server.ts";
 import { followUpstream, type UpstreamBundle, type UpstreamDocument } from "./upstream-bundle.ts";
 
 /** The CRLs of a CA for ConfigMaps. */
-export interface UpstreamLists {
+export interface UpstreamCrls {
   /** `undefined` until the CA has answered once. Empty PEM while verifiers could not use them. */
   readonly current: () => NumberedBundle | undefined;
   readonly end: () => Promise<void>;
@@ -23,15 +18,15 @@ export interface UpstreamLists {
 const marginSeconds = 600;
 
 /**
- * Follows the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the lists of
- * intermediates do not suffice. A root without a list leaves every proxy without any.
+ * Follows the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the CRLs of
+ * intermediates do not suffice. A root without a CRL leaves every proxy without any.
  */
-export function followUpstreamLists(
+export function followUpstreamCrls(
   { source, current: bundle }: UpstreamBundle,
   context: ServerContext,
-): UpstreamLists {
+): UpstreamCrls {
   const { log, clock } = context;
-  const known = new KnownLists(marginSeconds);
+  const known = new MeshCrls(marginSeconds);
   const authorities = rootsOf(bundle);
   const content = contentOf((detail) => {
     log.operation({ event: "crl-not-delivered", level: "error", detail });
@@ -40,12 +35,12 @@ export function followUpstreamLists(
   let lastFaults = "";
   const document: UpstreamDocument<readonly Crl[]> = {
     path: "/crl.pem",
-    kind: revocationLists,
-    onDocument: (lists) => {
-      const faults = known.take(lists, authorities(), clock());
+    kind: crlDocument,
+    onDocument: (crls) => {
+      const faults = known.take(crls, authorities(), clock());
       hasAnswered = true;
       const said = [...new Set(faults)].join(", ");
-      // A CA under another CA's root publishes lists of intermediates for good.
+      // A CA under another CA's root publishes CRLs of intermediates for good.
       if (said !== lastFaults && said !== "") logFault(log, "crl-refused", new Error(said));
       lastFaults = said;
       return faults.length === 0;
@@ -59,11 +54,11 @@ export function followUpstreamLists(
   const end = followUpstream(source, document, context);
   return {
     current: () => {
-      // Without a root no list has an issuer.
+      // Without a root no CRL has an issuer.
       if (!hasAnswered || bundle() === undefined) return undefined;
-      const { lists, missing } = known.usable(authorities(), clock());
+      const { crls, missing } = known.usable(authorities(), clock());
       const [root] = known.all.length > 0 ? missing : [];
-      return content(lists, root && `the root ${root.subject} has no current CRL`);
+      return content(crls, root && `the root ${root.subject} has no current CRL`);
     },
     end,
   };
@@ -79,17 +74,17 @@ function rootsOf(bundle: UpstreamBundle["current"]): () => MeshAuthorities {
   };
 }
 
-/** Writes lists as the content of a ConfigMap, once for the same lists, and tells why it is empty. */
+/** Writes CRLs as the content of a ConfigMap, once for the same CRLs, and tells why it is empty. */
 function contentOf(tell: (why: string) => void) {
-  let latest: (NumberedBundle & { readonly lists: readonly Crl[] }) | undefined;
+  let latest: (NumberedBundle & { readonly crls: readonly Crl[] }) | undefined;
   let told: string | undefined;
-  return (lists: readonly Crl[], missing: string | undefined): NumberedBundle => {
+  return (crls: readonly Crl[], missing: string | undefined): NumberedBundle => {
     const isSame =
-      latest?.lists.length === lists.length && lists.every((list) => latest?.lists.includes(list));
+      latest?.crls.length === crls.length && crls.every((crl) => latest?.crls.includes(crl));
     if (!latest || !isSame) {
-      const pem = listsPem(lists);
-      const times = lists.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
-      latest = { lists, pem, sequence: Math.max(0, ...times) };
+      const pem = crlsPem(crls);
+      const times = crls.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
+      latest = { crls, pem, sequence: Math.max(0, ...times) };
     }
     const isTooLong = latest.pem.length > maximumContentOctets;
     const why = isTooLong ? `they have more than ${maximumContentOctets} octets` : missing;

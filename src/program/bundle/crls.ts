@@ -19,8 +19,8 @@ import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
-/** Why a list is not taken. The one that is known already stays. */
-export type ListFault =
+/** Why a CRL is not taken. The one that is known already stays. */
+export type CrlFault =
   | "issuer-unknown"
   | "signature-invalid"
   | "key-identifier-missing"
@@ -35,13 +35,13 @@ export interface MeshAuthorities {
   readonly intermediates: readonly X509Certificate[];
 }
 
-/** The lists that verifiers can use. */
-export interface UsableLists {
+/** The CRLs that verifiers can use. */
+export interface UsableCrls {
   /** Empty unless they leave no root out. */
-  readonly lists: readonly Crl[];
-  /** The roots without a list, which keep every list from use. */
+  readonly crls: readonly Crl[];
+  /** The roots without a CRL, which keep every CRL from use. */
   readonly missing: readonly X509Certificate[];
-  /** When a list runs out, and the answer changes. */
+  /** When a CRL runs out, and the answer changes. */
   readonly until: Date | undefined;
 }
 
@@ -49,97 +49,97 @@ export interface UsableLists {
 const nearSeconds = 5;
 
 /**
- * The newest revocation list of each authority.
+ * The newest CRL of each authority.
  *
- * OpenSSL and BoringSSL refuse every certificate whose issuer has no current list, as soon as they have a list of
+ * OpenSSL and BoringSSL refuse every certificate whose issuer has no current CRL, as soon as they have a CRL of
  * anybody. Lists are therefore used together or not at all: each root needs one of its own, or of a known
- * intermediate below it. A list that is late or broken takes nothing away but itself.
+ * intermediate below it. A CRL that is late or broken takes nothing away but itself.
  */
-export class KnownLists {
-  readonly #lists = new Map<string, Crl>();
-  readonly #issuers = new Map<string, ListIssuer>();
+export class MeshCrls {
+  readonly #crls = new Map<string, Crl>();
+  readonly #issuers = new Map<string, CrlIssuer>();
   readonly #marginSeconds: number;
 
   /**
-   * @param marginSeconds How long before its end a list is out of use. Verifiers refuse everything that an
-   *   expired list is about.
+   * @param marginSeconds How long before its end a CRL is out of use. Verifiers refuse everything that an
+   *   expired CRL is about.
    */
   constructor(marginSeconds: number = nearSeconds) {
     this.#marginSeconds = marginSeconds;
   }
 
   get all(): readonly Crl[] {
-    return [...this.#lists.values()];
+    return [...this.#crls.values()];
   }
 
   hasCurrent(now: Date): boolean {
-    return this.all.some((list) => isCurrentAt(list, now));
+    return this.all.some((crl) => isCurrentAt(crl, now));
   }
 
-  /** Takes each list that is good and no older than the known one. @returns The faults of the others. */
-  take(lists: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly ListFault[] {
-    const faults = lists.flatMap((list) => {
-      const fault = this.#faultOf(list, authorities, now);
-      if (fault === undefined) this.#lists.set(keyOf(list), list);
+  /** Takes each CRL that is good and no older than the known one. @returns The faults of the others. */
+  take(crls: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly CrlFault[] {
+    const faults = crls.flatMap((crl) => {
+      const fault = this.#faultOf(crl, authorities, now);
+      if (fault === undefined) this.#crls.set(keyOf(crl), crl);
       return fault ?? [];
     });
-    for (const [key, list] of this.#lists) if (!isCurrentAt(list, now)) this.#lists.delete(key);
+    for (const [key, crl] of this.#crls) if (!isCurrentAt(crl, now)) this.#crls.delete(key);
     return faults;
   }
 
-  usable(authorities: MeshAuthorities, now: Date): UsableLists {
+  usable(authorities: MeshAuthorities, now: Date): UsableCrls {
     const latest = addSeconds(now, this.#marginSeconds);
     const current = this.all.filter(
-      (list) => isCurrentAt(list, latest) && this.#isOfMesh(list, authorities),
+      (crl) => isCurrentAt(crl, latest) && this.#isOfMesh(crl, authorities),
     );
     const missing = authorities.roots.filter(
       (root) => !this.#isCovered(root, authorities.intermediates, current),
     );
     const ends = current.flatMap(({ nextUpdate }) => nextUpdate ?? []);
     return {
-      lists: missing.length === 0 ? current : [],
+      crls: missing.length === 0 ? current : [],
       missing,
       until: ends.length > 0 ? addSeconds(ends.reduce(earlier), -this.#marginSeconds) : undefined,
     };
   }
 
-  #faultOf(list: Crl, authorities: MeshAuthorities, now: Date): ListFault | undefined {
-    if (list.hasUnknownCritical) return "critical-extension-unknown";
+  #faultOf(crl: Crl, authorities: MeshAuthorities, now: Date): CrlFault | undefined {
+    if (crl.hasUnknownCritical) return "critical-extension-unknown";
     // Authorities of one name are told apart by their keys alone.
-    if (list.authorityKeyIdentifier === undefined) return "key-identifier-missing";
-    if (!this.#isOfMesh(list, authorities)) return "issuer-unknown";
-    const named = this.#namedBy(list, authorities);
-    if (named.length > 0 && !named.some((each) => each.hasSigned(list))) return "signature-invalid";
-    const known = this.#lists.get(keyOf(list));
-    if (known && isOlder(list, known)) return "number-backwards";
-    return isCurrentAt(list, now) ? undefined : "not-current";
+    if (crl.authorityKeyIdentifier === undefined) return "key-identifier-missing";
+    if (!this.#isOfMesh(crl, authorities)) return "issuer-unknown";
+    const named = this.#namedBy(crl, authorities);
+    if (named.length > 0 && !named.some((each) => each.hasSigned(crl))) return "signature-invalid";
+    const known = this.#crls.get(keyOf(crl));
+    if (known && isOlder(crl, known)) return "number-backwards";
+    return isCurrentAt(crl, now) ? undefined : "not-current";
   }
 
   /** No agent has the certificates of other workloads' intermediates. The verifiers get them with each leaf. */
-  #isOfMesh(list: Crl, authorities: MeshAuthorities): boolean {
-    return authorities.intermediates.length > 0 || this.#namedBy(list, authorities).length > 0;
+  #isOfMesh(crl: Crl, authorities: MeshAuthorities): boolean {
+    return authorities.intermediates.length > 0 || this.#namedBy(crl, authorities).length > 0;
   }
 
   #isCovered(
     root: X509Certificate,
     intermediates: readonly X509Certificate[],
-    lists: readonly Crl[],
+    crls: readonly Crl[],
   ): boolean {
     const below = intermediates.filter((each) => each.checkIssued(root));
     return [root, ...below]
       .map((each) => this.#issuerOf(each))
-      .some((issuer) => lists.some((list) => issuer.isNamedBy(list) && issuer.hasSigned(list)));
+      .some((issuer) => crls.some((crl) => issuer.isNamedBy(crl) && issuer.hasSigned(crl)));
   }
 
-  #namedBy(list: Crl, { roots, intermediates }: MeshAuthorities): readonly ListIssuer[] {
+  #namedBy(crl: Crl, { roots, intermediates }: MeshAuthorities): readonly CrlIssuer[] {
     return [...roots, ...intermediates]
       .map((each) => this.#issuerOf(each))
-      .filter((issuer) => issuer.isNamedBy(list));
+      .filter((issuer) => issuer.isNamedBy(crl));
   }
 
-  #issuerOf(certificate: X509Certificate): ListIssuer {
+  #issuerOf(certificate: X509Certificate): CrlIssuer {
     const { fingerprint256 } = certificate;
-    const known = this.#issuers.get(fingerprint256) ?? listIssuerOf(certificate);
+    const known = this.#issuers.get(fingerprint256) ?? issuerWith(certificate);
     this.#issuers.set(fingerprint256, known);
     return known;
   }
@@ -150,28 +150,28 @@ function keyOf({ issuer, authorityKeyIdentifier }: Crl): string {
   return `${toHex(issuer)} ${toHex(authorityKeyIdentifier ?? new Uint8Array())}`;
 }
 
-function isOlder(list: Crl, known: Crl): boolean {
-  if (list.number !== undefined && known.number !== undefined && list.number !== known.number) {
-    return list.number < known.number;
+function isOlder(crl: Crl, known: Crl): boolean {
+  if (crl.number !== undefined && known.number !== undefined && crl.number !== known.number) {
+    return crl.number < known.number;
   }
-  return list.thisUpdate < known.thisUpdate;
+  return crl.thisUpdate < known.thisUpdate;
 }
 
-/** A CA that may have signed a list. */
-interface ListIssuer {
-  /** Whether a list names this CA as its issuer. */
-  readonly isNamedBy: (list: Crl) => boolean;
-  /** Whether this CA has signed the list, and may sign lists. */
-  readonly hasSigned: (list: Crl) => boolean;
+/** A CA that may have signed a CRL. */
+interface CrlIssuer {
+  /** Whether a CRL names this CA as its issuer. */
+  readonly isNamedBy: (crl: Crl) => boolean;
+  /** Whether this CA has signed the CRL, and may sign CRLs. */
+  readonly hasSigned: (crl: Crl) => boolean;
 }
 
-/** A CA whose certificate or key cannot be read here has issued no list. */
-function listIssuerOf(certificate: X509Certificate): ListIssuer {
+/** A CA whose certificate or key cannot be read here has issued no CRL. */
+function issuerWith(certificate: X509Certificate): CrlIssuer {
   try {
     const parsed = parseCertificate(Uint8Array.from(certificate.raw));
     const { algorithm } = parseSubjectPublicKey(parsed.toBeSigned.spki);
     const signer = crlIssuerOf(parsed);
-    // A list may have megabytes, and is looked at again whenever the roots change.
+    // A CRL may have megabytes, and is looked at again whenever the roots change.
     const verdicts = new WeakMap<Crl, boolean>();
     const isSigned = ({ signatureAlgorithm, signedBytes, signature }: Crl): boolean => {
       const scheme = signatureAlgorithms[algorithm].find(({ identifier }) =>
@@ -181,10 +181,10 @@ function listIssuerOf(certificate: X509Certificate): ListIssuer {
       return verify(scheme.hash, signedBytes, certificate.publicKey, signature);
     };
     return {
-      isNamedBy: (list) => isCrlOf(list, signer),
-      hasSigned: (list) => {
-        const verdict = verdicts.get(list) ?? isSigned(list);
-        verdicts.set(list, verdict);
+      isNamedBy: (crl) => isCrlOf(crl, signer),
+      hasSigned: (crl) => {
+        const verdict = verdicts.get(crl) ?? isSigned(crl);
+        verdicts.set(crl, verdict);
         return verdict;
       },
     };
@@ -195,46 +195,46 @@ function listIssuerOf(certificate: X509Certificate): ListIssuer {
 }
 
 /** More authorities than a mesh has at once. */
-const maximumLists = 100;
+const maximumCrls = 100;
 
-/** The document of `/crl.pem`: a list of each authority. Three hundred thousand entries fit into it. */
-export const revocationLists: DocumentKind<readonly Crl[]> = {
-  name: "revocation list",
+/** The document of `/crl.pem`: a CRL of each authority. Three hundred thousand entries fit into it. */
+export const crlDocument: DocumentKind<readonly Crl[]> = {
+  name: "CRL",
   mediaType: "application/x-pem-file",
   maximumOctets: 16 << 20,
-  parse: (octets) => parseRevocationLists(Buffer.from(octets).toString("latin1")),
+  parse: (octets) => parseCrls(Buffer.from(octets).toString("latin1")),
   // An authority revokes at any time, so an endpoint that holds no answers is asked often.
   refreshSeconds: () => 60,
 };
 
 /**
- * The lists in a PEM text.
+ * The CRLs in a PEM text.
  *
- * @throws FetchError for a text without a list, with too many, with any other block, or with one that is no list.
+ * @throws FetchError for a text without a CRL, with too many, with any other block, or with one that is no CRL.
  */
-export function parseRevocationLists(text: string): readonly Crl[] {
+export function parseCrls(text: string): readonly Crl[] {
   const blocks = revocationListBlocks(text);
   const begun = text.match(/-----BEGIN /g)?.length ?? 0;
-  if (blocks.length === 0 || blocks.length > maximumLists || blocks.length !== begun) {
-    throw new FetchError("did not answer certificate revocation lists");
+  if (blocks.length === 0 || blocks.length > maximumCrls || blocks.length !== begun) {
+    throw new FetchError("did not answer CRLs");
   }
-  return blocks.map(parseList);
+  return blocks.map(parseOne);
 }
 
-function parseList(base64: string): Crl {
+function parseOne(base64: string): Crl {
   try {
     const der = parseBase64(base64);
-    const list = der && parseCrl(der);
+    const crl = der && parseCrl(der);
     // Later readers of the entries need not expect a broken one.
-    if (list && namedIn(list, new Set()).length === 0) return list;
+    if (crl && namedIn(crl, new Set()).length === 0) return crl;
   } catch (error) {
     if (!(error instanceof DerError)) throw error;
-    throw new FetchError("answered a broken revocation list", { cause: error });
+    throw new FetchError("answered a broken CRL", { cause: error });
   }
-  throw new FetchError("answered a broken revocation list");
+  throw new FetchError("answered a broken CRL");
 }
 
-/** PEM of lists, each with its last newline; empty for none. */
-export function listsPem(lists: readonly Crl[]): string {
-  return lists.map(({ der }) => toPem("X509 CRL", der)).join("");
+/** PEM of CRLs, each with its last newline; empty for none. */
+export function crlsPem(crls: readonly Crl[]): string {
+  return crls.map(({ der }) => toPem("X509 CRL", der)).join("");
 }

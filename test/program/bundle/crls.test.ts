@@ -5,10 +5,10 @@ import { FetchError } from "../../../src/foundation/fetch.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
-  KnownLists,
-  listsPem,
+  crlsPem,
   type MeshAuthorities,
-  parseRevocationLists,
+  MeshCrls,
+  parseCrls,
 } from "../../../src/program/bundle/crls.ts";
 import {
   createListAuthority,
@@ -34,36 +34,36 @@ const mesh = (roots: readonly ListAuthority[], ...below: ListAuthority[]): MeshA
 const listOf = async (authority: ListAuthority, departures?: ListDepartures) =>
   parsedList(await authority.list(departures));
 
-test("are used when each root of the mesh has one", async () => {
-  const known = new KnownLists();
-  const lists = [await listOf(a), await listOf(b)];
-  expect(known.take(lists, mesh([a, b]), listTime)).toEqual([]);
-  expect(known.usable(mesh([a, b]), listTime)).toMatchObject({ lists, missing: [] });
+test("CRLs are used when each root of the mesh has one", async () => {
+  const known = new MeshCrls();
+  const crls = [await listOf(a), await listOf(b)];
+  expect(known.take(crls, mesh([a, b]), listTime)).toEqual([]);
+  expect(known.usable(mesh([a, b]), listTime)).toMatchObject({ crls, missing: [] });
 });
 
-test("are not used while a root has none, and say which", async () => {
-  const known = new KnownLists();
+test("CRLs are not used while a root has none, and say which", async () => {
+  const known = new MeshCrls();
   known.take([await listOf(a)], mesh([a, b]), listTime);
-  const { lists, missing } = known.usable(mesh([a, b]), listTime);
-  expect(lists).toEqual([]);
+  const { crls, missing } = known.usable(mesh([a, b]), listTime);
+  expect(crls).toEqual([]);
   expect(missing).toEqual([b.certificate]);
-  expect(known.usable(mesh([a]), listTime).lists).toHaveLength(1);
+  expect(known.usable(mesh([a]), listTime).crls).toHaveLength(1);
 });
 
-test("stop being used some seconds before one runs out", async () => {
-  const known = new KnownLists();
+test("CRLs stop being used some seconds before one runs out", async () => {
+  const known = new MeshCrls();
   const nextUpdate = addSeconds(listTime, 60);
   known.take([await listOf(a, { nextUpdate }), await listOf(b)], mesh([a, b]), listTime);
   const { until } = known.usable(mesh([a, b]), listTime);
   expect(until).toEqual(addSeconds(listTime, 55));
-  expect(known.usable(mesh([a, b]), addSeconds(listTime, 54)).lists).toHaveLength(2);
-  const { lists, missing } = known.usable(mesh([a, b]), addSeconds(listTime, 55));
-  expect(lists).toEqual([]);
+  expect(known.usable(mesh([a, b]), addSeconds(listTime, 54)).crls).toHaveLength(2);
+  const { crls, missing } = known.usable(mesh([a, b]), addSeconds(listTime, 55));
+  expect(crls).toEqual([]);
   expect(missing).toEqual([a.certificate]);
 });
 
-test("are replaced by newer ones, also by an empty one", async () => {
-  const known = new KnownLists();
+test("CRLs are replaced by newer ones, also by an empty one", async () => {
+  const known = new MeshCrls();
   known.take([await listOf(a, { number: 4, revoked: ["01"] })], mesh([a]), listTime);
   const empty = await listOf(a, { number: 5 });
   expect(known.take([empty], mesh([a]), listTime)).toEqual([]);
@@ -102,51 +102,51 @@ test.each<[string, string, () => Promise<Awaited<ReturnType<typeof listOf>>>]>([
     "critical-extension-unknown",
     () => listOf(a, { number: 3, extensions: [idp] }),
   ],
-])("one %s is refused, and the known one stays", async (_what, fault, create) => {
-  const known = new KnownLists();
+])("a CRL %s is refused, and the known one stays", async (_what, fault, create) => {
+  const known = new MeshCrls();
   const good = await listOf(a, { number: 2 });
   known.take([good], mesh([a]), listTime);
   expect(known.take([await create()], mesh([a]), listTime)).toEqual([fault]);
-  expect(known.usable(mesh([a]), listTime).lists).toEqual([good]);
+  expect(known.usable(mesh([a]), listTime).crls).toEqual([good]);
 });
 
-test("one of an authority that may sign none is refused", async () => {
-  const known = new KnownLists();
+test("a CRL of an authority that may sign none is refused", async () => {
+  const known = new MeshCrls();
   expect(known.take([await listOf(mute)], mesh([mute]), listTime)).toEqual(["signature-invalid"]);
   expect(known.usable(mesh([mute]), listTime).missing).toEqual([mute.certificate]);
 });
 
-test("a bad one does not keep out the good ones beside it", async () => {
-  const known = new KnownLists();
-  const lists = [await listOf(a), await listOf(b, { signer: stranger })];
-  expect(known.take(lists, mesh([a, b]), listTime)).toEqual(["signature-invalid"]);
-  expect(known.all).toEqual([lists[0]]);
+test("a bad CRL does not keep out the good ones beside it", async () => {
+  const known = new MeshCrls();
+  const crls = [await listOf(a), await listOf(b, { signer: stranger })];
+  expect(known.take(crls, mesh([a, b]), listTime)).toEqual(["signature-invalid"]);
+  expect(known.all).toEqual([crls[0]]);
 });
 
-test("of intermediates count for the root above them", async () => {
-  const known = new KnownLists();
-  const lists = [await listOf(inner)];
-  expect(known.take(lists, mesh([company], inner), listTime)).toEqual([]);
-  expect(known.usable(mesh([company], inner), listTime).lists).toEqual(lists);
+test("CRLs of intermediates count for the root above them", async () => {
+  const known = new MeshCrls();
+  const crls = [await listOf(inner)];
+  expect(known.take(crls, mesh([company], inner), listTime)).toEqual([]);
+  expect(known.usable(mesh([company], inner), listTime).crls).toEqual(crls);
   expect(known.usable(mesh([company, a], inner), listTime).missing).toEqual([a.certificate]);
 });
 
 // The next intermediate signs for other workloads first, and this one has not seen its certificate.
-test("of unknown intermediates are used beside those of a known one", async () => {
-  const known = new KnownLists();
-  const lists = [await listOf(inner), await listOf(innerToo)];
-  expect(known.take(lists, mesh([company], inner), listTime)).toEqual([]);
-  expect(known.usable(mesh([company], inner), listTime).lists).toEqual(lists);
+test("CRLs of unknown intermediates are used beside those of a known one", async () => {
+  const known = new MeshCrls();
+  const crls = [await listOf(inner), await listOf(innerToo)];
+  expect(known.take(crls, mesh([company], inner), listTime)).toEqual([]);
+  expect(known.usable(mesh([company], inner), listTime).crls).toEqual(crls);
 });
 
-test("of a root that the mesh no longer has are left out", async () => {
-  const known = new KnownLists();
+test("CRLs of a root that the mesh no longer has are left out", async () => {
+  const known = new MeshCrls();
   known.take([await listOf(a), await listOf(b)], mesh([a, b]), listTime);
-  expect(known.usable(mesh([b]), listTime).lists).toHaveLength(1);
+  expect(known.usable(mesh([b]), listTime).crls).toHaveLength(1);
 });
 
-test("without an end are used for good", async () => {
-  const known = new KnownLists();
+test("CRLs without an end are used for good", async () => {
+  const known = new MeshCrls();
   known.take([await listOf(a, { nextUpdate: undefined })], mesh([a]), listTime);
   expect(known.usable(mesh([a]), addSeconds(listTime, 1e9))).toMatchObject({ until: undefined });
   expect(known.hasCurrent(addSeconds(listTime, 1e9))).toBe(true);
@@ -155,7 +155,7 @@ test("without an end are used for good", async () => {
 const one = await a.list({ number: 7, revoked: ["01", "02"] });
 
 test("CRLs are read with issuer, times and number, and written again", async () => {
-  const [first, second] = parseRevocationLists(`${one}\n${await a.list()}`);
+  const [first, second] = parseCrls(`${one}\n${await a.list()}`);
   expect(first).toMatchObject({
     number: 7n,
     thisUpdate: new Date("2026-06-01T11:00:00Z"),
@@ -165,7 +165,7 @@ test("CRLs are read with issuer, times and number, and written again", async () 
   expect(first?.authorityKeyIdentifier).toHaveLength(20);
   expect(first?.entries?.length).toBeGreaterThan(0);
   expect(second?.entries).toBeUndefined();
-  expect(first && listsPem([first])).toBe(one);
+  expect(first && crlsPem([first])).toBe(one);
 });
 
 const block = (body: string) => `-----BEGIN X509 CRL-----\n${body}\n-----END X509 CRL-----\n`;
@@ -180,9 +180,9 @@ test.each([
   ["no base64", block("====")],
   ["no DER", block("MQ==")],
   ["an octet after a list", toPem("X509 CRL", Buffer.concat([der(one), Buffer.of(0)]))],
-  ["too many lists", one.repeat(101)],
+  ["too many CRLs", one.repeat(101)],
 ])("%s is refused", (_what, text) => {
-  expect(() => parseRevocationLists(text)).toThrow(FetchError);
+  expect(() => parseCrls(text)).toThrow(FetchError);
 });
 
 function der(pem: string): Buffer {

@@ -4,7 +4,7 @@ import { FetchError } from "../../../foundation/fetch.ts";
 import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
 import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
-import { parseRevocationLists } from "../../../program/bundle/crls.ts";
+import { parseCrls } from "../../../program/bundle/crls.ts";
 import { crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
@@ -114,7 +114,7 @@ function stateOfLists(pem: string, knowledge: CrlKnowledge, now: Date): State {
 /** The first end and the last begin of the lists in a text; `undefined` if it has none that can be read. */
 function timesOf(pem: string): { readonly begins: number; readonly ends: number } | undefined {
   try {
-    const lists = parseRevocationLists(pem);
+    const lists = parseCrls(pem);
     return {
       begins: Math.max(...lists.map(({ thisUpdate }) => thisUpdate.getTime())),
       ends: Math.min(...lists.map(({ nextUpdate = new Date(0) }) => nextUpdate.getTime())),

@@ -60,6 +60,8 @@ async function runAgent(
 
 /** Without a proxy there is nothing to drain, and `/quitquitquit` ends the agent. */
 async function runAlone({ environment }: Terminal): Promise<void> {
+  // From here on, so that an agent that a signal ends while it begins removes its sockets, too.
+  using watch = watchSignals();
   const quit = Promise.withResolvers<void>();
   const agent = await orOperatorError(async () =>
     startAgentProcess(parseConfiguration(environment), {
@@ -69,7 +71,6 @@ async function runAlone({ environment }: Terminal): Promise<void> {
       quit: quit.resolve,
     }),
   );
-  using watch = watchSignals();
   await Promise.race([quit.promise, watch.signal]);
   await agent.close();
 }
