@@ -28,6 +28,8 @@ function poisoned<T>(value: T): T {
     if (Array.isArray(value)) return value.map(poison);
     if (typeof value !== "object" || value === null || value instanceof Date) return value;
     const members = Object.entries(value).map(([name, member]) => {
+      // A remedy that is a command is shown in an element of its own.
+      if (name === "remedy") return [name, `rampart ${hostile}`];
       return [name, words.includes(name) ? member : poison(member)];
     });
     return Object.fromEntries(members);
@@ -103,6 +105,17 @@ describe("the page", () => {
     const html = await render({ ...emptyStatus, signers: [signer] }, sampleEntries);
     expect(html).toContain(unopened);
     expect(html).not.toContain("holds no authority");
+  });
+
+  test.each([
+    ["rampart authority export -o backup.age", true],
+    ["Make room: df -h /var/lib/rampart", false],
+    ["rampart authority rotate, and find out why the scheduled run does not mint", false],
+  ])("shows the remedy %s as a command: %s", async (remedy, isCommand) => {
+    const finding = { name: "backup-old", severity: "warning", what: "", why: "", remedy } as const;
+    const html = await render({ ...emptyStatus, findings: [finding] }, sampleEntries);
+    expect(html).toContain(remedy);
+    expect(html.includes(`<pre><code>${remedy}</code></pre>`)).toBe(isCommand);
   });
 
   test("cuts what is very long", async () => {

@@ -115,7 +115,15 @@ export function checkup({ findings }: CaStatus): Markup {
         why,
         remedy,
       }) => html`<li>${severities[severity]} <strong>${foreign(what)}</strong>
-      <div>${foreign(why)}</div>${remedy === "" ? "" : html`<pre><code>${remedy}</code></pre>`}
+      <div>${foreign(why)}</div>${remedyPart(remedy)}
       <div class="quiet">${name}</div></li>`,
     )}</ul>`;
+}
+
+/** A whole remedy that can be typed as it stands. */
+const commandForm = /^(?:rampart|npm|wrangler|chmod|chown) [^,;:]+$/;
+
+function remedyPart(remedy: string): Markup {
+  if (commandForm.test(remedy)) return html`<pre><code>${remedy}</code></pre>`;
+  return html`<p>→ ${foreign(remedy)}</p>`;
 }
