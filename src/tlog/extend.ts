@@ -27,16 +27,24 @@ export async function extendVerified(
     throw new LogError("consistency", `the log has shrunk from ${known.size} to ${tree.size}`);
   }
   const frontier = known.clone();
+  // The root comes first: tiles of another history differ as well, and prove less.
+  let wrong: string | undefined;
   for (let index = known.size; index < tree.size; ) {
     const bundles = await readBundles(index, tree.size, read);
     for (const entry of bundles) {
-      for (const tile of frontier.append(leafHash(entry))) await requireSame(tile, read);
+      for (const tile of frontier.append(leafHash(entry))) wrong ??= await differing(tile, read);
       visit(index++, entry);
     }
   }
-  for (const tile of frontier.partialTiles()) await requireSame(tile, read);
-  if (bytesEqual(frontier.root(), tree.root)) return frontier;
-  throw new LogError("consistency", `the log of ${tree.size} entries contradicts its own entries`);
+  for (const tile of frontier.partialTiles()) wrong ??= await differing(tile, read);
+  if (!bytesEqual(frontier.root(), tree.root)) {
+    throw new LogError(
+      "consistency",
+      `its ${tree.size} entries do not make the tree that it signed`,
+    );
+  }
+  if (wrong !== undefined) throw new LogError("content", `${wrong} is not the tile of the entries`);
+  return frontier;
 }
 
 /** The entries of the next bundles, from an index on. */
@@ -74,7 +82,7 @@ async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | un
   return full.slice(0, end);
 }
 
-async function requireSame(tile: WrittenTile, read: ObjectReader): Promise<void> {
-  if (bytesEqual(await readTile(tile, read), tile.octets)) return;
-  throw new LogError("content", `${tilePath(tile)} is not the tile of the entries`);
+/** The path of a tile that is published with other octets. @throws LogError `missing` */
+async function differing(tile: WrittenTile, read: ObjectReader): Promise<string | undefined> {
+  return bytesEqual(await readTile(tile, read), tile.octets) ? undefined : tilePath(tile);
 }

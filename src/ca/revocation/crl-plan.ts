@@ -51,11 +51,16 @@ export function planCrl(
   const period = crlPeriodAt(lengths, now);
   const knownFrom = own.reduce((at, each) => later(at, each.knownFrom), period);
   const leaveSeconds = lengths.lifetimeSeconds + lengths.propagationSeconds;
-  const revoked = entriesAt(own, addSeconds(knownFrom, -leaveSeconds));
   const latest = own.reduce((at, each) => later(at, each.revokedAt), period);
+  // Backdated as leaves are, for verifiers whose clocks are behind; the entries as well, because no CRL knows
+  // of what comes after it.
+  const thisUpdate = addSeconds(earlier(latest, wholeSeconds(now)), -backdateSeconds);
+  const revoked = entriesAt(own, addSeconds(knownFrom, -leaveSeconds)).map((entry) => ({
+    ...entry,
+    revokedAt: earlier(addSeconds(entry.revokedAt, -backdateSeconds), thisUpdate),
+  }));
   return {
-    // Backdated as leaves are, for verifiers whose clocks are behind.
-    thisUpdate: addSeconds(earlier(latest, wholeSeconds(now)), -backdateSeconds),
+    thisUpdate,
     nextUpdate: addSeconds(period, lengths.lifetimeSeconds),
     number: concatBytes(
       bigEndian(secondsOf(knownFrom), 5),

@@ -59,7 +59,7 @@ export async function adoptAuthority(
  */
 export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
   requireForeign(mint, der);
-  const root = await createAdditionalRoot(der, publishedFrom);
+  const root = createAdditionalRoot(der, publishedFrom);
   const stored = await mint.store.load();
   if (taintsOf(mint.configuredTaints, [root]).length > 0) {
     throw new Error("TAINTED_AUTHORITIES has this root");

@@ -8,6 +8,7 @@ import {
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
+import { spiffeIdsOf } from "../../pki/path/path-rules.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { keyIdentifier } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
@@ -29,13 +30,14 @@ export interface NewIntermediate {
  * fixed now. Nothing stops signing for it before its time.
  *
  * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
- *   that not every verifier reads.
+ *   that not every verifier reads, or that has the SPIFFE ID of a workload.
  */
 export async function installIntermediate(
   mint: Mint,
   { verified, extractablePrivateKey, otherRoots }: NewIntermediate,
   now: Date,
 ): Promise<SigningAuthority> {
+  requireNoPath(verified);
   for (const { der, title } of verified.path) requireReadable(mint, der, title);
   for (const der of otherRoots) requireReadable(mint, der, "a root beside its own");
   const store = await openStored(await mint.store.load(), mint);
@@ -47,6 +49,15 @@ export async function installIntermediate(
   const detail = "an intermediate of another CA is in the store";
   await addAuthority(mint, { authority, extractablePrivateKey }, "intermediate-installed", detail);
   return authority;
+}
+
+/** The SPIFFE ID of a signing certificate has no path (X509-SVID §3.2). An imported one may: istiod's has. */
+function requireNoPath({ path: [authority] }: VerifiedAuthority): void {
+  const found = spiffeIdsOf(authority).find((id) => id.slice("spiffe://".length).includes("/"));
+  if (found === undefined) return;
+  throw new OperatorError(
+    `${authority.title}: carries the SPIFFE ID of a workload, ${found}: that of a CA has no path (X509-SVID §3.2)`,
+  );
 }
 
 function requireReadable(mint: Mint, der: Bytes, title: string): void {

@@ -40,14 +40,26 @@ test("without revocations it is empty, and lasts for a lifetime from the begin o
   expect(content.nextUpdate).toEqual(at(30 * hour));
 });
 
-test("has a revocation from the first look on, and says when it was", () => {
+test("has a revocation from the first look on, backdated as the CRL is", () => {
   const known = [revocation(7 * hour, { "01aa": 20 * hour })];
   const content = plan(known, 7 * hour);
   expect(content.revoked).toEqual([
-    { serialNumber: "01aa", revokedAt: at(7 * hour), reason: "keyCompromise" },
+    { serialNumber: "01aa", revokedAt: at(7 * hour - 120), reason: "keyCompromise" },
   ]);
   expect(content.thisUpdate).toEqual(at(7 * hour - 120));
   expect(content.nextUpdate).toEqual(at(30 * hour));
+});
+
+test("does not begin before a revocation in it, whenever that was and whatever clock it was made by", () => {
+  const seconds = fc.integer({ min: -12 * hour, max: 12 * hour });
+  fc.assert(
+    fc.property(fc.array(seconds, { minLength: 1, maxLength: 5 }), seconds, (instants, now) => {
+      const known = instants.map((each, i) => revocation(each, { [`01a${i}`]: 500 * hour }));
+      const { thisUpdate, revoked } = plan(known, now);
+      expect(revoked).toHaveLength(instants.length);
+      for (const { revokedAt } of revoked) expect(revokedAt <= thisUpdate).toBe(true);
+    }),
+  );
 });
 
 test("never begins in the future, whatever the clock of the operator", () => {

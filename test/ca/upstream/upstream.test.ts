@@ -1,4 +1,6 @@
+import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream/upstream-authority.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
@@ -136,6 +138,20 @@ describe("an upstream", () => {
       "a certificate for another key",
     ],
     ["certifies no CA", (asked) => vault(root, nowOfCa, { extensions: [] })(asked), "it is no CA"],
+    [
+      "gives it the SPIFFE ID of a workload",
+      (asked) =>
+        vault(root, nowOfCa, {
+          extensions: [
+            new x509.BasicConstraintsExtension(true, 0, true),
+            new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+            new x509.SubjectAlternativeNameExtension([
+              { type: "url", value: "spiffe://cluster.local/ns/istio-system/sa/ca" },
+            ]),
+          ],
+        })(asked),
+      "carries the SPIFFE ID of a workload",
+    ],
     [
       "leaves out its root",
       async (asked) => ({

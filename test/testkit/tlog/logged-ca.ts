@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import { Sequencer } from "../../../src/tlog/sequencer/sequencer.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
@@ -24,6 +25,8 @@ export interface LoggedCa {
   readonly renew: (leafPem: string) => Promise<string>;
   /** The certificates of its authorities, PEM. */
   readonly bundle: () => Promise<string>;
+  /** Shows another history, of these entries, under the same key. */
+  readonly fork: (entries: readonly Bytes[]) => Promise<void>;
   readonly end: () => void;
 }
 
@@ -119,6 +122,15 @@ export async function startLoggedCa({
     bundle: async () => {
       const view = await ca.certificateAuthority.issuance.authorities.at(ca.now());
       return view.trustBundle.pem;
+    },
+    fork: async (entries) => {
+      const keys = { ...parts.keys, create: () => parts.keys.open("0") };
+      const other = memoryParts({ keys });
+      const forked = await Sequencer.open(other);
+      for (const entry of entries) await forked.append(entry);
+      await forked.publish();
+      parts.objects.stored.clear();
+      for (const [path, octets] of other.objects.stored) parts.objects.stored.set(path, octets);
     },
     end: () => {
       server.closeAllConnections();

@@ -114,11 +114,31 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
       accepted.checkpoint,
       read,
       (idx, entry) => addEntry(index, idx, entry),
-    );
+    ).catch((error: unknown) => {
+      throw known && error instanceof LogError && error.fault === "consistency"
+        ? new LogError("consistency", `the log does not extend the copy: ${error.message}`, error)
+        : error;
+    });
     const verifierKey = formatVerifierKey(accepted.log.key);
     index.save({ frontier, checkpoint: text, verifierKey });
   });
   return accepted;
+}
+
+/** Reads the whole log anew, whatever the copy has. @throws LogError */
+export async function verifyAnew(
+  { source, terminal, audience }: Follower,
+  { checkpoint }: AcceptedCheckpoint,
+): Promise<void> {
+  if (!source) throw usageError("name the log: --url of its prefix");
+  await terminal.progress(
+    "reading the log",
+    () =>
+      extendVerified(Frontier.empty(), checkpoint, source.read, (_, entry) =>
+        loggedCertificate(parseEntry(entry)),
+      ),
+    audience,
+  );
 }
 
 function addEntry(index: FollowerIndex, idx: number, octets: Uint8Array): void {

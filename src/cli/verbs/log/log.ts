@@ -16,7 +16,7 @@ import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { entryAsJson, formatEntries } from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";
-import { type FollowerOptions, openFollower, synchronize } from "./follower.ts";
+import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
 import type { SearchFields } from "./follower-index.ts";
 import { addLogExitCodes, judgingLog, orUsageError } from "./log-source.ts";
 import { chosenEntry, proveEntry, type VerifyOptions, verify } from "./proofs.ts";
@@ -60,9 +60,7 @@ export function logCommand(terminal: Terminal): Command {
   addFollow(log.command("follow"), terminal);
   addLogOptions(addLogExitCodes(log.command("check")))
     .description("read the whole log anew, and verify every entry, tile and signature")
-    .action(({ dir: _, ...options }: FollowerOptions) =>
-      judgingLog(() => check(terminal, options)),
-    );
+    .action((options: FollowerOptions) => judgingLog(() => check(terminal, options)));
   log.addCommand(witnessCommand(terminal));
   return log;
 }
@@ -165,7 +163,11 @@ async function prove(terminal: Terminal, choice: string, options: FollowerOption
 
 async function check(terminal: Terminal, options: FollowerOptions): Promise<void> {
   using follower = await openFollower(terminal, options);
-  const { checkpoint, cosigned } = await synchronize(follower);
+  const isKnown = follower.index.state() !== undefined;
+  const accepted = await synchronize(follower);
+  // The copy has verified no more than what is new to it.
+  if (isKnown) await verifyAnew(follower, accepted);
+  const { checkpoint, cosigned } = accepted;
   const { isQuorum } = follower.policy;
   const witnesses = [...cosigned.keys()];
   if (!isQuorum(new Set(witnesses))) throw new LogError("quorum", "too few witnesses cosigned");

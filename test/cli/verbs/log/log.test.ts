@@ -2,6 +2,8 @@ import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Bytes } from "../../../../src/pki/encoding/bytes.ts";
+import { parseBundle } from "../../../../src/tlog/tile.ts";
 import {
   type Answer,
   createOperatorFolder,
@@ -33,6 +35,9 @@ async function follow(words: string, staleAfter = "876000h") {
   const lines = stdout.split("\n").filter((line) => line !== "");
   return { code, findings: lines.map((line) => JSON.parse(line)) };
 }
+
+const entriesOf = (...entries: readonly (Bytes | undefined)[]): readonly Bytes[] =>
+  entries.filter((each) => each !== undefined);
 
 const serialOf = (pem: string): string => new X509Certificate(pem).serialNumber;
 
@@ -221,6 +226,46 @@ describe("rampart log", () => {
         code: 3,
         findings: [expect.objectContaining({ finding: "stale-checkpoint" })],
       });
+    }
+  });
+
+  test.each<[string, (entries: readonly Bytes[]) => readonly Bytes[]]>([
+    ["of the same size", ([first, second, third]) => entriesOf(first, third, second)],
+    ["that has grown", ([first, second, third]) => entriesOf(first, third, second, third)],
+    ["that has shrunk", ([first, second]) => entriesOf(first, second)],
+  ])("every verb that has a copy refuses a fork %s, as evidence", async (title, change) => {
+    const other = await startLoggedCa();
+    try {
+      for (let i = 0; i < 2; i++) await other.issue();
+      await other.log.publish();
+      const copy = `fork-${title.split(" ").at(-1)}`;
+      expect(await log(`check --url ${other.url} --dir ${copy}`)).toMatchObject({ code: 0 });
+      expect(await log(`check --url ${other.url} --dir ${copy}`)).toMatchObject({ code: 0 });
+      const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
+      await other.fork(change(parseBundle(bundle, 3)));
+      for (const verb of ["check", "follow", "search", "tail"]) {
+        const { code, stdout, stderr } = await log(`${verb} --url ${other.url} --dir ${copy}`);
+        expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
+        expect(stderr).toContain("the log does not extend the copy");
+      }
+      // A stranger to the first history sees nothing wrong with the second.
+      expect(await log(`check --url ${other.url}`)).toMatchObject({ code: 0 });
+    } finally {
+      other.end();
+    }
+  });
+
+  test("check reads a log anew although its copy has verified it before", async () => {
+    const other = await startLoggedCa();
+    try {
+      for (let i = 0; i < 2; i++) await other.issue();
+      await other.log.publish();
+      expect(await log(`check --url ${other.url} --dir anew`)).toMatchObject({ code: 0 });
+      other.objects.stored.set("tile/0/000.p/3", new Uint8Array(96));
+      expect(await log(`check --url ${other.url} --dir anew`)).toMatchObject({ code: 4 });
+      expect(await log("check --dir anew")).toMatchObject({ code: 2 });
+    } finally {
+      other.end();
     }
   });
 
