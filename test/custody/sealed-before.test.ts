@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { openBackup } from "../../src/cli/verbs/authority/backup/backup.ts";
+import { openBackup } from "../../src/cli/verbs/authority/backup-file.ts";
 import { openAuthority, openExtractable } from "../../src/custody/authority-record.ts";
 import { parseRecordKey, type RecordName, recordKey } from "../../src/custody/authority-store.ts";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";

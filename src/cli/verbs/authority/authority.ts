@@ -33,12 +33,11 @@ import {
   type LoginChoice,
 } from "../cluster/cluster-inspection.ts";
 import { reportDeliveries, rootReach } from "../cluster/delivery-report.ts";
-import { addImport } from "./authority-import.ts";
-import { addInstall } from "./authority-install.ts";
 import { formatAuthorities } from "./authority-report.ts";
-import { addRequest, addRequests, addWithdraw } from "./authority-request.ts";
-import { addExport, addRestore } from "./backup/authority-backup.ts";
+import { addExport, addRestore } from "./backup.ts";
+import { addImport, addInstall } from "./install.ts";
 import { formatPlan, planJson, planOf } from "./plan-report.ts";
+import { addRequest, addRequests, addWithdraw } from "./request.ts";
 import { findByIdPrefix, requireAuthority, requireRootHere } from "./requirements.ts";
 import { addRotate, addTaint } from "./rotation.ts";
 import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";

@@ -11,13 +11,13 @@ import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts
 import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
 import { recordTaint } from "../../../../src/ca/rotation/taint.ts";
 import { makeRequest, requestedKey } from "../../../../src/ca/upstream/requests.ts";
+import { summarizeBackup } from "../../../../src/cli/verbs/authority/backup.ts";
 import {
   type BackupKey,
   openBackup,
   restoreBackup,
   writeBackup,
-} from "../../../../src/cli/verbs/authority/backup/backup.ts";
-import { summarizeBackup } from "../../../../src/cli/verbs/authority/backup/backup-summary.ts";
+} from "../../../../src/cli/verbs/authority/backup-file.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
 import { createTaint } from "../../../../src/pki/authority/taint.ts";
 import { retireRoot } from "../../../../src/pki/authority/trust-bundle.ts";

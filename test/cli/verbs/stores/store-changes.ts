@@ -6,14 +6,10 @@ import type { Mint } from "../../../../src/ca/mint.ts";
 import { recordRevocations } from "../../../../src/ca/revocation/record-revocations.ts";
 import { openStore, type Session } from "../../../../src/cli/session/session.ts";
 import { init } from "../../../../src/cli/verbs/authority/authority.ts";
-import { importAuthority } from "../../../../src/cli/verbs/authority/authority-import.ts";
-import { install } from "../../../../src/cli/verbs/authority/authority-install.ts";
-import { request, withdraw } from "../../../../src/cli/verbs/authority/authority-request.ts";
-import {
-  exportBackup,
-  restore,
-} from "../../../../src/cli/verbs/authority/backup/authority-backup.ts";
-import { writeBackup } from "../../../../src/cli/verbs/authority/backup/backup.ts";
+import { exportBackup, restore } from "../../../../src/cli/verbs/authority/backup.ts";
+import { writeBackup } from "../../../../src/cli/verbs/authority/backup-file.ts";
+import { importAuthority, install } from "../../../../src/cli/verbs/authority/install.ts";
+import { request, withdraw } from "../../../../src/cli/verbs/authority/request.ts";
 import { rotateNow, taint } from "../../../../src/cli/verbs/authority/rotation.ts";
 import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny.ts";
 import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root.ts";

@@ -1,31 +1,32 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
-import { storeAuthority, storeRecord } from "../../../../ca/mint.ts";
+import { storeAuthority, storeRecord } from "../../../ca/mint.ts";
 import {
   authorityFields,
   openExtractable,
   publicPartOf,
-} from "../../../../custody/authority-record.ts";
-import { encodeFields, instant, octets } from "../../../../custody/record-fields.ts";
+} from "../../../custody/authority-record.ts";
+import { encodeFields, instant, octets } from "../../../custody/record-fields.ts";
 import {
   type StatementName,
   type Statements,
   statementKinds,
-} from "../../../../custody/record-kinds.ts";
-import { sealRequest } from "../../../../custody/request-record.ts";
-import { sealStatement } from "../../../../custody/statement.ts";
-import { OperatorError } from "../../../../foundation/errors.ts";
-import { requireReadable } from "../../../../node/node-crypto-provider.ts";
-import type { NewAuthority } from "../../../../pki/authority/new-authority.ts";
-import { toBase64 } from "../../../../pki/encoding/base64.ts";
-import { openStore, requireAllOpen, type Session } from "../../../session/session.ts";
-import { openAuthority, refuseContent } from "./backup-authority.ts";
+} from "../../../custody/record-kinds.ts";
+import { sealRequest } from "../../../custody/request-record.ts";
+import { sealStatement } from "../../../custody/statement.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { requireReadable } from "../../../node/node-crypto-provider.ts";
+import type { NewAuthority } from "../../../pki/authority/new-authority.ts";
+import { toBase64 } from "../../../pki/encoding/base64.ts";
+import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import {
+  openAuthority,
   type RestoredRequest,
   readRequest,
+  refuseContent,
   requestContent,
   requestForm,
-} from "./backup-request.ts";
+} from "./backup-content.ts";
 
 const authorityForm = z.strictObject({
   ...authorityFields,
