@@ -1,3 +1,4 @@
+import type { Registry } from "prom-client";
 import type { Platform } from "../../config/composition.ts";
 import { openKeks } from "../../config/keks.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
@@ -7,12 +8,24 @@ import { type Beginning, begin, type Port } from "../../program/program.ts";
 import { sharePromises, waitBriefly } from "../../program/promise-sharing.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
-import type { PortState } from "../../transport/http/routes.ts";
-import { openGuard } from "../caller-metrics.ts";
+import {
+  createCertificatePath,
+  createRoutes,
+  isReady,
+  type PortState,
+} from "../../transport/http/routes.ts";
+import type { Peer } from "../../transport/peer.ts";
+import { createRpcMetrics, openGuard } from "../caller-metrics.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
+import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { RenewingListener } from "../http/renewing-listener.ts";
-import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
+import {
+  createMonitoringRoutes,
+  type OperatorPage,
+  type Routes,
+  type Rpc,
+} from "../http/routes.ts";
 import type { Guard } from "../limits/guard.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
@@ -24,7 +37,6 @@ import { LiveCa } from "./live-ca.ts";
 import { addPushGauges } from "./recurring-push.ts";
 import { longestRotationSeconds, rotationOf } from "./recurring-rotation.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-import { pageOf, routesOf } from "./serve-routes.ts";
 
 /** Reading a few files is cheap, and a watch costs nothing: a change takes effect within seconds. */
 const longestRefreshSeconds = 2;
@@ -172,4 +184,45 @@ function platformHere(
   };
   const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
   return { ...records, ...node, ...logs, log, clock };
+}
+
+/** The routes for callers. Each call is answered by the configuration that is current when it begins. */
+function routesOf(
+  { current, certificateAuthority: ca }: LiveCa,
+  registry: Registry,
+  ending: AbortSignal,
+  port: () => PortState,
+): Routes {
+  const createCertificate = createRpcMetrics(registry)(createCertificatePath, (request) =>
+    current().createCertificate(request),
+  );
+  const { diagnosticRpcs } = current().configuration;
+  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
+  const peers = new WeakMap<Request, Peer>();
+  const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending, port);
+  const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
+  return {
+    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
+    streamingRpcs: forCallers.streamingRpcs,
+    monitoringRpcs: forMonitoring,
+    fetch: async (request, peer) => {
+      peers.set(request, peer);
+      return app.fetch(request);
+    },
+    log: ca.log,
+  };
+}
+
+/** The console that is current when it is asked. */
+function pageOf({ current }: LiveCa): OperatorPage {
+  const rpcs = [...current().consoleRpcs.rpcs.keys()].map((path): [string, Rpc] => [
+    path,
+    async (request) => {
+      const rpc = current().consoleRpcs.rpcs.get(path);
+      if (!rpc) throw new Error(`the console answers no ${path}`);
+      return rpc(request);
+    },
+  ]);
+  const answer: OperatorPage["answer"] = (request) => current().console.answer(request);
+  return { answer, rpcs: { rpcs: new Map(rpcs) } };
 }
