@@ -58,10 +58,12 @@ export function federatedBundleFollowers(
 export function ownCrlFollower(
   options: FollowersOptions,
 ): DocumentFollower<readonly Crl[]> | undefined {
-  const { configuration, channel, revocation } = options;
+  const { configuration, channel, revocation, clock } = options;
   const { crlUrl: url } = configuration;
   if (url === undefined) return undefined;
   const common = commonOptions(url, options, "revocation-lists-unread");
+  const sleep = new InterruptibleSleep(clock);
+  revocation.awaiting.add(() => sleep.interrupt());
   return new DocumentFollower({
     ...common,
     kind: crlDocument,
@@ -69,6 +71,10 @@ export function ownCrlFollower(
     tlsOptions: () => channel.tlsOptions(),
     onDocument: (crls) => revocation.take(crls),
     mayBeAbsent: () => revocation.mayBeAbsent(),
+    sleepUntil: (instant, signal) => {
+      const soon = new Date(clock().getTime() + 1_000);
+      return sleep.until(revocation.isAwaiting && soon < instant ? soon : instant, signal);
+    },
     failed: (message, error) => {
       revocation.noteAnswer();
       common.failed(message, error);

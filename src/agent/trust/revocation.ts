@@ -41,17 +41,26 @@ const firstAnswerMilliseconds = 2_000;
 
 const longestSleepMilliseconds = 3_600_000;
 
+/** How long the CRLs in use stay while a new root has none yet. The CA publishes both within seconds. */
+const awaitedMilliseconds = 10_000;
+
 /**
  * The CRLs that the CA publishes, as long as verifiers can use them. They stop being served before one
- * of them runs out, and while a root has none: Envoy would refuse every certificate of that root.
+ * of them runs out, and while a root has none: Envoy would refuse every certificate of that root. A new root leaves them
+ * in force for a moment, until its own is there. Otherwise each rotation would let revoked certificates in.
  */
 export class Revocation {
   readonly changes: Subscribers = new Subscribers();
+  /** Notified when the CRL of a new root is to be fetched at once. */
+  readonly awaiting: Subscribers = new Subscribers();
   readonly #ports: RevocationPorts;
   readonly #known = new MeshCrls();
   readonly #sleep: InterruptibleSleep;
   readonly #asked = Promise.withResolvers<void>();
-  #usable: UsableCrls = { crls: [], missing: [], until: undefined };
+  #usable: UsableCrls = { crls: [], current: [], missing: [], until: undefined };
+  /** The fingerprints of the roots that had CRLs when all of them had. */
+  #covered: ReadonlySet<string> = new Set();
+  #awaitedUntil: Date | undefined;
   #pem = "";
   #isAbsent = false;
 
@@ -86,6 +95,11 @@ export class Revocation {
   /** Empty while they cannot be used. */
   get crls(): readonly Crl[] {
     return this.#usable.crls;
+  }
+
+  /** Whether the CRLs in use stay for a moment, until that of a new root is there. */
+  get isAwaiting(): boolean {
+    return this.crls.length > 0 && this.#usable.missing.length > 0;
   }
 
   /** PEM of {@link crls}. */
@@ -165,7 +179,7 @@ export class Revocation {
 
   #refresh(): void {
     const before = this.crls;
-    this.#usable = this.#known.usable(this.#authorities, this.#ports.clock());
+    this.#usable = this.#orAwaited(this.#known.usable(this.#authorities, this.#ports.clock()));
     const { crls } = this;
     if (crls.length === before.length && crls.every((crl) => before.includes(crl))) return;
     this.#pem = crlsPem(crls);
@@ -173,6 +187,25 @@ export class Revocation {
     if (isUsed !== before.length > 0) this.#logUse(isUsed);
     this.#renewRevoked();
     this.changes.notify();
+  }
+
+  /** The same, or the current CRLs while those in use leave nothing but new roots out. */
+  #orAwaited(usable: UsableCrls): UsableCrls {
+    const { trust, clock } = this.#ports;
+    const { missing, current, until } = usable;
+    if (missing.length === 0) {
+      this.#covered = new Set(trust.current.map((root) => root.fingerprint256));
+      this.#awaitedUntil = undefined;
+      return usable;
+    }
+    const areNew = missing.every((root) => !this.#covered.has(root.fingerprint256));
+    if (!areNew || this.crls.length === 0) return usable;
+    const now = clock();
+    if (this.#awaitedUntil === undefined) this.awaiting.notify();
+    this.#awaitedUntil ??= new Date(now.getTime() + awaitedMilliseconds);
+    if (now >= this.#awaitedUntil) return usable;
+    const end = until && until < this.#awaitedUntil ? until : this.#awaitedUntil;
+    return { ...usable, crls: current, until: end };
   }
 
   /** Peers refuse a revoked certificate. The workload gets another one, unless it is denied as well. */

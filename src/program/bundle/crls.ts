@@ -39,6 +39,8 @@ export interface MeshAuthorities {
 export interface UsableCrls {
   /** Empty unless they leave no root out. */
   readonly crls: readonly Crl[];
+  /** Those that are current, whether they leave a root out or not. */
+  readonly current: readonly Crl[];
   /** The roots without a CRL, which keep every CRL from use. */
   readonly missing: readonly X509Certificate[];
   /** When a CRL runs out, and the answer changes. */
@@ -98,6 +100,7 @@ export class MeshCrls {
     const ends = current.flatMap(({ nextUpdate }) => nextUpdate ?? []);
     return {
       crls: missing.length === 0 ? current : [],
+      current,
       missing,
       until: ends.length > 0 ? addSeconds(ends.reduce(earlier), -this.#marginSeconds) : undefined,
     };

@@ -1,0 +1,97 @@
+import type { X509Certificate } from "node:crypto";
+import { expect, onTestFinished, test } from "vitest";
+import { Revocation } from "../../../src/agent/trust/revocation.ts";
+import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import {
+  createListAuthority,
+  type ListAuthority,
+  type ListDepartures,
+  listTime,
+  parsedList,
+} from "../../testkit/pki/revocation-list.ts";
+
+const [a, b] = await Promise.all([createListAuthority(), createListAuthority()]);
+const crlOf = async (authority: ListAuthority, departures?: ListDepartures) =>
+  parsedList(await authority.list(departures));
+const [crlOfA, crlOfB] = await Promise.all([crlOf(a), crlOf(b)]);
+
+/** Follows the CRLs of a mesh whose roots and clock the test sets. */
+function follow() {
+  const log = createEventRecorder();
+  const trust = new TrustRoots();
+  let sequence = 0;
+  let now = listTime;
+  const identities = { all: () => [], changes: new Subscribers() };
+  const metrics = { crlsRefused: () => undefined };
+  const revocation = new Revocation({ trust, identities, metrics, log, clock: () => now });
+  const ending = new AbortController();
+  onTestFinished(() => ending.abort());
+  void revocation.run(ending.signal);
+  let asked = 0;
+  revocation.awaiting.add(() => void asked++);
+  return {
+    revocation,
+    log,
+    asked: () => asked,
+    roots: (...authorities: readonly ListAuthority[]) => {
+      const roots: readonly X509Certificate[] = authorities.map(({ certificate }) => certificate);
+      trust.updateFromBundle({ roots, sequence: ++sequence, refreshSeconds: 300 });
+    },
+    /** Has it look again, after so many seconds. */
+    pass: (seconds: number) => {
+      now = addSeconds(now, seconds);
+      identities.changes.notify();
+    },
+  };
+}
+
+test("stay in force while a new root has none yet, and that is fetched at once", () => {
+  const { revocation, roots, asked, log } = follow();
+  roots(a);
+  revocation.take([crlOfA]);
+  expect(revocation.crls).toEqual([crlOfA]);
+  roots(a, b);
+  expect(revocation).toMatchObject({ crls: [crlOfA], isAwaiting: true, fault: undefined });
+  expect(asked()).toBe(1);
+  revocation.take([crlOfA, crlOfB]);
+  expect(revocation).toMatchObject({ crls: [crlOfA, crlOfB], isAwaiting: false });
+  expect(log.operations.map(({ event }) => event)).toEqual(["revocation-lists-used"]);
+});
+
+test("are brought up to date while a new root has none", async () => {
+  const { revocation, roots } = follow();
+  roots(a);
+  revocation.take([crlOfA]);
+  roots(a, b);
+  const next = await crlOf(a, { number: 2, revoked: ["07"] });
+  revocation.take([next]);
+  expect(revocation.crls).toEqual([next]);
+});
+
+test("are in force for ten seconds without that of a new root, and no longer", () => {
+  const { revocation, roots, pass, asked, log } = follow();
+  roots(a);
+  revocation.take([crlOfA]);
+  roots(a, b);
+  pass(9);
+  expect(revocation.crls).toEqual([crlOfA]);
+  pass(1);
+  expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
+  expect(revocation.fault).toContain("revoked certificates are not refused");
+  pass(1);
+  expect(revocation.crls).toEqual([]);
+  expect(asked()).toBe(1);
+  expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-unused" });
+});
+
+test("leave at once when that of a known root runs out", async () => {
+  const { revocation, roots, pass } = follow();
+  roots(a, b);
+  revocation.take([crlOfA, await crlOf(b, { nextUpdate: addSeconds(listTime, 60) })]);
+  expect(revocation.crls).toHaveLength(2);
+  pass(55);
+  expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
+});
