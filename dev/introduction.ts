@@ -1,11 +1,17 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type LogEntry, parseEntry } from "../src/ca/issuance/log-entry.ts";
 import { OperatorError } from "../src/foundation/errors.ts";
+import { bytesEqual } from "../src/pki/encoding/bytes.ts";
+import { parsePem } from "../src/pki/encoding/pem.ts";
+import { extendVerified } from "../src/tlog/extend.ts";
+import { Frontier } from "../src/tlog/frontier.ts";
+import { openCheckpointText } from "../src/tlog/note/checkpoint.ts";
+import { parseVerifierKey } from "../src/tlog/note/verifier-key.ts";
 import type { DevelopmentCluster } from "./cluster/cluster.ts";
 import { say } from "./narration.ts";
-import { nextCallText } from "./next-call.ts";
 import type { CaClient } from "./workload/ca-client.ts";
 import { certificateReport } from "./workload/certificate-report.ts";
 import { createWorkloadKey } from "./workload/certificate-request.ts";
-import { findEntry } from "./workload/first-entry.ts";
 
 const workload = { namespace: "foo", serviceAccount: "httpbin" };
 
@@ -70,4 +76,92 @@ npm run -s rampart -- log search --url ${url}/log/0 --since 1h
 The console (docs/how-to/console.md), where the same token is the password:
 
 ${url.replace("//", `//operator:${readerToken}@`)}/`);
+}
+
+/** The values of a call that the reader can repeat. */
+export interface NextCall {
+  readonly caUrl: string;
+  readonly issuer: string;
+  readonly namespace: string;
+  readonly serviceAccount: string;
+  readonly token: string;
+  readonly csrPem: string;
+}
+
+const rpc = "istio.v1.auth.IstioCertificateService/CreateCertificate";
+
+/** Commands for another shell, ready to paste. */
+function nextCallText(call: NextCall): string {
+  const tokenUrl = `${call.issuer}/token?namespace=${call.namespace}&serviceaccount=${call.serviceAccount}`;
+  const csr = JSON.stringify(call.csrPem).slice(1, -1);
+  return `\
+This command repeats the call from another shell; its token is valid for 12 hours:
+
+${curl(`${call.caUrl}/${rpc}`, call.token, csr)}
+
+These commands take a fresh token of any namespace and ServiceAccount:
+
+export CA=${call.caUrl}
+export TOKEN="$(curl -sS '${tokenUrl}')"
+export CSR='${csr}'
+${curl(`$CA/${rpc}`, "$TOKEN", `'"$CSR"'`)}
+
+The trust bundle:                     curl -sS ${call.caUrl}/bundle.pem
+The development cluster's endpoints:  curl -sS ${call.issuer}
+`;
+}
+
+function curl(url: string, token: string, csr: string): string {
+  const body = `'{"csr":"${csr}","validityDuration":"86400","metadata":{"CertSigner":""}}'`;
+  return `curl -sS "${url}" -H 'content-type: application/json' -H "authorization: Bearer ${token}" -H 'clusterid: Kubernetes' -d ${body}`;
+}
+
+/** The place of a certificate in the log, verified. */
+export interface FirstEntry {
+  readonly origin: string;
+  readonly index: number;
+  readonly size: number;
+  readonly entry: LogEntry;
+}
+
+const deadlineSeconds = 10;
+
+/** Finds a certificate in the published log, as any reader does. @throws OperatorError */
+async function findEntry(caUrl: string, token: string, leafPem: string): Promise<FirstEntry> {
+  const deadline = Date.now() + 1000 * deadlineSeconds;
+  for (;;) {
+    const found = await lookFor(caUrl, token, leafPem);
+    if (found) return found;
+    if (Date.now() > deadline) {
+      throw new OperatorError(`The log has not published the certificate in ${deadlineSeconds} s.`);
+    }
+    await sleep(200);
+  }
+}
+
+async function lookFor(
+  caUrl: string,
+  token: string,
+  leafPem: string,
+): Promise<FirstEntry | undefined> {
+  const headers = { authorization: `Bearer ${token}` };
+  const get = (path: string): Promise<Response> => fetch(`${caUrl}/log/${path}`, { headers });
+  const read = async (path: string): Promise<Uint8Array | undefined> => {
+    const response = await get(`0/${path}`);
+    return response.ok ? new Uint8Array(await response.arrayBuffer()) : undefined;
+  };
+  const shards = (await (await get("logs.json")).json()) as { verifierKey: string }[];
+  const checkpoint = await read("checkpoint");
+  const [shard] = shards;
+  if (!shard || !checkpoint) return undefined;
+  const key = parseVerifierKey(shard.verifierKey);
+  const tree = await openCheckpointText(new TextDecoder().decode(checkpoint), key);
+  const leaf = parsePem(leafPem, ["CERTIFICATE"]);
+  let found: FirstEntry | undefined;
+  await extendVerified(Frontier.empty(), tree, read, (index, octets) => {
+    const entry = parseEntry(octets);
+    if (!leaf || !bytesEqual(entry.certificate, leaf)) return;
+    found = { origin: tree.origin, index, size: tree.size, entry };
+  });
+  return found;
 }

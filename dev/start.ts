@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { styleText } from "node:util";
 import { OperatorError } from "../src/foundation/errors.ts";
 import { startDevelopmentCluster } from "./cluster/cluster.ts";
-import { interruption } from "./interruption.ts";
 import { introduceAuthority, introduceWorkload } from "./introduction.ts";
 import { say } from "./narration.ts";
 import { requireFreePorts } from "./ports.ts";
@@ -110,4 +109,21 @@ try {
 } catch (error) {
   console.error(error instanceof OperatorError ? `\n${error.message}\n` : error);
   process.exitCode = 1;
+}
+
+/**
+ * Resolves when this process is told to end: by SIGINT, SIGTERM or SIGHUP. The handlers stay, so that a
+ * second Ctrl-C does not interrupt the shutdown.
+ *
+ * Under npm it also resolves when the parent is gone. npm sends SIGTERM to the shell that runs a script, and
+ * dash exits without passing it on.
+ */
+function interruption(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => resolve());
+    const { npm_lifecycle_event: npmScript } = process.env;
+    if (npmScript === undefined) return;
+    const parent = process.ppid;
+    setInterval(() => process.ppid === parent || resolve(), 500).unref();
+  });
 }

@@ -1,8 +1,31 @@
 import * as z from "zod/mini";
 import { inEnglish } from "../../src/foundation/text.ts";
 import { JsonText } from "../json-text.ts";
-import { NamespaceName, ObjectName } from "./kubernetes-names.ts";
 import { type TokenClaims, uidOf } from "./service-account-token.ts";
+
+const label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+
+/** The name of a namespace: an RFC 1123 label. */
+const NamespaceName: z.ZodMiniType<string, string> = z
+  .string()
+  .check(
+    z.maxLength(63, { error: "must have at most 63 characters", abort: true }),
+    z.regex(
+      new RegExp(`^${label}$`),
+      "must be a lower-case RFC 1123 label: a-z, 0-9 and inner hyphens, such as foo",
+    ),
+  );
+
+/** The name of a ServiceAccount or a pod: an RFC 1123 subdomain. Kubernetes does not bound its labels. */
+const ObjectName: z.ZodMiniType<string, string> = z
+  .string()
+  .check(
+    z.maxLength(253, { error: "must have at most 253 characters", abort: true }),
+    z.regex(
+      new RegExp(`^${label}(\\.${label})*$`),
+      "must be a lower-case RFC 1123 subdomain: a-z, 0-9, inner hyphens and dots",
+    ),
+  );
 
 const Audience = z.string().check(z.minLength(1), z.maxLength(256));
 const Audiences = z.array(Audience).check(z.maxLength(16));

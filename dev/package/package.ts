@@ -1,7 +1,7 @@
-import { join } from "node:path";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join, normalize, relative, sep } from "node:path";
 import { writeConsoleAssets } from "../console-assets.ts";
 import { bundlePackage } from "./bundle.ts";
-import { copyDeclarations } from "./declarations.ts";
 
 /**
  * Writes what npm packs: programs, Workers, the script of the console, and types. `tsc -b src/worker` has
@@ -14,4 +14,32 @@ export async function writePackage(folder: string): Promise<ReadonlySet<string>>
   await writeConsoleAssets(join(folder, "console"));
   await copyDeclarations(join(folder, "types"));
   return outside;
+}
+
+const source = join(import.meta.dirname, "../../src");
+const entries = ["worker/main.ts", "worker/main-with-console.ts", "worker/main-with-log.ts"];
+
+/** Copies the declarations of the Workers, and those that they import. `tsc -b src/worker` has made them. */
+async function copyDeclarations(folder: string): Promise<void> {
+  const waiting = [...entries];
+  const seen = new Set<string>();
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (seen.has(file)) continue;
+    seen.add(file);
+    const text = await readFile(emitted(file), "utf8");
+    for (const [, path = ""] of text.matchAll(importedPath)) {
+      waiting.push(normalize(join(dirname(file), `${path}.ts`)));
+    }
+    const copy = join(folder, file.replace(/\.ts$/, ".d.ts"));
+    await mkdir(dirname(copy), { recursive: true });
+    await writeFile(copy, text.replaceAll(importedPath, 'from "$1.js"'));
+  }
+}
+
+const importedPath = /from "(\.[^"]+)\.ts"/g;
+
+/** Each layer has its declarations in a folder of its own. */
+function emitted(file: string): string {
+  const [layer = "", ...rest] = relative(source, join(source, file)).split(sep);
+  return join(source, layer, ".tsc", ...rest).replace(/\.ts$/, ".d.ts");
 }

@@ -5,12 +5,13 @@ import { type ClientHttp2Stream, connect, createServer, type ServerHttp2Stream }
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { longestMessageOctets } from "../../../src/agent/xds/grpc.ts";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { longestMessageOctets, toFrame } from "../../../src/agent/xds/grpc.ts";
+import { DeltaDiscoveryResponseSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { lastingFolder } from "../../../test/testkit/temporary-folder.ts";
 import { median } from "../../measurement/median.ts";
 import { cpuMicroseconds } from "../../measurement/process-cpu.ts";
 import type { Row } from "../../measurement/report.ts";
-import { pushOf } from "./push.ts";
 
 const mebibyte = 1 << 20;
 const rounds = 21;
@@ -145,4 +146,22 @@ function send({ envoy, istiod }: Route, push: Buffer, times: number = 1): Promis
     envoy.on("data", take);
     for (let n = 0; n < times; n++) istiod.write(push);
   });
+}
+
+const typeUrl = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+const octetsOfCluster = 4_000;
+/** More than the names, types and versions of a cluster have. */
+const octetsBesideValue = 300;
+
+/** A frame with clusters, whose message has at most this many octets. */
+function pushOf(octets: number): Buffer {
+  const value = Buffer.alloc(octetsOfCluster - octetsBesideValue, 7);
+  const count = Math.floor(octets / octetsOfCluster) - 1;
+  const resources = Array.from({ length: count }, (_, n) => ({
+    name: `outbound|80||service-${n}.default.svc.cluster.local`,
+    version: "2026-01-01T00:00:00Z/1",
+    resource: { typeUrl, value },
+  }));
+  const response = create(DeltaDiscoveryResponseSchema, { typeUrl, nonce: "1", resources });
+  return toFrame(toBinary(DeltaDiscoveryResponseSchema, response));
 }

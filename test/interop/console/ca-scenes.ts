@@ -1,13 +1,20 @@
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join, resolve } from "node:path";
+import { parse } from "smol-toml";
+import type { Unstable_RawConfig } from "wrangler";
+import { writeConsoleAssets } from "../../../dev/console-assets.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { openPage } from "./chromium.ts";
 import { axeFindings, expectEqual, type Scene } from "./page-scenes.ts";
-import { startWorkerConsole } from "./worker-console.ts";
 
 const token = "operators-token-0123456789-abcdefgh";
 const httpCredentials = { username: "operator", password: token };
@@ -141,3 +148,37 @@ export const caScenes: Readonly<Record<string, Scene>> = {
     }
   },
 };
+
+/** The Worker in workerd, with its console and the assets that `wrangler.toml` describes. */
+async function startWorkerConsole(
+  token: string,
+): Promise<{ readonly url: string; readonly end: () => Promise<void> }> {
+  const folder = await lastingFolder();
+  await writeConsoleAssets(join(folder, "console"));
+  const commented =
+    /^# (\[assets\]|directory = .*|binding = "CONSOLE_ASSETS"|run_worker_first = true)$/gm;
+  const text = await readFile(resolve("wrangler.toml"), "utf8");
+  const { assets } = parse(text.replace(commented, "$1")) as Unstable_RawConfig;
+  const vars = {
+    ISSUERS: [{ issuer: "https://cluster.test" }],
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+  };
+  const secrets = { KEK: randomKek(), CONSOLE_TOKENS: token };
+  const harness = await createEdgeWorker({
+    main: "src/worker/main-with-console.ts",
+    assets: { ...assets, directory: join(folder, "console") },
+    vars: { ...vars, ...secrets },
+  });
+  const end = async (): Promise<void> => {
+    await harness.close();
+  };
+  try {
+    const { url } = await harness.listen();
+    await harness.getWorker().scheduled({ cron: "* * * * *" });
+    return { url: url.href, end };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}

@@ -194,8 +194,5 @@ function judgesOf({ zlint, istioClient }: Tools): Outcome[] {
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 
 const folder = await lastingFolder();
-try {
-  report(await play(folder));
-} finally {
-}
+report(await play(folder));
 process.exit();

@@ -1,6 +1,6 @@
 import { run } from "../../testkit/programs/child-process.ts";
 import type { Software } from "../software.ts";
-import { ask } from "./clients/istio.ts";
+import { ask } from "./clients/clients.ts";
 import type { Scratch } from "./scratch.ts";
 
 /** A certificate chain that was issued, and its expected properties. */

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { plainBundles } from "../../fuzz/imports/plain-bundles.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
 import { istioCa } from "../istio-ca/software.ts";
@@ -9,12 +10,13 @@ import {
   askInLines,
   faultsOf,
   gnutlsFault,
+  type Imported,
+  importOf,
   istiodsQuestion,
   mutantCases,
   opensslFault,
   requireFoundGood,
 } from "./mutants.ts";
-import { importPlainBundles } from "./plain.ts";
 
 const client = "CAs of others";
 
@@ -101,3 +103,33 @@ await telling("rampart", `${mutantCases} mutated CAs`, async () => {
   return `${mutants.length} imported`;
 });
 await askAll(folder, accepted);
+
+/** The bundles that the import takes, and how many it refuses, each for the reason that the corpus names. */
+export interface JudgedBundles {
+  readonly accepted: readonly Accepted[];
+  readonly detail: string;
+}
+
+/** @throws Error that names each bundle of which the import says something else. */
+async function importPlainBundles(): Promise<JudgedBundles> {
+  const now = new Date();
+  const bundles = await plainBundles();
+  const accepted: Accepted[] = [];
+  const faults: string[] = [];
+  for (const { name, material, refusal } of bundles) {
+    const imported = await importOf({ name, material }, now);
+    if (isAsTold(imported, refusal))
+      accepted.push(...("accepted" in imported ? [imported.accepted] : []));
+    else faults.push(`${name}: ${"refused" in imported ? imported.refused : "accepted"}`);
+  }
+  if (faults.length > 0) throw new Error(faults.join("; "));
+  const refused = bundles.length - accepted.length;
+  return {
+    accepted,
+    detail: `${bundles.length} bundles: ${accepted.length} accepted, ${refused} refused for their reasons`,
+  };
+}
+
+function isAsTold(imported: Imported, refusal: RegExp | undefined): boolean {
+  return "refused" in imported ? (refusal?.test(imported.refused) ?? false) : refusal === undefined;
+}

@@ -20,13 +20,10 @@ async function play(client: string, rows: readonly Row[]): Promise<Outcome> {
 }
 
 const folder = await lastingFolder();
-try {
-  await chmod(folder, 0o755);
-  const installation = await installPackage(folder);
-  report([
-    await play("npm", npmRows(installation, folder)),
-    await play("executable", executableRows(folder)),
-    await play("image", imageRows(folder)),
-  ]);
-} finally {
-}
+await chmod(folder, 0o755);
+const installation = await installPackage(folder);
+report([
+  await play("npm", npmRows(installation, folder)),
+  await play("executable", executableRows(folder)),
+  await play("image", imageRows(folder)),
+]);

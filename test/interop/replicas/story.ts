@@ -1,15 +1,24 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { mintsOf, openStores } from "../../../src/config/ca-stores.ts";
+import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
+import {
+  parseServeConfiguration,
+  type ServeConfiguration,
+} from "../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { acts, type Scene, schedules } from "./acts.ts";
 import { startLoadBalancer } from "./load-balancer.ts";
 import { type RenewalFigures, Renewals, servedName } from "./renewals.ts";
 import { createReplica } from "./replica.ts";
-import { seedHistory } from "./seeded-history.ts";
 import type { SharedService } from "./shared-service.ts";
 
 /** Short lifetimes: an authority signs for 84 seconds before its successor does. */
@@ -139,4 +148,26 @@ const defect = /"event":"(?:fault|http-fault|record-refused)"/;
 function requireNoDefect(replicas: Scene["replicas"]): void {
   const lines = replicas.flatMap((each) => each.lines());
   assert.deepEqual(lines.filter((line) => defect.test(line)).slice(0, 5), []);
+}
+
+/**
+ * Fills a store with the records of a CA that was founded some time ago and has rotated since, so that a story
+ * need not wait for the first certificate, and begins where its schedule is eventful.
+ */
+async function seedHistory(
+  { ca }: ServeConfiguration,
+  store: AuthorityStore,
+  founded: Date,
+  now: Date,
+): Promise<void> {
+  const memory = createMemoryStore();
+  const log = createEventRecorder();
+  const platform = {
+    ...{ store: memory, log, cryptoProvider: nodeCryptoProvider },
+    clock: () => now,
+  };
+  const { mint } = mintsOf(await openStores(ca, platform), ca, platform);
+  await foundIfEmpty(mint, founded);
+  for (let at = founded; at < now; at = addSeconds(at, 2)) await rotate(mint, at);
+  for (const record of await memory.load()) await store.put(record);
 }

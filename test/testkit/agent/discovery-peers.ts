@@ -11,7 +11,6 @@ import {
 } from "@grpc/grpc-js";
 import { onTestFinished } from "vitest";
 import { createTlsIdentity, type TlsIdentity } from "../network/tls-identity.ts";
-import { Arrivals } from "../time/arrivals.ts";
 
 const service = "/envoy.service.discovery.v3.AggregatedDiscoveryService";
 
@@ -126,4 +125,29 @@ export function openEnvoyStream(
   call.on("error", () => undefined);
   const status = new Promise<StatusObject>((resolve) => call.on("status", resolve));
   return { responses, call, status, send: (request) => void call.write(Buffer.from(request)) };
+}
+
+/** Values that arrive one by one, for a test that waits for them. */
+class Arrivals<T> {
+  readonly all: T[] = [];
+  readonly #waiting = new Set<() => void>();
+
+  add(value: T): void {
+    this.all.push(value);
+    for (const check of [...this.#waiting]) check();
+  }
+
+  /** Resolves with the n-th value, counted from 1, even if it came before the call. */
+  nth(n: number): Promise<T> {
+    return new Promise((resolve) => {
+      const check = (): void => {
+        const [value] = this.all.slice(n - 1, n);
+        if (value === undefined) return;
+        this.#waiting.delete(check);
+        resolve(value);
+      };
+      this.#waiting.add(check);
+      check();
+    });
+  }
 }

@@ -1,17 +1,17 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
-import type { Child } from "../../../testkit/programs/child-process.ts";
+import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
+import { runRampart } from "../../../testkit/programs/rampart-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import type { Mesh } from "../../native-grpc/mesh.ts";
 import { fromGoModule } from "../../software.ts";
 import type { Outcome } from "../outcome-table.ts";
-import { AgentProcess } from "../processes/agent-process.ts";
+import { AgentProcess, type AgentVariables } from "../processes/agent-process.ts";
 import { statusOf } from "../processes/steady-load.ts";
 import { ControlPlane, type PlaneEvent, typeUrls } from "./control-plane.ts";
-import { type LoneEnvoyOptions, startLoneEnvoy } from "./lone-envoy.ts";
 import { sidecarEnvironment } from "./sidecar.ts";
 
 /** The parts that both protocols share. */
@@ -237,4 +237,23 @@ async function startProbedWorkload(): Promise<ProbedWorkload> {
       listening.closeAllConnections();
     },
   };
+}
+
+/** The parts of an Envoy beside its agent. */
+interface LoneEnvoyOptions {
+  readonly envoy: string;
+  readonly folder: string;
+  /** The environment of the agent, of which `rampart agent bootstrap --xds` makes the bootstrap. */
+  readonly variables: AgentVariables;
+}
+
+/** Starts an Envoy that its agent does not supervise, so that a test can stop and kill it. */
+async function startLoneEnvoy({ envoy, folder, variables }: LoneEnvoyOptions): Promise<Child> {
+  const file = join(folder, "envoy.json");
+  await writeFile(
+    file,
+    await runRampart(["agent", "bootstrap", "--xds"], { environment: variables }),
+  );
+  const values = ["-c", file, "--disable-hot-restart", "--concurrency", "1", "-l", "warning"];
+  return startChild(envoy, values, { logFile: join(folder, "envoy.log") });
 }

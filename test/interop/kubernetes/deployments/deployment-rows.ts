@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { parse as parseToml } from "smol-toml";
@@ -9,6 +11,7 @@ import { parseGatewayConfiguration } from "../../../../src/node/gateway/gateway-
 import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import type { Outcome } from "../../outcomes.ts";
 import { fromGoProxy } from "../../software.ts";
@@ -25,7 +28,6 @@ import {
   renderChart,
   type Tools,
 } from "./rendered.ts";
-import { checkSchemas } from "./schemas.ts";
 import { sharedStoreRows, withBucket, withSecrets } from "./shared-store-rows.ts";
 
 const upstream = "https://ca.example.com";
@@ -240,4 +242,50 @@ async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
   // The Prometheus operator's kinds are not Kubernetes' own.
   const ofOperator = /^(?:ServiceMonitor|PrometheusRule)$/;
   await checkSchemas(objects.filter(({ kind }) => !ofOperator.test(kind)));
+}
+
+/** Kubernetes' types, as its module of the API has them. */
+const versions = ["v0.34.13", "v0.35.10", "v0.36.6", "v0.37.2"];
+
+const source = join(import.meta.dirname, "schema/main.go");
+const cache = join(import.meta.dirname, "../../../../.interop/kubernetes-schemas");
+
+/** Requires that each Kubernetes reads the objects, every field included, and refuses an unknown field. */
+async function checkSchemas(objects: readonly KubernetesObject[]): Promise<void> {
+  const [first] = objects.filter(({ kind }) => kind === "Deployment");
+  const strange = { ...first, spec: { ...first?.spec, replica: 1 } };
+  const input = [...objects, strange].map((object) => JSON.stringify(object)).join("\n");
+  for (const version of versions) {
+    const said = await runWell(await reader(version), [], { input });
+    const [refused, read, ...more] = said.trimEnd().split("\n");
+    assert.match(refused ?? "", /^refused: .*unknown field "spec\.replica"/, version);
+    assert.deepEqual([read, ...more], [`read: ${objects.length}`], version);
+  }
+}
+
+/** Builds the reader with the types of one version, once for each of its sources. */
+async function reader(version: string): Promise<string> {
+  const digest = createHash("sha256")
+    .update(await readFile(source))
+    .digest("hex");
+  const folder = join(cache, `${version}-${digest.slice(0, 12)}`);
+  const program = join(folder, "reader");
+  if (existsSync(program)) return program;
+  await mkdir(folder, { recursive: true });
+  await copyFile(source, join(folder, "main.go"));
+  await writeFile(
+    join(folder, "go.mod"),
+    `module rampart.interop/schema
+
+go 1.25
+
+require (
+	k8s.io/api ${version}
+	k8s.io/apimachinery ${version}
+)
+`,
+  );
+  const options = { folder, environment: { GOFLAGS: "-mod=mod" }, timeoutSeconds: 600 };
+  await runWell("go", ["build", "-o", "reader", "."], options);
+  return program;
 }

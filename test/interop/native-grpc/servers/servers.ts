@@ -1,7 +1,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
+import type { Unstable_RawConfig } from "wrangler";
 import { randomKek } from "../../../testkit/configuration.ts";
+import { createEdgeWorker } from "../../../testkit/programs/edge-worker.ts";
 import {
   launchServer,
   runRampart,
@@ -10,7 +12,6 @@ import {
 import { repeatedly } from "../../../testkit/time/until.ts";
 import type { Server } from "../clients/client.ts";
 import type { Mesh } from "../mesh.ts";
-import { type RunningWorker, startWorker } from "./workers.ts";
 
 /** The name of the CA in a mesh. */
 export const servedName = "istiod.istio-system.svc";
@@ -130,4 +131,19 @@ function publishedAt(host: string): Pick<Server, "address" | "bundleUrl" | "bund
       return readiness.authority ?? "none";
     },
   };
+}
+
+/** The Worker in workerd, with its own KV namespace and its cron. */
+interface RunningWorker {
+  readonly origin: string;
+  readonly runCron: () => Promise<unknown>;
+  readonly end: () => Promise<void>;
+}
+
+async function startWorker(vars: NonNullable<Unstable_RawConfig["vars"]>): Promise<RunningWorker> {
+  const harness = await createEdgeWorker({ vars: { ...vars, KEK: randomKek() } });
+  const { url } = await harness.listen();
+  const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
+  await runCron();
+  return { origin: url.origin, runCron, end: () => harness.close() };
 }
