@@ -19,8 +19,11 @@ export interface Guard {
   readonly end: () => void;
 }
 
-/** The interval at which connections, exchanges and memory are checked, in milliseconds. */
+/** The interval at which connections and exchanges are checked, in milliseconds. */
 const sweepMilliseconds = 1_000;
+
+/** How long a measurement of memory counts, in milliseconds. */
+const measurementMilliseconds = 50;
 
 /** The part of V8's heap that may be in use before the process accepts no more work. */
 const heapShare = 0.92;
@@ -42,12 +45,10 @@ export function createGuard(
 ): Guard {
   const clock = () => performance.now();
   const limits = { ...first };
-  let isShort = false;
   const connections = new Connections(limits, reached, clock);
-  const exchanges = new Exchanges(limits, reached, clock, () => isShort);
+  const exchanges = new Exchanges(limits, reached, clock, memoryShortage(limits, clock));
   const collection = collectable && new QuietCollection(collectable);
   const sweep = (): void => {
-    isShort = isShortOfMemory(limits);
     connections.sweep();
     exchanges.sweep();
     collection?.sweep(exchanges.begunAt, clock());
@@ -84,6 +85,22 @@ export function track(
     place?.leave();
   });
   return place;
+}
+
+/**
+ * Whether the process is short of memory, for each request that begins. A flood takes hundreds of mebibytes in a
+ * second, so a measurement counts for much less.
+ */
+function memoryShortage(limits: Limits, clock: () => number): () => boolean {
+  let isShort = false;
+  let measuredAt = Number.NEGATIVE_INFINITY;
+  return () => {
+    const now = clock();
+    if (now - measuredAt < measurementMilliseconds) return isShort;
+    measuredAt = now;
+    isShort = isShortOfMemory(limits);
+    return isShort;
+  };
 }
 
 function isShortOfMemory({ memory }: Limits): boolean {

@@ -22,7 +22,7 @@ test("strangers who take every descriptor end no server, and it is ready when th
   const sockets = [port, monitoringPort].flatMap((each) =>
     Array.from({ length: descriptors }, () => connect(each, "127.0.0.1").on("error", () => {})),
   );
-  // The store is read every two seconds. Memory is measured each second, which takes a descriptor as well.
+  // The store is read every two seconds. Memory is measured for each request, which takes a descriptor as well.
   for (let i = 0; i < 2; i++)
     expect(await Promise.race([faults.next(), serve.ended])).toMatchObject({ done: false });
   for (const socket of sockets) socket.destroy();
