@@ -28,7 +28,7 @@ import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./lo
 export interface NodeLog {
   readonly issuanceLog: IssuanceLog;
   readonly publishedLog: PublishedLog;
-  /** Publishes what is staged, and lets go of the storage. */
+  /** Publishes what is staged, and closes the storage. */
   readonly end: () => Promise<void>;
 }
 
