@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import type { Server as HttpServer } from "node:http";
 import { constants, type ServerHttp2Session } from "node:http2";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { addressOf } from "../../foundation/addresses.ts";
+import type { Port } from "../../program/program.ts";
 import type { Peer } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";
@@ -21,17 +22,8 @@ import { serveHttp2 } from "./http2-server.ts";
 import type { ListenAddress } from "./listen-address.ts";
 import type { Routes } from "./routes.ts";
 
-/** Routes on a port. */
-export interface Listener {
-  readonly address: AddressInfo;
-  /**
-   * Accepts no more connections, lets the calls under way end, and cuts those that take longer than this.
-   */
-  readonly close: (graceMilliseconds: number) => Promise<void>;
-}
-
-/** A listener with TLS, whose credentials may change while it runs. */
-export interface TlsListener extends Listener {
+/** A port with TLS, whose credentials may change while it runs. */
+export interface TlsListener extends Port {
   /**
    * Uses these credentials for every handshake from now on. Connections stay open. Only when the roots
    * change, connections with a client certificate take no more calls, and their clients reconnect.
@@ -90,7 +82,7 @@ export async function listenInPlaintext(
   routes: Routes,
   listen: ListenAddress,
   guard: Guard = createGuard(monitoringLimits),
-): Promise<Listener> {
+): Promise<Port> {
   const protocols = createProtocols(routes, guard);
   const begin: BeginHandshake = (socket, done) => {
     socket.once("data", (first: Buffer) => {
@@ -113,7 +105,7 @@ async function listening(
   begin: BeginHandshake,
   protocols: Protocols,
   { limits, reached, connections }: Guard,
-): Promise<Listener> {
+): Promise<Port> {
   const handshakes = new Handshakes(limits, reached, begin);
   const server: Server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
     socket.on("error", () => socket.destroy());
