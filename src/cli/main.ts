@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { CommanderError } from "commander";
 import { OperatorError } from "../foundation/errors.ts";
-import { rampart } from "./rampart.ts";
+import { rampart, typedWords } from "./rampart.ts";
 import { exitCodes } from "./terminal/command-line.ts";
 import { endingWithOutput, failuresOf } from "./terminal/failures.ts";
 import { explainingSignals } from "./terminal/signals.ts";
@@ -16,11 +16,12 @@ async function main(): Promise<void> {
   // For as long as neither a verb nor a program says what a signal does to it.
   explainingSignals(terminal);
   endingWithOutput(process);
-  const [, , noun = ""] = process.argv;
+  const words = typedWords(process.argv.slice(2));
+  const [noun = ""] = words;
   // It has a program read its configuration again, and must not end one that has only begun.
   if (reloading.has(noun)) process.on("SIGHUP", () => {});
   try {
-    await (await rampart(noun, terminal)).parseAsync();
+    await (await rampart(noun, terminal)).parseAsync(words, { from: "user" });
   } catch (error) {
     terminal.exitWith(Math.max(...failuresOf(error).map((each) => exitCodeOf(each, terminal))));
   }

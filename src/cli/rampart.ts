@@ -51,6 +51,13 @@ export async function rampart(noun: string, terminal: Terminal): Promise<Command
   return inherit(program);
 }
 
+/** `rampart help authority list` and `rampart version`, as other programs have them, with the options of this one. */
+export function typedWords(words: readonly string[]): readonly string[] {
+  const [first, ...others] = words;
+  if (first === "help") return [...others, "--help"];
+  return first === "version" && others.length === 0 ? ["--version"] : words;
+}
+
 /** The help lists every noun. The version needs none. */
 const loadedFor = (option: string): Iterable<Noun> =>
   /^(?:--version|-V)$/.test(option) ? [] : nouns.values();

@@ -74,15 +74,17 @@ async function list(session: Session, { json }: SessionOptions): Promise<void> {
 
 export async function add(session: Session, subject: string, options: AddOptions): Promise<void> {
   const { terminal, mint, isDry } = session;
-  const denial = denialOf(session, subject, options);
+  const asked = denialOf(session, subject, options);
   const { denials } = await openStore(session);
   if (denials.length >= maximumDenials) {
     throw new OperatorError(
       `the store holds ${denials.length} denials already: remove some, or deny a pattern`,
     );
   }
-  const end = denial.until ? `until ${formatInstant(denial.until)}` : "until you remove the denial";
+  const end = asked.until ? `until ${formatInstant(asked.until)}` : "until you remove the denial";
   await confirm(terminal, `Give ${subject} no certificate ${end}?`, { yes: options.yes || isDry });
+  // The question may have waited for long, and nobody knows of the denial before it is written.
+  const denial = { ...asked, knownFrom: knownFrom(session, terminal.clock()) };
   await storeRecord(mint, await sealStatement("denial", denial, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "denial-added",
@@ -99,17 +101,17 @@ export async function add(session: Session, subject: string, options: AddOptions
   printDenied(terminal, session.configuration.configuredDenials, denial);
 }
 
-function denialOf(
-  { mint, now }: Session,
-  subject: string,
-  { until, why }: AddOptions,
-): DenialContent {
+function denialOf(session: Session, subject: string, { until, why }: AddOptions): DenialContent {
+  const { mint, now } = session;
   requireSubject(subject, mint.trustDomain);
   requireWhy(why);
-  const begin = addSeconds(wholeSeconds(now), mint.phaseLengths.propagationSeconds);
   const end = until === undefined ? undefined : parseEnd(until, now);
-  return { subject, knownFrom: begin, until: end, why };
+  return { subject, knownFrom: knownFrom(session, now), until: end, why };
 }
+
+/** When every process of the CA knows of what is written at an instant. */
+const knownFrom = ({ mint }: Session, writtenAt: Date): Date =>
+  addSeconds(wholeSeconds(writtenAt), mint.phaseLengths.propagationSeconds);
 
 function requireSubject(subject: string, trustDomain: TrustDomain): void {
   if (!toDenial({ subject, knownFrom: new Date(0) })) {

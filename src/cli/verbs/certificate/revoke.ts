@@ -18,6 +18,7 @@ import { requireWhy, usageError } from "../../terminal/command-line.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
+import { typedSerialNumber } from "../log/entry.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import type { SearchFields } from "../log/follower-index.ts";
 import {
@@ -61,11 +62,12 @@ export async function revoke(
     [valid.length - open.length, "revoked already"],
   ]);
   if (open.length === 0) return terminal.print("There is nothing to revoke.");
-  const statements = statementsFor(session, open, options);
-  requireRoom(revocations, statements);
+  requireRoom(revocations, statementsFor(session, now, open, options));
   terminal.print(formatCandidates(terminal, open));
   const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
   await confirm(terminal, `Revoke ${those}? Nothing takes it back.`, { yes: options.yes || isDry });
+  // The question may have waited for long, and nobody knows of the revocation before it is written.
+  const statements = statementsFor(session, terminal.clock(), open, options);
   await recordRevocations(mint, statements);
   if (isDry) return terminal.print(`\nNothing was written to the ${place}.`);
   printNextSteps(session, open, statements, options);
@@ -98,7 +100,7 @@ async function choose(
   if (!hasLog && (fields || options.withRenewals)) {
     throw usageError("name the log that is searched: --url of its prefix, --dir of a copy");
   }
-  const serials = choices.filter(mayBeSerialNumber);
+  const serials = choices.filter(mayBeSerialNumber).map(typedSerialNumber);
   const files = choices.filter((choice) => !mayBeSerialNumber(choice));
   const inFiles: Candidate[] = [];
   for (const file of files) inFiles.push(await candidateInFile(file, authorities));
@@ -161,7 +163,8 @@ function printLeftOut(
 }
 
 function statementsFor(
-  { mint, now }: Session,
+  { mint }: Session,
+  now: Date,
   candidates: readonly Candidate[],
   { reason, why }: RevokeOptions,
 ): readonly RevocationContent[] {

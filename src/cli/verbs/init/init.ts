@@ -32,7 +32,7 @@ async function writeProject(
   folder: string,
   options: InitOptions,
 ): Promise<void> {
-  const rampart = await dependency(options);
+  const rampart = await dependency(folder, options);
   await requireEmpty(folder);
   const files = projectFiles({
     name: workerName(folder),
@@ -54,9 +54,10 @@ async function writeProject(
   );
 }
 
-async function dependency({ package: archive }: InitOptions): Promise<string> {
+/** Npm takes the path of an archive from the folder on, so that both can move together. */
+async function dependency(folder: string, { package: archive }: InitOptions): Promise<string> {
   if (archive === undefined) return version;
-  if ((await stat(archive)).isFile()) return `file:${resolve(archive)}`;
+  if ((await stat(archive)).isFile()) return `file:${relative(folder, archive)}`;
   throw new OperatorError(`--package: ${archive} is not a file`);
 }
 

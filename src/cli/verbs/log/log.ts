@@ -14,7 +14,7 @@ import { isOrigin } from "../../../tlog/note/checkpoint.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { entryAsJson, formatEntries } from "./entry.ts";
+import { entryAsJson, formatEntries, typedSerialNumber } from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
 import type { SearchFields } from "./follower-index.ts";
@@ -114,7 +114,7 @@ function addListOptions(command: Command): Command {
 }
 
 function parseSerialNumber(text: string): string {
-  if (mayBeSerialNumber(text)) return shownSerialNumber(text);
+  if (mayBeSerialNumber(text)) return shownSerialNumber(typedSerialNumber(text));
   throw new InvalidArgumentError("must be two hexadecimal digits or more, with or without colons");
 }
 

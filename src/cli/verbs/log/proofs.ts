@@ -18,7 +18,13 @@ import {
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { isSignedByAny } from "./anomalies.ts";
-import { entryAsJson, formatEntries, type IndexedEntry, loggedCertificate } from "./entry.ts";
+import {
+  entryAsJson,
+  formatEntries,
+  type IndexedEntry,
+  loggedCertificate,
+  typedSerialNumber,
+} from "./entry.ts";
 import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { chosenPolicy, refuseAbsent } from "./log-source.ts";
@@ -48,7 +54,7 @@ function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefi
 /** The entry of a serial number, or of the certificate in a file. @throws OperatorError */
 export async function chosenEntry(follower: Follower, choice: string): Promise<IndexedEntry> {
   const entry = mayBeSerialNumber(choice)
-    ? follower.index.search({ serial: shownSerialNumber(choice) }, 1)[0]
+    ? follower.index.search({ serial: shownSerialNumber(typedSerialNumber(choice)) }, 1)[0]
     : entryOf(follower, await readLeaf(choice));
   return entry ?? refuseAbsent(`${choice} is not in the log`);
 }

@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { writeToConsole } from "../../../foundation/events.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { ServerContext } from "../../../node/server.ts";
@@ -26,6 +28,9 @@ export interface FollowingProgram<C> {
 /** Runs a program until a signal ends it. A second signal ends the process at once. @throws OperatorError */
 export async function runFollowing<C>(program: FollowingProgram<C>): Promise<void> {
   using watch = watchSignals();
+  if (!existsSync(program.path)) {
+    throw new OperatorError(`${program.path} does not exist: name the configuration with --config`);
+  }
   const { path, start, context, parse, restartKeys } = program;
   const variables = { ...program.environment };
   let reads = 0;

@@ -18,6 +18,7 @@ import { generateSigner } from "../../../testkit/pki/csr.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { eventually } from "../../../testkit/time/eventually.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const day = 24 * 3600;
@@ -65,6 +66,25 @@ beforeEach(async () => {
 });
 
 describe("certificate revoke", () => {
+  test("counts from the answer to its question until every process knows of it", async () => {
+    await leafIn("leaf.pem", issuer);
+    let at = now;
+    const terminal = new MemoryTerminal({ environment, clock: () => at, isTTY: true });
+    const words = ["revoke", join(folder, "leaf.pem"), "-c", config()];
+    const running = terminal.run(certificateCommand, words);
+    await eventually(async () => expect(terminal.said).toContain("[y/N]"));
+    at = addSeconds(now, 60);
+    terminal.type("y\r");
+    expect(await running).toContain("knows of it by 2026-11-21T12:01:30.000Z.");
+    expect((await list())[0].revokedAt).toBe("2026-11-21T12:01:00.000Z");
+  });
+
+  test("takes a serial number in the decimal digits of Go and Python, too", async () => {
+    const serial = await leafIn("leaf.pem", issuer);
+    await revoke(`${BigInt(`0x${serial}`)}`);
+    expect((await list())[0].serial).toBe(serial);
+  });
+
   test("revokes the certificate in a file, says what is next, and lists it", async () => {
     const serial = await leafIn("leaf.pem", issuer);
     const told = await revoke(
