@@ -1,6 +1,9 @@
+import { CaError } from "../foundation/errors.ts";
+import type { HeaderFields } from "../foundation/headers.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
-import type { BoundAccount } from "./bound-account.ts";
+import type { BoundAccount } from "./credential.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 
 /** A caller's certificate, as logs name it. */
@@ -29,4 +32,45 @@ export interface Caller extends BoundAccount {
   readonly provedBy?: TrustedIssuer | undefined;
   /** The gateway that verified the caller's certificate and forwarded it, or its name alone. */
   readonly gateway?: Caller | undefined;
+}
+
+/** The credentials of one request. */
+export interface Credentials {
+  readonly headers: HeaderFields;
+  /** DER. The platform verified its chain, and the peer's possession of its key. */
+  readonly clientCertificate?: Bytes | undefined;
+}
+
+/**
+ * Proves who calls.
+ *
+ * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`,
+ * `cluster-unreachable`, `cluster-busy`.
+ */
+export type Authenticator = (credentials: Credentials, now: Date) => Promise<Caller>;
+
+/**
+ * Tries the client certificate first, as istiod does, and the token if there is no good certificate.
+ * When both fail, the refusal is the token's, unless the caller sent none.
+ */
+export function certificateFirst(
+  byCertificate: Authenticator,
+  byToken: Authenticator,
+): Authenticator {
+  const byEither: Authenticator = async (credentials, now) => {
+    try {
+      return await byCertificate(credentials, now);
+    } catch (error) {
+      if (!(error instanceof CaError)) throw error;
+      return byToken(credentials, now).catch((failure: unknown) => {
+        throw isMissing(failure) ? error : failure;
+      });
+    }
+  };
+  return (credentials, now) =>
+    (credentials.clientCertificate ? byEither : byToken)(credentials, now);
+}
+
+function isMissing(failure: unknown): boolean {
+  return failure instanceof CaError && failure.refusal.reason === "credential-missing";
 }

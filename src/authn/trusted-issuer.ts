@@ -1,9 +1,9 @@
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
-import type { BoundAccount } from "./bound-account.ts";
-import type { IssuerKeys } from "./token/issuer-keys.ts";
-import type { TokenReview } from "./token/token-review.ts";
+import type { BoundAccount } from "./credential.ts";
+import type { IssuerKeys } from "./issuer-keys.ts";
+import type { TokenReview } from "./token-review.ts";
 
 /**
  * The order in which keys and API server decide on a token.

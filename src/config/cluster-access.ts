@@ -1,11 +1,11 @@
-import type { IssuerKeys } from "../authn/token/issuer-keys.ts";
-import { createTokenReview, type TokenReview } from "../authn/token/token-review.ts";
+import type { IssuerKeys } from "../authn/issuer-keys.ts";
+import { createTokenReview, type TokenReview } from "../authn/token-review.ts";
 import type { NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
 import {
   createClaimedReach,
   createPodAuthorizer,
   type NodeReach,
-} from "../ca/issuance/node-authorizer.ts";
+} from "../ca/issuance/identity-policy.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { Lasting } from "../foundation/caches.ts";
 import { CaError, ConfigurationError } from "../foundation/errors.ts";
@@ -22,8 +22,7 @@ import {
   createClusterApi,
   type ReachableCluster,
 } from "../kubernetes/cluster-api.ts";
-import { createPodLookup } from "../kubernetes/pod-lookup.ts";
-import type { Pods, WatchPods } from "../kubernetes/pods.ts";
+import { createPodLookup, type Pods, type WatchPods } from "../kubernetes/pods.ts";
 import type { ClusterAccessTable, IssuerTable } from "./issuer-table.ts";
 
 /** All that it takes to reach the API servers of clusters. */

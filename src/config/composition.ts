@@ -1,20 +1,20 @@
-import { certificateFirst } from "../authn/certificate/certificate-first.ts";
+import { certificateFirst } from "../authn/caller.ts";
 import {
   createCertificateAuthenticator,
   createCertificateVerifier,
   type IsRevoked,
   type VouchingAuthorities,
-} from "../authn/certificate/certificate-verifier.ts";
-import { acceptingForwardedCertificates } from "../authn/certificate/forwarded-certificate.ts";
-import type { IssuerKeys } from "../authn/token/issuer-keys.ts";
-import { createTokenAuthenticator } from "../authn/token/token-authenticator.ts";
+} from "../authn/certificate-verifier.ts";
+import { acceptingForwardedCertificates } from "../authn/forwarded-certificate.ts";
+import type { IssuerKeys } from "../authn/issuer-keys.ts";
+import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
 import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
 import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
-import { revocationOf } from "../ca/revocation/revoked.ts";
+import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import { pollForWork } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";

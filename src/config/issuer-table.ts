@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../authn/token/key-set.ts";
+import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../authn/key-set.ts";
 import { globList, globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json.ts";
 import {

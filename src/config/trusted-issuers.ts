@@ -4,7 +4,7 @@ import {
   type KeyFetching,
   pinnedKeys,
   publishedKeys,
-} from "../authn/token/issuer-keys.ts";
+} from "../authn/issuer-keys.ts";
 import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import {

@@ -1,8 +1,7 @@
-import { rejectCredential } from "../authn/credential-rejection.ts";
-import type { IssuerKeys } from "../authn/token/issuer-keys.ts";
-import { createJsonWebSignatureParser } from "../authn/token/json-web-signature.ts";
-import { requireAudience, requireTime } from "../authn/token/registered-claims.ts";
-import { requireSignature } from "../authn/token/signature.ts";
+import { rejectCredential } from "../authn/credential.ts";
+import type { IssuerKeys } from "../authn/issuer-keys.ts";
+import { createJsonWebSignatureParser, requireSignature } from "../authn/json-web-signature.ts";
+import { requireAudience, requireTime } from "../authn/service-account-claims.ts";
 import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/console-keys.ts";
 import { CaError } from "../foundation/errors.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";

@@ -11,8 +11,12 @@ import {
 } from "../kubernetes/root-config-map.ts";
 import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { applyRoots } from "./apply-roots.ts";
-import { type DeliveryState, logDeliveryFault, type RootDelivery } from "./root-delivery.ts";
+import {
+  applyRoots,
+  type DeliveryState,
+  logDeliveryFault,
+  type RootDelivery,
+} from "./root-delivery.ts";
 
 /** The attempts for a namespace. Their pauses grow: conflicting writers would cause a write loop. */
 interface Attempts {

@@ -2,9 +2,15 @@ import type { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { maximumContentOctets } from "../kubernetes/root-config-map.ts";
+import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import { parseBase64 } from "../pki/encoding/base64.ts";
+import { bytesEqual } from "../pki/encoding/bytes.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
+import { revocationListBlocks, toPem } from "../pki/encoding/pem.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
-import { type Crl, crlIssuerOf, isCrlOf, parseCrl } from "../pki/x509/crl/crl.ts";
-import { comparingLists, type OwnList } from "./held-lists.ts";
+import { isSignedByKey } from "../pki/x509/certificate-signature.ts";
+import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt, parseCrl } from "../pki/x509/crl/crl.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
 import type { PushContent } from "./root-push.ts";
 
 /**
@@ -52,4 +58,63 @@ const tooLong = `they have more than ${maximumContentOctets} octets`;
 function hasList(root: Crl["der"], lists: readonly Crl[]): boolean {
   const signer = crlIssuerOf(parseCertificate(root));
   return lists.some((list) => isCrlOf(list, signer));
+}
+
+/** A list of this CA, and the authority that has signed it. */
+interface OwnList {
+  readonly list: Crl;
+  readonly authority: SigningAuthority;
+}
+
+/** A newer list that ends this soon is replaced. A kubelet takes some minutes to bring a ConfigMap to a proxy. */
+const marginSeconds = 600;
+
+/**
+ * Compares the CRLs that a cluster holds with those of this process. Each replica signs lists of its own, so
+ * the same content has several encodings. The content that is the same wins, or the higher number
+ * (RFC 5280 §5.2.3). Tenants may write to the ConfigMap, so only signatures count.
+ *
+ * @returns Whether held PEM says all that the own lists say.
+ */
+function comparingLists(own: readonly OwnList[], now: Date): (pem: string) => Promise<boolean> {
+  // Most namespaces hold the same, and a verification of each would take its time.
+  let last: { readonly pem: string; readonly saysAll: Promise<boolean> } | undefined;
+  return (pem) => {
+    if (last?.pem !== pem) last = { pem, saysAll: saysAllOf(own, pem, now) };
+    return last.saysAll;
+  };
+}
+
+async function saysAllOf(own: readonly OwnList[], pem: string, now: Date): Promise<boolean> {
+  const held = parseLists(pem);
+  if (held.length !== own.length) return false;
+  for (const each of own) {
+    const signer = crlIssuerOf(each.authority.certificate);
+    const [other, ...more] = held.filter((list) => isCrlOf(list, signer));
+    if (!other || more.length > 0 || !(await isAsGood(other, each, now))) return false;
+  }
+  return true;
+}
+
+async function isAsGood(held: Crl, { list, authority }: OwnList, now: Date): Promise<boolean> {
+  const isSame = bytesEqual(held.signedBytes, list.signedBytes);
+  const isNewer =
+    (held.number ?? 0n) > (list.number ?? 0n) && isCurrentAt(held, addSeconds(now, marginSeconds));
+  if (!isSame && !isNewer) return false;
+  const { signatureAlgorithm, signedBytes, signature } = held;
+  const signed = { toBeSigned: { signatureAlgorithm }, signedBytes, signature };
+  return isSignedByKey(signed, authority.publicKey);
+}
+
+/** Empty for text that is anything but lists as this CA writes them. */
+function parseLists(pem: string): Crl[] {
+  try {
+    const lists = revocationListBlocks(pem).map((symbols) =>
+      parseCrl(parseBase64(symbols) ?? new Uint8Array()),
+    );
+    return lists.map(({ der }) => toPem("X509 CRL", der)).join("") === pem ? lists : [];
+  } catch (error) {
+    if (error instanceof DerError) return [];
+    throw error;
+  }
 }

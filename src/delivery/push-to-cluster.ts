@@ -1,11 +1,13 @@
 import { FetchError } from "../foundation/fetch.ts";
-import type { KubernetesClient } from "../kubernetes/client.ts";
-import { type ClusterRoots, listRoots } from "../kubernetes/cluster-roots.ts";
-import { type HeldRoots, holds } from "../kubernetes/root-config-map.ts";
+import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
+import {
+  type ClusterRoots,
+  type HeldRoots,
+  holds,
+  listRoots,
+} from "../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { applyRoots } from "./apply-roots.ts";
-import type { ClusterBudget } from "./push-budget.ts";
-import { rotatedByClock } from "./round-robin.ts";
+import { applyRoots } from "./root-delivery.ts";
 
 /** A cluster in which the CA may keep its roots. */
 export interface RootTarget {
@@ -144,4 +146,84 @@ export function latest(instants: readonly (Date | undefined)[]): Date | undefine
   const times = instants.map((each) => each?.getTime() ?? Number.NaN);
   const last = times.reduce((a, b) => Math.max(a, b), 0);
   return Number.isNaN(last) || last === 0 ? undefined : new Date(last);
+}
+
+/** The most that one run of the push may use of its platform. */
+export interface PushLimits {
+  readonly requests: number;
+  readonly seconds: number;
+  readonly clustersAtOnce: number;
+  /** Writes under way to one cluster. */
+  readonly writesAtOnce: number;
+}
+
+/** Creates a signal that aborts after this long, as `AbortSignal.timeout` does. */
+export type Timeout = (milliseconds: number) => AbortSignal;
+
+/** The part of a run's budget that is left for one cluster. */
+interface ClusterBudget {
+  readonly writesAtOnce: number;
+  /** Sends requests until the budget is spent. Then it refuses them, and ends those under way. */
+  readonly limit: (send: SendRequest) => SendRequest;
+  readonly isSpent: () => boolean;
+}
+
+/** The budget of one run. */
+export interface PushBudget {
+  readonly isSpent: () => boolean;
+  /** A cluster gets a share of the time, so that a slow one leaves the rest to the others. */
+  readonly forCluster: () => ClusterBudget;
+}
+
+/** The share of a run's time that one cluster may use. */
+const clusterShare = 1 / 4;
+
+export function createPushBudget(
+  { requests, seconds, writesAtOnce }: PushLimits,
+  timeout: Timeout,
+  ending: AbortSignal = new AbortController().signal,
+): PushBudget {
+  const over = AbortSignal.any([ending, timeout(1000 * seconds)]);
+  let left = requests;
+  const isSpent = (): boolean => left <= 0 || over.aborted;
+  return {
+    isSpent,
+    forCluster: () => {
+      const ownTime = timeout(1000 * seconds * clusterShare);
+      const signal = AbortSignal.any([over, ownTime]);
+      const isOver = (): boolean => isSpent() || signal.aborted;
+      const limit =
+        (send: SendRequest): SendRequest =>
+        async (request) => {
+          if (isOver())
+            throw new FetchError("gets no more requests in this run: its budget is spent");
+          left--;
+          try {
+            return await send({ ...request, signal });
+          } catch (error) {
+            if (isRefusedByPlatform(error)) left = 0;
+            throw error;
+          }
+        };
+      return { writesAtOnce, limit, isSpent: isOver };
+    },
+  };
+}
+
+/**
+ * Cloudflare refuses every further fetch of a run once it has made as many as the plan allows. A Worker
+ * cannot know that number beforehand: the free plan has fifty.
+ */
+function isRefusedByPlatform(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error && /too many subrequests/i.test(cause.message);
+}
+
+/**
+ * A list from one of its members on, then those before it. The milliseconds of the clock choose the first:
+ * crons come at round times, and over time each member comes first.
+ */
+export function rotatedByClock<T>(list: readonly T[], now: Date): T[] {
+  const first = now.getTime() % Math.max(list.length, 1);
+  return [...list.slice(first), ...list.slice(0, first)];
 }

@@ -1,14 +1,17 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { messageOf } from "../foundation/errors.ts";
-import { createPushBudget, type PushLimits, type Timeout } from "./push-budget.ts";
 import {
+  createPushBudget,
   type DeliverableContent,
   deliverTo,
+  latest,
+  type PushLimits,
   type PushOutcome,
   type RootTarget,
+  rotatedByClock,
+  type Timeout,
 } from "./push-to-cluster.ts";
-import { rotatedByClock } from "./round-robin.ts";
 
 /** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
 export interface RootPush {
@@ -146,4 +149,24 @@ function logUnreached(
     detail: `the budget of this run was spent before them, so the next begins with them: ${names.join(", ")}`,
     clusters: queue.length,
   });
+}
+
+/** Merges the outcomes of API servers with one name: a cluster that moves has two. */
+export function outcomesByCluster(outcomes: Iterable<PushOutcome>): PushOutcome[] {
+  return [...Map.groupBy(outcomes, ({ cluster }) => cluster).values()].flatMap(
+    ([first, ...others]) => (first ? [others.reduce(together, first)] : []),
+  );
+}
+
+function together(a: PushOutcome, b: PushOutcome): PushOutcome {
+  return {
+    cluster: a.cluster,
+    sequence: Math.min(a.sequence, b.sequence),
+    namespaces: a.namespaces + b.namespaces,
+    delivered: a.delivered + b.delivered,
+    written: a.written + b.written,
+    missing: a.missing + b.missing,
+    since: latest([a.since, b.since]),
+    fault: a.fault ?? b.fault,
+  };
 }

@@ -1,8 +1,7 @@
 import * as z from "zod/mini";
 import { FetchError } from "../foundation/fetch.ts";
 import type { Lease, LeasePlace } from "../foundation/lease.ts";
-import type { SendRequest } from "./client.ts";
-import { sendUnlessConflict } from "./optimistic-write.ts";
+import { type SendRequest, sendUnlessConflict } from "./client.ts";
 
 /** A Lease (`coordination.k8s.io/v1`), by which several processes agree on the one that works. */
 export interface LeaseName {

@@ -2,8 +2,8 @@ import { Code } from "@connectrpc/connect";
 import { Counter, Histogram, type Registry } from "prom-client";
 import { addReadGauge } from "../program/metrics.ts";
 import type { Beginning } from "../program/program.ts";
+import { statusCodeOf } from "../transport/rpc/audited-call.ts";
 import type { RpcService } from "../transport/rpc/rpc.ts";
-import { statusCodeOf } from "../transport/rpc/status-code.ts";
 import { createGuard, type Guard, thisProcess } from "./limits/guard.ts";
 import type { LimitReached, Limits } from "./limits/limits.ts";
 

@@ -8,7 +8,7 @@ import {
   type ProgramContext,
   type RunningProgram,
 } from "../program/program.ts";
-import { createProbedApp, type Readiness } from "../transport/http/probed-app.ts";
+import { createProbedApp, type Readiness } from "../transport/http/routes.ts";
 import type { ListenAddress } from "./http/listen-address.ts";
 import { listenInPlaintext } from "./http/listener.ts";
 import { createMonitoringRoutes } from "./http/routes.ts";

@@ -1,7 +1,6 @@
 import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
-import { outcomesByCluster } from "../delivery/outcomes-by-cluster.ts";
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
-import type { RootPush } from "../delivery/root-push.ts";
+import { outcomesByCluster, type RootPush } from "../delivery/root-push.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** How far the roots have come in one cluster. */

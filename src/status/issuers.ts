@@ -1,5 +1,5 @@
-import type { KeyState } from "../authn/token/issuer-keys.ts";
-import { unusableKeyText } from "../authn/token/key-set.ts";
+import type { KeyState } from "../authn/issuer-keys.ts";
+import { unusableKeyText } from "../authn/key-set.ts";
 import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import { type Finding, finding } from "./finding.ts";
 

@@ -1,4 +1,4 @@
-import type { Authenticator } from "../authn/authenticator.ts";
+import type { Authenticator } from "../authn/caller.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Issuance } from "../ca/issuance/issue-certificate.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";

@@ -1,6 +1,6 @@
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import type { Peer } from "../transport/peer.ts";
+import type { Peer } from "../transport/rpc/rpc.ts";
 
 /** The fields of `cf.tls_client_auth` that count (Cloudflare's field reference; docs/explanation/platform.md). */
 interface EdgeVerdict {

@@ -16,3 +16,10 @@ export function variablesOf(environment: Environment): Record<string, unknown> {
 }
 
 const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
+
+/** The handlers that the platform calls. */
+export interface Worker {
+  readonly fetch: (request: Request, environment: Environment) => Promise<Response>;
+  /** Runs the cron, whatever its cron string. A throw shows as a failed run. */
+  readonly scheduled: (event: ScheduledController, environment: Environment) => Promise<void>;
+}

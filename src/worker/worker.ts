@@ -5,21 +5,18 @@ import { compose } from "../config/composition.ts";
 import { type Configuration, parseConfiguration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/log-keys.ts";
 import { createPushes } from "../config/root-targets.ts";
-import type { PushLimits } from "../delivery/push-budget.ts";
+import type { PushLimits } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { writeToConsole } from "../foundation/events.ts";
 import type { FetchTrusting } from "../foundation/fetch.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
-import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
-import { createRoutes } from "../transport/http/routes.ts";
-import { callCountsBinding, countingInDataset } from "./call-counts.ts";
+import { createMisconfiguredApp, createRoutes } from "../transport/http/routes.ts";
+import { bindingNames, boundQuota, callCountsBinding, countingInDataset } from "./bindings.ts";
 import type { AddConsole } from "./console.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
-import type { Worker } from "./handlers.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
-import { bindingNames, boundQuota } from "./rate-limit.ts";
-import { type Environment, variablesOf } from "./variables.ts";
+import { type Environment, variablesOf, type Worker } from "./variables.ts";
 
 /** An isolate that has read its configuration. */
 interface Isolate {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
-import { rotateAll } from "../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, rotateAll } from "../../src/ca/rotation/rotate.ts";
 import {
   mintsOf,
   openStores,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { BoundAccount } from "../../src/authn/bound-account.ts";
+import type { BoundAccount } from "../../src/authn/credential.ts";
 import {
   apiOpener,
   type CheckMeans,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { pinnedKeys } from "../../src/authn/token/issuer-keys.ts";
-import { parseKeySet } from "../../src/authn/token/key-set.ts";
+import { pinnedKeys } from "../../src/authn/issuer-keys.ts";
+import { parseKeySet } from "../../src/authn/key-set.ts";
 import {
   createOperatorGuard,
   isFromElsewhere,

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
-import { createIdentityPolicy } from "../../src/ca/issuance/identity-policy.ts";
-import { createPodAuthorizer } from "../../src/ca/issuance/node-authorizer.ts";
+import {
+  createIdentityPolicy,
+  createPodAuthorizer,
+} from "../../src/ca/issuance/identity-policy.ts";
 import type { ImpersonationRule, Refusal } from "../../src/foundation/errors.ts";
-import { podsKnownSeconds } from "../../src/kubernetes/pod-lookup.ts";
-import type { Pods } from "../../src/kubernetes/pods.ts";
+import { type Pods, podsKnownSeconds } from "../../src/kubernetes/pods.ts";
 import { parseTrustDomain, type TrustDomain, workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";

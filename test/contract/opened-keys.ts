@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
+import { foundIfEmpty } from "../../src/ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import type { AuthorityKey } from "../../src/pki/authority/new-authority.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { applyRoots } from "../../src/delivery/apply-roots.ts";
+import { applyRoots } from "../../src/delivery/root-delivery.ts";
 import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");

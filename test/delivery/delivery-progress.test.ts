@@ -2,8 +2,8 @@ import { beforeEach, expect, test } from "vitest";
 import {
   createDeliveryProgress,
   type DeliveryProgress,
-} from "../../src/delivery/delivery-progress.ts";
-import type { DeliveryState } from "../../src/delivery/root-delivery.ts";
+  type DeliveryState,
+} from "../../src/delivery/root-delivery.ts";
 import type { NumberedBundle } from "../../src/pki/authority/trust-bundle.ts";
 
 const first = new Date("2026-11-21T12:00:00Z");

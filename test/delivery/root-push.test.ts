@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/config/root-targets.ts";
-import type { PushLimits } from "../../src/delivery/push-budget.ts";
+import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
 import { createRootPush, type RootPush, trustBundleContent } from "../../src/delivery/root-push.ts";
 import { rootConfigMap } from "../../src/kubernetes/root-config-map.ts";
 import { fetchTrusting } from "../../src/program/http/node-fetch.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { FetchError } from "../../src/foundation/fetch.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
-import { listRoots } from "../../src/kubernetes/cluster-roots.ts";
+import { listRoots } from "../../src/kubernetes/root-config-map.ts";
 import { namespaceOf } from "../testkit/kubernetes/watched-api.ts";
 
 const name = "istio-ca-root-cert";

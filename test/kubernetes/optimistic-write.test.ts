@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { FetchError } from "../../src/foundation/fetch.ts";
-import type { SendRequest } from "../../src/kubernetes/client.ts";
-import { type ObjectWrite, sendUnlessConflict } from "../../src/kubernetes/optimistic-write.ts";
+import {
+  type ObjectWrite,
+  type SendRequest,
+  sendUnlessConflict,
+} from "../../src/kubernetes/client.ts";
 
 const creation: ObjectWrite = { method: "POST", path: "/things", body: { kind: "Thing" } };
 const replacement: ObjectWrite = { ...creation, method: "PUT", path: "/things/one" };

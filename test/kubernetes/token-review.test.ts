@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
-import { reviewToken } from "../../src/kubernetes/token-review.ts";
+import { reviewToken } from "../../src/kubernetes/cluster-api.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");

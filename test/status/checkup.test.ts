@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { IssuerKeys, KeyState } from "../../src/authn/token/issuer-keys.ts";
+import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
 import { type AuthorityView, viewAt } from "../../src/ca/authority-view.ts";
 import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";

@@ -1,9 +1,9 @@
 import { beforeAll, expect, test } from "vitest";
 import type { Authorities } from "../../src/ca/authorities.ts";
 import { viewAt } from "../../src/ca/authority-view.ts";
+import { recordTaint } from "../../src/ca/mint.ts";
 import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../src/ca/rotation/taint.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";

@@ -2,10 +2,11 @@ import type { RevocationContent } from "../../custody/record-kinds.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { Issuer } from "../../pki/authority/signing-authority.ts";
-import { type Bytes, bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
+import { type Bytes, bytesEqual, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
 import type { Authorities } from "../authorities.ts";
+import type { AuthorityView } from "../authority-view.ts";
 import type { EventLog } from "../issuance/audit-event.ts";
 import { type CrlLengths, crlPeriodAt, planCrl } from "./crl-plan.ts";
 
@@ -125,4 +126,28 @@ function isSame(a: CrlInput, b: CrlInput): boolean {
 
 async function digestOf(bytes: Bytes): Promise<string> {
   return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes), 0, 16));
+}
+
+/**
+ * One sentence for each CA of which the mesh has no CRL. Some verifiers check whole paths: OpenSSL with
+ * `-crl_check_all`, and Envoy. They refuse every leaf below such a CA once they have a CRL of another one.
+ */
+export function crlGapsIn({ crlIssuers, trustBundle }: AuthorityView): readonly string[] {
+  const authorities = crlIssuers.map(({ authority }) => authority);
+  const [able, unable] = [
+    authorities.filter(maySignCrls),
+    authorities.filter((each) => !maySignCrls(each)),
+  ];
+  const uncovered = trustBundle.roots.filter(
+    (root) => !authorities.some(({ certificate }) => bytesEqual(certificate.der, root)),
+  );
+  return able.length === 0
+    ? []
+    : [
+        ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
+        ...uncovered.map(
+          (root) =>
+            `no CRL of the root with the SHA-256 fingerprint ${fingerprintOf(root)} is known`,
+        ),
+      ];
 }

@@ -1,8 +1,7 @@
 import { Command, InvalidArgumentError } from "commander";
-import type { Mint } from "../../ca/mint.ts";
+import { type Mint, recordTaint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { trustRoot } from "../../ca/rotation/adopt.ts";
-import { recordTaint } from "../../ca/rotation/taint.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { durationSeconds } from "../../foundation/text.ts";
 import { applyTaints, taintsOf } from "../../pki/authority/taint.ts";

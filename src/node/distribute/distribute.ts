@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
-import type { RootsReport } from "../../delivery/delivery-progress.ts";
+import type { RootsReport } from "../../delivery/root-delivery.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import {

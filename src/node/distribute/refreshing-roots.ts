@@ -1,8 +1,11 @@
 import type { Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
-import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
-import type { RootDelivery } from "../../delivery/root-delivery.ts";
+import {
+  createDeliveryProgress,
+  type RootDelivery,
+  type RootsReport,
+} from "../../delivery/root-delivery.ts";
 import { logFault } from "../../foundation/events.ts";
 import { crlConfigMap } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";

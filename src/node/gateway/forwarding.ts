@@ -1,8 +1,8 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Counter, type Registry } from "prom-client";
-import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
-import { forwardedHeader, forwardedValue } from "../../authn/certificate/forwarded-certificate.ts";
+import { parseClientCertificate } from "../../authn/client-certificate.ts";
+import { forwardedHeader, forwardedValue } from "../../authn/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Level } from "../../foundation/events.ts";
@@ -13,14 +13,18 @@ import {
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { forwardedPeerHeader, type Peer, peerKey } from "../../transport/peer.ts";
-import { toConnectError } from "../../transport/rpc/connect-error.ts";
+import { requestIdHeader, requestIdOf } from "../../transport/rpc/audited-call.ts";
+import { toConnectError, unavailableError } from "../../transport/rpc/connect-error.ts";
 import { createFallback, type FallbackMethod } from "../../transport/rpc/fallback.ts";
-import { fastPathFor } from "../../transport/rpc/fast-path/fast-path.ts";
-import type { UnaryCall } from "../../transport/rpc/fast-path/unary-call.ts";
-import { requestIdHeader, requestIdOf } from "../../transport/rpc/request-id.ts";
-import { unavailableError } from "../../transport/rpc/retry-later.ts";
-import type { Platform, RpcService } from "../../transport/rpc/rpc.ts";
+import { fastPathFor } from "../../transport/rpc/fast-path.ts";
+import {
+  forwardedPeerHeader,
+  type Peer,
+  type Platform,
+  peerKey,
+  type RpcService,
+} from "../../transport/rpc/rpc.ts";
+import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
 import {
   type GatewayCredentials,
   type Upstream,

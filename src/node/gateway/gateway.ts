@@ -1,10 +1,14 @@
 import type { Hono } from "hono";
-import type { RootsReport } from "../../delivery/delivery-progress.ts";
+import type { RootsReport } from "../../delivery/root-delivery.ts";
 import { addReadyGauge, type Beginning, begin } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
-import { createProbedApp, type Readiness } from "../../transport/http/probed-app.ts";
-import { createCertificatePath, type PortState } from "../../transport/http/routes.ts";
+import {
+  createCertificatePath,
+  createProbedApp,
+  type PortState,
+  type Readiness,
+} from "../../transport/http/routes.ts";
 import { createRpcMetrics, openGuard } from "../caller-metrics.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";

@@ -2,10 +2,9 @@ import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/headers.ts";
-import { pathOf as requestPathOf } from "../../transport/http/probed-app.ts";
-import type { Peer } from "../../transport/peer.ts";
+import { pathOf as requestPathOf } from "../../transport/http/routes.ts";
 import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
-import type { RpcRequest } from "../../transport/rpc/rpc.ts";
+import type { Peer, RpcRequest } from "../../transport/rpc/rpc.ts";
 import type { Place } from "../limits/exchanges.ts";
 import type { Routes, StreamedResponse } from "./routes.ts";
 

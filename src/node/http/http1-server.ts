@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
 import { headersOf } from "../../program/http/http-exchange.ts";
 import { isGrpcContentType } from "../../transport/http/fetch-handler.ts";
-import { type Peer, peerKey } from "../../transport/peer.ts";
+import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";

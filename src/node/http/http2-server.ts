@@ -8,7 +8,7 @@ import {
 import { createContextValues } from "@connectrpc/connect";
 import type { AnswerFields } from "../../foundation/headers.ts";
 import { fieldsOf, headersOf } from "../../program/http/http-exchange.ts";
-import { type Peer, peerKey } from "../../transport/peer.ts";
+import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";

@@ -6,7 +6,7 @@ import type { Duplex } from "node:stream";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { addressOf } from "../../foundation/addresses.ts";
 import type { Port } from "../../program/program.ts";
-import type { Peer } from "../../transport/peer.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";
 import { type BeginHandshake, Handshakes } from "../limits/handshakes.ts";

@@ -3,8 +3,7 @@ import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { Registry } from "prom-client";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import type { Peer } from "../../transport/peer.ts";
-import type { RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
+import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
 /** A request to a streaming RPC, whose body nobody has read. */
 export type StreamedRequest = Omit<RpcRequest, "body"> & { readonly body: Readable };

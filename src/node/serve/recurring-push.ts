@@ -1,10 +1,8 @@
 import { Gauge, type Registry } from "prom-client";
 import type { Configuration } from "../../config/configuration.ts";
 import { createPushes, type PushSource } from "../../config/root-targets.ts";
-import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
-import type { PushLimits } from "../../delivery/push-budget.ts";
-import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
-import type { RootPush } from "../../delivery/root-push.ts";
+import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
+import { outcomesByCluster, type RootPush } from "../../delivery/root-push.ts";
 import { logFault } from "../../foundation/events.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { unixTime } from "../../program/metrics.ts";

@@ -14,7 +14,7 @@ import {
   isReady,
   type PortState,
 } from "../../transport/http/routes.ts";
-import type { Peer } from "../../transport/peer.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
 import { createRpcMetrics, openGuard } from "../caller-metrics.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";

@@ -10,9 +10,9 @@ import {
   type KubernetesClient,
   maximumObjectOctets,
   type SendRequest,
+  sendUnlessConflict,
 } from "../../kubernetes/client.ts";
 import { listPages } from "../../kubernetes/list-pages.ts";
-import { sendUnlessConflict } from "../../kubernetes/optimistic-write.ts";
 import {
   parseRecordSecret,
   type RecordSecret,

@@ -1,10 +1,10 @@
 import { constants } from "node:crypto";
 import type { TLSSocket, TlsOptions } from "node:tls";
-import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
+import { parseClientCertificate } from "../../authn/client-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import type { Peer } from "../../transport/peer.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
 import type { ServingCertificate } from "./serving-certificate.ts";
 
 /** The certificate of a TLS server, and the roots to which its clients' certificates must lead. */

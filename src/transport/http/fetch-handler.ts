@@ -1,10 +1,9 @@
 import { createContextValues } from "@connectrpc/connect";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { type Peer, peerKey } from "../peer.ts";
 import { newAudit } from "../rpc/audited-call.ts";
 import { createCertificateService } from "../rpc/certificate-service.ts";
 import { requestBody } from "../rpc/request-body.ts";
-import type { RpcResponse } from "../rpc/rpc.ts";
+import { type Peer, peerKey, type RpcResponse } from "../rpc/rpc.ts";
 
 /** The peer of a request, as the platform knows it. */
 export type PeerOf = (request: Request) => Peer;

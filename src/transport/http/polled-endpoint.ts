@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { retrySoon, unavailableSentence } from "../rpc/retry-later.ts";
+import { retrySoon, unavailableSentence } from "../rpc/connect-error.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
 
 /** A document in its current state. */

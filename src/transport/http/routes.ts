@@ -1,17 +1,15 @@
-import type { Hono } from "hono";
+import { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { mayIssue } from "../../ca/issuance/issuance-log.ts";
-import { crlGapsIn } from "../../ca/revocation/crl-gaps.ts";
+import { crlGapsIn } from "../../ca/revocation/published-crls.ts";
 import { addressOf } from "../../foundation/addresses.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { createBundleEndpoint, pemBundle, spiffeBundle } from "./bundle-endpoint.ts";
-import { addCrlRoutes } from "./crl-routes.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
 import { createLongPolls, type Waiter } from "./long-poll.ts";
 import { unavailable } from "./polled-endpoint.ts";
-import { createProbedApp, pathOf, type Readiness } from "./probed-app.ts";
+import { addCrlRoutes, createBundleEndpoint, pemBundle, spiffeBundle } from "./trust-routes.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
@@ -94,4 +92,44 @@ async function readinessOf(
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;
   }
+}
+
+/** Whether a program can do its work now. It may give reasons even when it can. */
+export interface Readiness {
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+}
+
+/** An app that answers the probes of an orchestrator: alive at `/healthz`, 200 or 503 at `/readyz`. */
+export function createProbedApp(readiness: () => Readiness | Promise<Readiness>): Hono {
+  const app = new Hono({ getPath: pathOf });
+  app.get("/healthz", (c) => c.text("ok\n"));
+  app.get("/readyz", async (c) => {
+    const now = await readiness();
+    return c.json(now, now.ready ? 200 : 503, { "cache-control": "no-store" });
+  });
+  app.notFound((c) => c.text("not found\n", 404));
+  return app;
+}
+
+/**
+ * The path of a request as it is written. Every path has one spelling: a rule of an edge or a proxy for a path
+ * would not see another one, such as `/%62undle.pem`.
+ */
+export function pathOf({ url }: Pick<Request, "url">): string {
+  const [path = ""] = url.slice(url.indexOf("/", url.indexOf("//") + 2)).split(/[?#]/, 1);
+  return path;
+}
+
+/**
+ * The app in place of a CA whose configuration is invalid. `/readyz` names the faulty keys. Every RPC gets
+ * 503, because the same request succeeds once the operator has mended them.
+ */
+export function createMisconfiguredApp(faults: readonly string[]): Hono {
+  const reasons = faults.map((fault) => `configuration: ${fault}`);
+  const app = createProbedApp(() => ({ ready: false, reasons }));
+  app.all("*", (c) =>
+    c.json({ code: "unavailable", message: "certificate authority is not configured" }, 503),
+  );
+  return app;
 }

@@ -13,12 +13,11 @@ import {
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { parsePodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { forwardedPeerHeader } from "../peer.ts";
-import { auditFailure } from "./audit-failure.ts";
-import type { Call } from "./audited-call.ts";
+import { auditFailure, type Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
-import type { Deadline } from "./deadline.ts";
-import type { UnaryCall } from "./fast-path/unary-call.ts";
+import type { Deadline } from "./request-body.ts";
+import { forwardedPeerHeader } from "./rpc.ts";
+import type { UnaryCall } from "./unary-call.ts";
 
 /** Authenticates the caller by its headers and its client certificate. */
 export async function authenticate(

@@ -10,7 +10,7 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
-import { type Bucket, bucketObjects, isBucket } from "./bucket-objects.ts";
+import { type Bucket, bucketObjects, isBucket } from "./log-storage.ts";
 
 /** The names of the bindings. */
 export const shardBinding = "LOG_SHARD";

@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
-import { createIdentityPolicy } from "../../../src/ca/issuance/identity-policy.ts";
-import { createClaimedReach } from "../../../src/ca/issuance/node-authorizer.ts";
+import {
+  createClaimedReach,
+  createIdentityPolicy,
+} from "../../../src/ca/issuance/identity-policy.ts";
 import type { ImpersonationRule } from "../../../src/foundation/errors.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
-import { createPodLookup, podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
-import type { Pods } from "../../../src/kubernetes/pods.ts";
+import { createPodLookup, type Pods, podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   denied,

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import { importKek } from "../../../src/custody/kek.ts";
 import { retireRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";

@@ -1,8 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { adoptAuthority } from "../../../src/ca/rotation/adopt.ts";
-import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import {
@@ -8,7 +9,6 @@ import {
   forecastTaints,
 } from "../../../src/ca/rotation/forecast.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { planRotation } from "../../../src/pki/authority/rotation.ts";
 import type { ScheduledAuthority } from "../../../src/pki/authority/schedule.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek } from "../../../src/custody/kek.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";

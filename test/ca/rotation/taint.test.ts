@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import {

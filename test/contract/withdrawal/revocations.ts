@@ -1,11 +1,7 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import {
-  forwardedHeader,
-  forwardedValue,
-} from "../../../src/authn/certificate/forwarded-certificate.ts";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
-import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";

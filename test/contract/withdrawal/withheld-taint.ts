@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import { recordTaint } from "../../../src/ca/mint.ts";
+import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";

@@ -1,14 +1,13 @@
 import { X509Certificate } from "node:crypto";
 import { Code, createContextValues } from "@connectrpc/connect";
 import { createCertificatePath } from "../../../src/transport/http/routes.ts";
-import { audited } from "../../../src/transport/rpc/audited-call.ts";
+import { audited, statusCodeOf } from "../../../src/transport/rpc/audited-call.ts";
 import {
   createCertificateFallback,
   createCertificateService,
 } from "../../../src/transport/rpc/certificate-service.ts";
 import { requestBody } from "../../../src/transport/rpc/request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "../../../src/transport/rpc/rpc.ts";
-import { statusCodeOf } from "../../../src/transport/rpc/status-code.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { csrPem } from "../../testkit/pki/csr.ts";
 import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";

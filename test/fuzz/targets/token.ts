@@ -1,9 +1,8 @@
 import { compactVerify, createLocalJWKSet } from "jose";
-import type { Authenticator } from "../../../src/authn/authenticator.ts";
-import type { Caller } from "../../../src/authn/caller.ts";
-import { pinnedKeys } from "../../../src/authn/token/issuer-keys.ts";
-import { parseKeySet } from "../../../src/authn/token/key-set.ts";
-import { createTokenAuthenticator } from "../../../src/authn/token/token-authenticator.ts";
+import type { Authenticator, Caller } from "../../../src/authn/caller.ts";
+import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
+import { parseKeySet } from "../../../src/authn/key-set.ts";
+import { createTokenAuthenticator } from "../../../src/authn/token-authenticator.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";

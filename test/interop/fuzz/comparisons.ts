@@ -1,4 +1,4 @@
-import { createCertificateVerifier } from "../../../src/authn/certificate/certificate-verifier.ts";
+import { createCertificateVerifier } from "../../../src/authn/certificate-verifier.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { nodeCryptoProvider, requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";

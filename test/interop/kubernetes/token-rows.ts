@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { goodAnswerSeconds } from "../../../src/authn/token/token-review.ts";
+import { goodAnswerSeconds } from "../../../src/authn/token-review.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
+import { podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { until } from "../../testkit/time/until.ts";
 import { mint } from "./cluster/accounts.ts";

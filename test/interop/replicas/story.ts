@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { mintsOf, openStores } from "../../../src/config/ca-stores.ts";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { createSharedStore } from "../../../src/custody/shared/object-space.ts";

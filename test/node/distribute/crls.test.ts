@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { foundIfEmpty } from "../../../src/ca/rotation/rotate.ts";
 import { pause } from "../../../src/foundation/pause.ts";
 import {
   distribute,

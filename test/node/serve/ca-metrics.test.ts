@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { IssuanceLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { addAuthorityGauges, countingLog } from "../../../src/node/serve/ca-metrics.ts";
 import { createRegistry } from "../../../src/program/metrics.ts";

@@ -1,6 +1,6 @@
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { openStored } from "../../../src/ca/opened-store.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import type { Composition } from "../../../src/config/composition.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
 

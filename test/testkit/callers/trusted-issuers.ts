@@ -1,5 +1,5 @@
-import { pinnedKeys } from "../../../src/authn/token/issuer-keys.ts";
-import { parseKeySet } from "../../../src/authn/token/key-set.ts";
+import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
+import { parseKeySet } from "../../../src/authn/key-set.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";

@@ -1,4 +1,4 @@
-import type { Timeout } from "../../../src/delivery/push-budget.ts";
+import type { Timeout } from "../../../src/delivery/push-to-cluster.ts";
 import type { Pause } from "../../../src/foundation/pause.ts";
 import { eventually } from "./eventually.ts";
 

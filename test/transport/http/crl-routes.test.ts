@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { sealStatement } from "../../../src/custody/statement.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";

@@ -1,14 +1,14 @@
 import { Hono } from "hono";
 import { beforeEach, describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { parseWaitSeconds } from "../../../src/foundation/headers.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
+import { createLongPolls, type LongPolls } from "../../../src/transport/http/long-poll.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
 import {
   type BundleFormat,
   createBundleEndpoint,
-} from "../../../src/transport/http/bundle-endpoint.ts";
-import { createLongPolls, type LongPolls } from "../../../src/transport/http/long-poll.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+} from "../../../src/transport/http/trust-routes.ts";
 import { requireFairPlaces } from "../../contract/bounds/fair-places.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

@@ -2,8 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
-import { createMisconfiguredApp } from "../../../src/transport/http/misconfigured-app.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { createMisconfiguredApp, createRoutes } from "../../../src/transport/http/routes.ts";
 import {
   callWithClient,
   connectJson,

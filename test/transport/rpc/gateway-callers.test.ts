@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { forwardedValue } from "../../../src/authn/certificate/forwarded-certificate.ts";
+import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import { bearer, connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { leafHash } from "../../../src/tlog/merkle.ts";
 import { formatBatch } from "../../../src/tlog/sequencer/publication.ts";
 import type { LogStage } from "../../../src/tlog/sequencer/storage.ts";
-import { sqlStage } from "../../../src/worker/log/sql-stage.ts";
+import { sqlStage } from "../../../src/worker/log/log-storage.ts";
 
 /** Runs work on a stage. @returns The rows that Cloudflare bills for it. */
 async function billedRows(work: (stage: LogStage) => void): Promise<number> {

@@ -1,4 +1,4 @@
-import type { Worker } from "../../../src/worker/handlers.ts";
+import type { Worker } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 
 /** The CA that an event is for, and the time at that CA. */

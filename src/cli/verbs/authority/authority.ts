@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { foundAuthority } from "../../../ca/rotation/inception.ts";
+import { foundAuthority } from "../../../ca/rotation/rotate.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";

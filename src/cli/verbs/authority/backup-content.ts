@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { requestedKey } from "../../../ca/upstream/requests.ts";
+import { requestedKey } from "../../../ca/rotation/install-intermediate.ts";
 import { instant, octets } from "../../../custody/record-fields.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
-import { rotate } from "../../../ca/rotation/rotate.ts";
 import {
   installIntermediate,
   type NewIntermediate,
-} from "../../../ca/upstream/install-intermediate.ts";
-import { requestedKey } from "../../../ca/upstream/requests.ts";
+  requestedKey,
+} from "../../../ca/rotation/install-intermediate.ts";
+import { rotate } from "../../../ca/rotation/rotate.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual, fingerprintOf } from "../../../pki/encoding/bytes.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { makeRequest, withdrawRequest } from "../../../ca/upstream/requests.ts";
+import { makeRequest, withdrawRequest } from "../../../ca/rotation/install-intermediate.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";

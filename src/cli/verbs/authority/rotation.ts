@@ -1,10 +1,9 @@
 import { type Command, Option } from "commander";
-import { mintAuthority } from "../../../ca/mint.ts";
+import { mintAuthority, recordTaint } from "../../../ca/mint.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { askUpstream } from "../../../ca/rotation/ask-upstream.ts";
 import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import { rotate } from "../../../ca/rotation/rotate.ts";
-import { recordTaint } from "../../../ca/rotation/taint.ts";
-import { askUpstream } from "../../../ca/upstream/ask-upstream.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { lastSignature } from "../../../pki/authority/rotation.ts";
 import { nextSchedule, type Schedule } from "../../../pki/authority/schedule.ts";

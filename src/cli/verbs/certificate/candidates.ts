@@ -1,4 +1,4 @@
-import { namesAuthority } from "../../../authn/certificate/certificate-verifier.ts";
+import { namesAuthority } from "../../../authn/certificate-verifier.ts";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { isSerialNumber } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";

@@ -2,9 +2,9 @@ import {
   maximumRevoked,
   maximumStatements,
   recordRevocations,
+  revocationOf,
   statementsOf,
-} from "../../../ca/revocation/record-revocations.ts";
-import { revocationOf } from "../../../ca/revocation/revoked.ts";
+} from "../../../ca/revocation/revocations.ts";
 import { formatRevoked } from "../../../config/distrust.ts";
 import { instant } from "../../../config/form.ts";
 import type { RevocationContent } from "../../../custody/record-kinds.ts";

@@ -1,4 +1,4 @@
-import { discoverKeys, type KeySource } from "../../../authn/token/discovery.ts";
+import { discoverKeys, type KeySource } from "../../../authn/issuer-keys.ts";
 import {
   type KeySet,
   parseKeySet,
@@ -6,7 +6,7 @@ import {
   type UnusableKey,
   unusableKeysIn,
   unusableKeyText,
-} from "../../../authn/token/key-set.ts";
+} from "../../../authn/key-set.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { createDocumentFetch, FetchError } from "../../../foundation/fetch.ts";

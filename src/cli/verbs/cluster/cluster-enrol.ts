@@ -1,7 +1,7 @@
 import { stringify } from "smol-toml";
 import * as z from "zod/mini";
-import { discoverKeys } from "../../../authn/token/discovery.ts";
-import { candidatesIn, parseKeySet } from "../../../authn/token/key-set.ts";
+import { discoverKeys } from "../../../authn/issuer-keys.ts";
+import { candidatesIn, parseKeySet } from "../../../authn/key-set.ts";
 import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
 import { issuerTables } from "../../../config/issuer-table.ts";
 import { isPublicHost } from "../../../foundation/addresses.ts";

@@ -5,10 +5,11 @@ import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, parseJson } from "../../../foundation/fetch.ts";
 import type { SendRequest } from "../../../kubernetes/client.ts";
-import { type ClusterRoots, listRoots } from "../../../kubernetes/cluster-roots.ts";
 import {
+  type ClusterRoots,
   crlConfigMap,
   type HeldRoots,
+  listRoots,
   usualConfigMap,
 } from "../../../kubernetes/root-config-map.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";

@@ -1,8 +1,7 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { Configuration, CrlLifetime } from "../../../config/configuration.ts";
 import { FetchError } from "../../../foundation/fetch.ts";
-import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
-import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
+import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/crls.ts";
 import { crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";

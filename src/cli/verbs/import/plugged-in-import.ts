@@ -1,6 +1,6 @@
 import { type OpenedStore, openStored } from "../../../ca/opened-store.ts";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
-import { installIntermediate } from "../../../ca/upstream/install-intermediate.ts";
+import { installIntermediate } from "../../../ca/rotation/install-intermediate.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";

@@ -6,11 +6,10 @@ import {
   identityToRecipient,
 } from "age-encryption";
 import { beforeAll, describe, expect, test } from "vitest";
-import { mintAuthority } from "../../../../src/ca/mint.ts";
+import { mintAuthority, recordTaint } from "../../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
-import { recordTaint } from "../../../../src/ca/rotation/taint.ts";
-import { makeRequest, requestedKey } from "../../../../src/ca/upstream/requests.ts";
+import { makeRequest, requestedKey } from "../../../../src/ca/rotation/install-intermediate.ts";
 import { summarizeBackup } from "../../../../src/cli/verbs/authority/backup.ts";
 import {
   type BackupKey,

@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import type { Mint } from "../../../../src/ca/mint.ts";
-import { recordRevocations } from "../../../../src/ca/revocation/record-revocations.ts";
+import { recordRevocations } from "../../../../src/ca/revocation/revocations.ts";
 import { openStore, type Session } from "../../../../src/cli/session/session.ts";
 import { init } from "../../../../src/cli/verbs/authority/authority.ts";
 import { exportBackup, restore } from "../../../../src/cli/verbs/authority/backup.ts";

@@ -1,5 +1,4 @@
-import type { Authenticator } from "../../../../src/authn/authenticator.ts";
-import type { Caller } from "../../../../src/authn/caller.ts";
+import type { Authenticator, Caller } from "../../../../src/authn/caller.ts";
 import { type CertificateCall, connectBinary, grpcFrame } from "../../../contract/rpc-calls.ts";
 
 /** The material of a call, and a way to end it early. */

@@ -9,7 +9,7 @@ import {
   createCertificateFallback,
   createCertificateService,
 } from "../../../../src/transport/rpc/certificate-service.ts";
-import { fastPathFor } from "../../../../src/transport/rpc/fast-path/fast-path.ts";
+import { fastPathFor } from "../../../../src/transport/rpc/fast-path.ts";
 import type { RpcRequest, RpcService } from "../../../../src/transport/rpc/rpc.ts";
 import { issuers, issuerTables, origin, rpcPath } from "../../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";

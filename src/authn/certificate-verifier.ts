@@ -1,0 +1,165 @@
+import { CaError } from "../foundation/errors.ts";
+import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
+import { type Bytes, bytesEqual, toHex } from "../pki/encoding/bytes.ts";
+import { Tag } from "../pki/encoding/der-reader.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { type Certificate, subjectKeyIdentifierOf } from "../pki/x509/certificate.ts";
+import { isSignedWith } from "../pki/x509/certificate-signature.ts";
+import { type IdentityProof, readIdentityProof } from "../pki/x509/leaf/identity-proof.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
+import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
+import { type ClientCertificate, malformed, parseClientCertificate } from "./client-certificate.ts";
+import { rejectCredential } from "./credential.ts";
+import type { TrustedIssuer } from "./trusted-issuer.ts";
+
+/**
+ * The authorities whose leaves are credentials at an instant: those of the mesh itself that are in the
+ * trust bundle and were never tainted. Additional roots and the authorities of named signers are not.
+ *
+ * @throws CaError `store-unreachable`.
+ */
+export type VouchingAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
+
+/**
+ * Whether an operator has revoked a certificate of an own authority.
+ *
+ * @throws CaError `store-unreachable`.
+ */
+export type IsRevoked = (certificate: CallerCertificate, now: Date) => Promise<boolean>;
+
+/** The rules for a client certificate, and the authorities and issuers that they need. */
+export interface CertificateTrust {
+  readonly trustDomain: TrustDomain;
+  readonly vouchingAt: VouchingAuthorities;
+  readonly isRevoked: IsRevoked;
+  readonly issuers: readonly TrustedIssuer[];
+  readonly cryptoProvider: CryptoProvider;
+}
+
+/**
+ * Finds the caller of a client certificate.
+ *
+ * @param der A certificate whose holder has proved to have its key. It is not verified otherwise.
+ * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, `revoked`, and the checks
+ *   of {@link requireLastProof}), `store-unreachable`.
+ */
+export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
+
+/**
+ * Accepts a certificate if one of this CA's own authorities has signed it and nobody has revoked it. The issuer of the last token for
+ * its identity must be able to vouch for its account now, and must have done so recently. A verification
+ * by TLS, the edge or a gateway does not suffice, because their roots are every root of the mesh.
+ */
+export function createCertificateVerifier(trust: CertificateTrust): CertificateVerifier {
+  const { trustDomain, vouchingAt, issuers } = trust;
+  return async (der, now) => {
+    const leaf = parseClientCertificate(der, trustDomain, now);
+    const { certificate, spiffeId, account } = leaf;
+    const signer = await signerOf(certificate, await vouchingAt(now), trust.cryptoProvider);
+    const serialNumber = toHex(certificate.toBeSigned.serialNumber);
+    const shown = { serialNumber, authority: signer.id };
+    if (await trust.isRevoked(shown, now)) {
+      throw rejectCredential("revoked", "an operator has revoked the certificate");
+    }
+    return { spiffeId, account, ...requireLastProof(leaf, issuers, now), certificate: shown };
+  };
+}
+
+async function signerOf(
+  certificate: Certificate,
+  authorities: readonly SigningAuthority[],
+  cryptoProvider: CryptoProvider,
+): Promise<SigningAuthority> {
+  try {
+    for (const authority of authorities) {
+      if (!namesAuthority(certificate, authority)) continue;
+      if (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) return authority;
+    }
+  } catch (error) {
+    throw malformed(error);
+  }
+  throw rejectCredential("authority", "no authority that vouches has signed the certificate");
+}
+
+/**
+ * Whether the names in a certificate are this authority's. It saves a verification for each authority of
+ * another name or another key identifier.
+ *
+ * @throws DerError
+ */
+export function namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
+  if (!bytesEqual(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
+  const named = toBeSigned.extensions.authorityKeyIdentifier?.value.fork().enter(Tag.sequence);
+  const own = subjectKeyIdentifierOf(authority.certificate);
+  const keyIdentifier = Tag.contextPrimitive(0);
+  if (!own || !named?.nextIs(keyIdentifier)) return true;
+  return bytesEqual(named.content(keyIdentifier), own);
+}
+
+/**
+ * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
+ * every name of the certificate for the caller's; here only the SPIFFE ID counts.
+ */
+export function createCertificateAuthenticator(verify: CertificateVerifier): Authenticator {
+  return async ({ clientCertificate }, now) => {
+    if (clientCertificate) return verify(clientCertificate, now);
+    throw new CaError({ reason: "credential-missing" }, "no client certificate");
+  };
+}
+
+/** The last token's proof of a certificate's identity, and the end of the time in which it suffices. */
+export interface LastProof {
+  readonly proof: IdentityProof;
+  readonly provedUntil: Date;
+  readonly provedBy: TrustedIssuer;
+}
+
+/**
+ * Judges a certificate of an own authority by the last token for its identity. The token's issuer must
+ * still be configured, may vouch for the account now, and has proved it within its renewal limit.
+ *
+ * A certificate without a proof is older than proofs, or istiod's. It counts as proved at its notBefore,
+ * by the first issuer that may vouch for it.
+ *
+ * @throws CaError `credential-rejected` (`form`, `impersonation`, `issuer`, `namespace`, `renewal`).
+ */
+function requireLastProof(
+  { certificate, account }: ClientCertificate,
+  issuers: readonly TrustedIssuer[],
+  now: Date,
+): LastProof {
+  const { extensions, validity } = certificate.toBeSigned;
+  const proof = extensions.identityProof && parseProof(extensions.identityProof);
+  if (proof?.isImpersonated) {
+    throw rejectCredential("impersonation", "a node proxy's token stands behind the certificate");
+  }
+  const named = proof ? issuers.filter(({ digest }) => bytesEqual(digest, proof.issuer)) : issuers;
+  if (named.length === 0) {
+    throw rejectCredential(
+      "issuer",
+      "the issuer behind the certificate is not configured any more",
+    );
+  }
+  const vouching = named.filter((issuer) => issuer.mayVouchFor(account));
+  if (vouching.length === 0) {
+    throw rejectCredential("namespace", "no issuer may vouch for this namespace any more");
+  }
+  const provedAt = proof?.provedAt ?? validity.notBefore;
+  for (const provedBy of vouching) {
+    const provedUntil = addSeconds(provedAt, provedBy.renewalSeconds);
+    if (now < provedUntil) {
+      const usual = { provedAt, issuer: provedBy.digest, isImpersonated: false };
+      return { proof: proof ?? usual, provedUntil, provedBy };
+    }
+  }
+  throw rejectCredential("renewal", "the last token for this identity is too long ago");
+}
+
+function parseProof(extension: Parameters<typeof readIdentityProof>[0]): IdentityProof {
+  try {
+    return readIdentityProof(extension);
+  } catch (error) {
+    throw malformed(error);
+  }
+}

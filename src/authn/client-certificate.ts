@@ -1,0 +1,132 @@
+import { type Bytes, bytesEqual } from "../pki/encoding/bytes.ts";
+import { DerError, Tag } from "../pki/encoding/der-reader.ts";
+import { Oid } from "../pki/encoding/object-identifiers.ts";
+import {
+  parseWorkloadSpiffeId,
+  type ServiceAccount,
+  type SpiffeId,
+  type TrustDomain,
+  workloadSpiffeId,
+} from "../pki/spiffe-id.ts";
+import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import type { CertificateExtensions } from "../pki/x509/certificate-extensions.ts";
+import { rejectCredential } from "./credential.ts";
+
+/** A client certificate by its form, its time and its name. Its signature is not verified. */
+export interface ClientCertificate {
+  readonly certificate: Certificate;
+  readonly spiffeId: SpiffeId;
+  readonly account: ServiceAccount;
+}
+
+/** A leaf with keys of RSA-4096 has 2 kB. */
+const maximumOctets = 8192;
+
+/**
+ * The workload that a client certificate names. The certificate must be a leaf for clients that is valid at
+ * `now`, with exactly one URI (X509-SVID §5.2). Names of other kinds do not count.
+ *
+ * @param der A certificate of which nothing is known yet.
+ * @throws CaError `credential-rejected` (`form`, `time`, `subject`).
+ */
+export function parseClientCertificate(
+  der: Bytes,
+  trustDomain: TrustDomain,
+  now: Date,
+): ClientCertificate {
+  const { certificate, uris } = readLeaf(der);
+  const { validity } = certificate.toBeSigned;
+  if (now < validity.notBefore || now > validity.notAfter) {
+    throw rejectCredential("time", "the client certificate is not valid at this time");
+  }
+  const [uri = "", ...more] = uris;
+  const workload = more.length === 0 ? parseWorkloadSpiffeId(uri) : undefined;
+  if (!workload || workload.trustDomain !== trustDomain) {
+    throw rejectCredential(
+      "subject",
+      "the client certificate does not name one workload of this mesh",
+    );
+  }
+  const { account } = workload;
+  return { certificate, spiffeId: workloadSpiffeId(trustDomain, account), account };
+}
+
+interface Leaf {
+  readonly certificate: Certificate;
+  readonly uris: readonly string[];
+}
+
+function readLeaf(der: Bytes): Leaf {
+  try {
+    if (der.length > maximumOctets) throw new DerError("longer than any leaf");
+    const certificate = parseCertificate(der);
+    const { extensions } = certificate.toBeSigned;
+    requireLeaf(extensions);
+    requireClientUse(extensions);
+    return { certificate, uris: urisOf(extensions) };
+  } catch (error) {
+    throw malformed(error);
+  }
+}
+
+/** The refusal of a certificate that is not DER. Every other error stays as it is. */
+export function malformed(error: unknown): unknown {
+  if (!(error instanceof DerError)) return error;
+  return rejectCredential("form", `the client certificate: ${error.message}`, error);
+}
+
+const Usage = { digitalSignature: 0x80, keyCertSign: 0x04, cRLSign: 0x02 } as const;
+
+/** X509-SVID §4.1 and §4.3: a signing certificate authenticates nobody. */
+function requireLeaf({
+  basicConstraints,
+  keyUsage,
+  hasUnknownCritical,
+}: CertificateExtensions): void {
+  if (hasUnknownCritical) throw new DerError("an unknown extension is critical (RFC 5280 §4.2)");
+  basicConstraints?.value.fork().enter(Tag.sequence).finish();
+  const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [];
+  const required = bits & (Usage.digitalSignature | Usage.keyCertSign | Usage.cRLSign);
+  if (required !== Usage.digitalSignature) throw new DerError("its key usage is no leaf's");
+}
+
+/** A serving certificate, for one, is no client's (RFC 5280 §4.2.1.12). */
+function requireClientUse({ extKeyUsage }: CertificateExtensions): void {
+  const purposes = extKeyUsage?.value.fork().enter(Tag.sequence);
+  let isClients = false;
+  while (purposes && !purposes.isDone) {
+    if (bytesEqual(purposes.element(Tag.objectIdentifier), Oid.clientAuth)) isClients = true;
+  }
+  if (!isClients) throw new DerError("it is not for clients");
+}
+
+const uriName = Tag.contextPrimitive(6);
+
+/** The tags of GeneralName by number (RFC 5280 §4.2.1.6): those of structured types are constructed. */
+const generalNames: readonly number[] = [
+  Tag.contextConstructed(0),
+  Tag.contextPrimitive(1),
+  Tag.contextPrimitive(2),
+  Tag.contextConstructed(3),
+  Tag.contextConstructed(4),
+  Tag.contextConstructed(5),
+  uriName,
+  Tag.contextPrimitive(7),
+  Tag.contextPrimitive(8),
+];
+
+/** The URIs of a certificate, without its names of other kinds. */
+function urisOf(extensions: CertificateExtensions): string[] {
+  const reader = extensions.subjectAltName?.value.fork();
+  if (!reader) return [];
+  const names = reader.enter(Tag.sequence);
+  reader.finish();
+  const uris: string[] = [];
+  while (!names.isDone) {
+    const kind = generalNames.find((tag) => names.nextIs(tag));
+    if (kind === undefined) throw new DerError("a GeneralName with an unknown tag");
+    const content = names.content(kind);
+    if (kind === uriName) uris.push(new TextDecoder().decode(content));
+  }
+  return uris;
+}

@@ -1,0 +1,140 @@
+import type { Bytes } from "../pki/encoding/bytes.ts";
+import { parsePem } from "../pki/encoding/pem.ts";
+import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
+import type { Authenticator, Caller } from "./caller.ts";
+import type { CertificateVerifier } from "./certificate-verifier.ts";
+import { rejectCredential } from "./credential.ts";
+import type { TrustedIssuer } from "./trusted-issuer.ts";
+
+/** The header in which Envoy, and so Istio, forwards the certificate of a proxy's client. */
+export const forwardedHeader = "x-forwarded-client-cert";
+
+/** The header's value for a certificate, and for its one URI, as Envoy writes them. */
+export function forwardedValue(certificatePem: string, uri: string): string {
+  return `Cert="${encodeURIComponent(certificatePem)}";URI=${uri}`;
+}
+
+/** The rules for the clients of gateways. */
+export interface ForwardedTrust {
+  readonly trustDomain: TrustDomain;
+  readonly verify: CertificateVerifier;
+}
+
+/**
+ * Authenticates the client of a gateway, as Istio's `XfccAuthenticator` does. Istio trusts the address
+ * of the proxy; here the proxy must prove an account that its issuer's table calls a gateway. The
+ * header of any other caller is ignored.
+ *
+ * A gateway may speak only for the namespaces that its issuer may vouch for. It forwards the certificate
+ * itself, which must be a credential here too; a name alone counts only from a gateway whose table
+ * says so.
+ */
+export function acceptingForwardedCertificates(
+  trust: ForwardedTrust,
+  authenticate: Authenticator,
+): Authenticator {
+  async function clientOrCaller(header: string, proof: Promise<Caller>, now: Date) {
+    const caller = await proof;
+    const { issuer, account } = caller;
+    if (!issuer?.gatewayNames?.(account)) return caller;
+    return clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
+  }
+  return (credentials, now) => {
+    const header = credentials.headers.get(forwardedHeader);
+    const proof = authenticate(credentials, now);
+    return header === null ? proof : clientOrCaller(header, proof, now);
+  };
+}
+
+type Gateway = Caller & { readonly issuer: TrustedIssuer };
+
+async function clientOf(
+  gateway: Gateway,
+  forwarded: ForwardedClient,
+  trust: ForwardedTrust,
+  now: Date,
+): Promise<Caller> {
+  const client = await provedClient(gateway, forwarded, trust, now);
+  if (!gateway.issuer.mayVouchFor(client.account)) {
+    throw rejectCredential("namespace", "the gateway's issuer may not vouch for this namespace");
+  }
+  return { ...client, gateway };
+}
+
+async function provedClient(
+  { issuer, account, proof }: Gateway,
+  { certificate, uri }: ForwardedClient,
+  { trustDomain, verify }: ForwardedTrust,
+  now: Date,
+): Promise<Caller> {
+  if (certificate) {
+    const client = await verify(certificate, now);
+    if (uri === undefined || uri === client.spiffeId) return client;
+    throw rejectCredential("subject", "the forwarded URI is not the certificate's");
+  }
+  if (uri === undefined) throw malformed("has neither a certificate nor a URI");
+  if (issuer.mayForwardIdentities?.(account)) {
+    return { ...namedClient(uri, proof, trustDomain), provedBy: issuer };
+  }
+  throw rejectCredential("authority", "the gateway forwards a name without its certificate");
+}
+
+/** For a client that is known by its name alone, the proof is the gateway's own. */
+function namedClient(uri: string, proof: IdentityProof, trustDomain: TrustDomain): Caller {
+  const workload = parseWorkloadSpiffeId(uri);
+  if (workload?.trustDomain !== trustDomain) {
+    throw rejectCredential("subject", "the forwarded certificate names no workload of this mesh");
+  }
+  const { account } = workload;
+  return { spiffeId: workloadSpiffeId(trustDomain, account), account, proof };
+}
+
+/** The client of a gateway, as the header describes it. */
+interface ForwardedClient {
+  /** DER. */
+  readonly certificate: Bytes | undefined;
+  readonly uri: string | undefined;
+}
+
+/** The PEM of a leaf with keys of RSA-4096, each octet of it coded by three. */
+const maximumLength = 12_288;
+const pair = /^(By|Hash|Cert|Chain|Subject|URI|DNS)=("(?:[^"\\]|\\.)*"|[^",;=\\]*)$/;
+
+/**
+ * Reads the header. Two hops, two certificates or two URIs are refused: nothing says which of them the
+ * gateway verified.
+ *
+ * @throws CaError `credential-rejected` (`form`).
+ */
+function parseForwarded(header: string): ForwardedClient {
+  const found = new Map<string, string>();
+  for (const part of header.length > maximumLength ? [""] : header.split(";")) {
+    const [, key, value = ""] = pair.exec(part) ?? [];
+    if (key === undefined) throw malformed("has an unknown form");
+    if ((key === "URI" || key === "Cert") && found.has(key)) throw malformed(`has two of ${key}`);
+    found.set(key, value);
+  }
+  const encoded = found.get("Cert");
+  return {
+    certificate: encoded === undefined ? undefined : parseCertificateValue(encoded),
+    uri: found.get("URI"),
+  };
+}
+
+const quotedValue = /^"((?:[A-Za-z0-9_.~+/=-]|%[0-9A-Fa-f]{2})*)"$/;
+
+/** Envoy writes PEM, URL-encoded, in quotation marks. */
+function parseCertificateValue(value: string): Bytes {
+  const [, encoded] = quotedValue.exec(value) ?? [];
+  const text = encoded?.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  const der = text === undefined ? undefined : parsePem(text, ["CERTIFICATE"]);
+  if (!der) throw malformed("holds no certificate");
+  return der;
+}
+
+function malformed(fault: string): Error {
+  return rejectCredential("form", `the forwarded certificate ${fault}`);
+}

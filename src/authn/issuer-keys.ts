@@ -1,0 +1,226 @@
+import * as z from "zod/mini";
+import { isPublicHost } from "../foundation/addresses.ts";
+import { CaError } from "../foundation/errors.ts";
+import {
+  type DocumentFetch,
+  FetchError,
+  type Reach,
+  usualFetchTimeoutMilliseconds,
+} from "../foundation/fetch.ts";
+import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
+import { isSafeToFetch } from "../foundation/text.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
+import {
+  candidatesIn,
+  type JudgedKeySet,
+  parseKeySet,
+  type UnusableKey,
+  unusableKeysIn,
+  type VerificationKey,
+  verificationKeys,
+} from "./key-set.ts";
+
+/** The key that a token's header asks for. */
+export interface KeyQuery {
+  readonly algorithm: string;
+  readonly keyId: string | undefined;
+}
+
+/**
+ * The keys of one issuer that may have signed a token; empty if the issuer has no such key.
+ *
+ * @throws CaError `key-provider-unreachable` if the keys cannot be fetched, `too-many-waiting` for them:
+ *   the same token may pass later.
+ */
+export interface IssuerKeys {
+  (query: KeyQuery, now: Date): readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
+  /** For reports. */
+  readonly state?: () => KeyState;
+}
+
+/** The keys of an issuer as this process, or this isolate, has them. */
+export interface KeyState {
+  /** Whether they stand in the configuration, or the issuer publishes them. */
+  readonly source: "configuration" | "issuer";
+  /** The keys that serve. */
+  readonly keys: readonly Pick<VerificationKey, "keyId" | "algorithms">[];
+  /** The others for signatures. */
+  readonly unusable?: readonly UnusableKey[];
+  /** When they were fetched; `undefined` before the first fetch that succeeded. */
+  readonly fetchedAt?: Date | undefined;
+  /** The last fetch, if it failed. */
+  readonly failure?: { readonly at: Date; readonly detail: string } | undefined;
+}
+
+/** The source of an issuer's published keys. */
+export type KeyLocation =
+  | { readonly kind: "jwks-uri"; readonly url: string }
+  | { readonly kind: "discovery"; readonly issuer: string };
+
+/** Called when an issuer's keys could not be fetched, even while older ones still serve. */
+export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
+
+/** How the keys of an issuer are fetched and used. */
+export interface KeyFetching {
+  readonly fetchJson: DocumentFetch;
+  readonly keyFetchFailed: KeyFetchFailed;
+  readonly cryptoProvider: CryptoProvider;
+  /** The timeout of `fetchJson`; without it a default applies. */
+  readonly fetchTimeoutMilliseconds?: number | undefined;
+  readonly shareWork: WorkSharing;
+  /** The places of requests that wait for the keys of any issuer: nobody has verified their tokens. */
+  readonly waitingRoom: Semaphore;
+}
+
+/** The age at which fetched keys are fetched again, so that a withdrawn key stops working. */
+export const keysFreshSeconds = 600;
+
+/** The age up to which fetched keys serve while their issuer cannot be reached. */
+export const keysSurviveOutageSeconds = 21_600;
+
+/** The least time between two fetches that tokens with unknown keys cause. */
+export const coolDownSeconds = 30;
+
+/** The time from a failed fetch to the next. */
+const retrySeconds = 5;
+
+/** The most requests that wait for the keys of one issuer. */
+export const maximumWaiting = 1000;
+
+/** The keys of an issuer whose JWK Set is in the configuration. */
+export function pinnedKeys(
+  { usable, unusable }: JudgedKeySet,
+  cryptoProvider: CryptoProvider,
+): IssuerKeys {
+  const keys = verificationKeys(usable, cryptoProvider);
+  return Object.assign(({ algorithm, keyId }: KeyQuery) => candidatesIn(keys, algorithm, keyId), {
+    state: (): KeyState => ({ source: "configuration", keys, unusable }),
+  });
+}
+
+/**
+ * The keys of an issuer that publishes them, cached as values in this isolate. One request at a time
+ * fetches; the others that need the keys wait for it.
+ */
+export function publishedKeys(
+  issuer: string,
+  location: KeyLocation,
+  {
+    fetchJson,
+    keyFetchFailed,
+    cryptoProvider,
+    shareWork,
+    waitingRoom,
+    fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds,
+  }: KeyFetching,
+): IssuerKeys {
+  // A fetch of keys that are discovered is two.
+  const longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
+  const room = new Semaphore(maximumWaiting, waitingRoom);
+  const fetching = shareWork(room, longestMilliseconds);
+  let fetched: FetchedKeys | undefined;
+  let failure: KeyState["failure"];
+  let nextFetch = new Date(0);
+
+  const isYounger = (seconds: number, now: Date): boolean =>
+    fetched !== undefined && now.getTime() < fetched.at.getTime() + 1000 * seconds;
+
+  async function fetchKeys(now: Date): Promise<void> {
+    // Set before the fetch, so that requests whose keys are known do not wait for it.
+    nextFetch = addSeconds(now, longestMilliseconds / 1000);
+    try {
+      const { usable, unusable } = await fetchKeySet(location, fetchJson);
+      fetched = { keys: verificationKeys(usable, cryptoProvider), unusable, at: now };
+      failure = undefined;
+      nextFetch = addSeconds(now, coolDownSeconds);
+    } catch (error) {
+      if (!(error instanceof FetchError)) throw error;
+      failure = { at: now, detail: error.message };
+      // While older keys still serve, few requests should wait for a fetch.
+      const survives = isYounger(keysSurviveOutageSeconds, now);
+      nextFetch = addSeconds(now, survives ? coolDownSeconds : retrySeconds);
+      keyFetchFailed(issuer, error);
+    }
+  }
+
+  const candidatesFor = ({ algorithm, keyId }: KeyQuery) =>
+    candidatesIn(fetched?.keys ?? [], algorithm, keyId);
+
+  async function refresh(query: KeyQuery, isKnown: boolean, now: Date) {
+    if (now >= nextFetch) await fetching.join(() => fetchKeys(now));
+    else if (!isKnown) await fetching.join();
+    const candidates = isYounger(keysSurviveOutageSeconds, now) ? candidatesFor(query) : [];
+    const isReachable = fetched !== undefined && failure === undefined;
+    // Until the issuer answers, it may have published the key.
+    if (candidates.length > 0 || isReachable) return candidates;
+    throw new CaError(
+      { reason: "key-provider-unreachable", issuer },
+      "the issuer's keys cannot be fetched",
+    );
+  }
+
+  function find(query: KeyQuery, now: Date): ReturnType<IssuerKeys> {
+    const known = candidatesFor(query);
+    const isKnown = known.length > 0;
+    return isKnown && isYounger(keysFreshSeconds, now) ? known : refresh(query, isKnown, now);
+  }
+
+  return Object.assign(find, {
+    state: (): KeyState => ({
+      source: "issuer",
+      keys: fetched?.keys ?? [],
+      unusable: fetched?.unusable ?? [],
+      fetchedAt: fetched?.at,
+      failure,
+    }),
+  });
+}
+
+/** The answer of an issuer, and when it came. */
+interface FetchedKeys {
+  readonly keys: readonly VerificationKey[];
+  readonly unusable: readonly UnusableKey[];
+  readonly at: Date;
+}
+
+async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<JudgedKeySet> {
+  const { url, reach } =
+    location.kind === "jwks-uri"
+      ? ({ url: location.url, reach: "anywhere" } as const)
+      : await discoverKeys(location.issuer, fetchJson);
+  const published = await fetchJson[reach](url);
+  const usable = parseKeySet(published);
+  if (!usable) throw new FetchError("answered no JWK Set with a usable key");
+  return { usable, unusable: unusableKeysIn(published) };
+}
+
+/** The URL of an issuer's keys, and where a request for them may go. */
+export interface KeySource {
+  readonly url: string;
+  readonly reach: Reach;
+}
+
+const documentForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
+
+/**
+ * Where the discovery document of an issuer says that its keys are. The document must name the issuer
+ * that it was fetched for, byte for byte (OpenID Connect Discovery §4.3).
+ *
+ * The operator chose the issuer's URL, and a stranger may have written the document. So the document of
+ * a public issuer may name no private place. The issuer's own origin is the operator's choice as well.
+ *
+ * @throws FetchError
+ */
+export async function discoverKeys(issuer: string, fetchJson: DocumentFetch): Promise<KeySource> {
+  const place = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+  const document = documentForm.safeParse(await fetchJson.anywhere(place));
+  if (!document.success) throw new FetchError("answered no discovery document");
+  if (document.data.issuer !== issuer) throw new FetchError("describes another issuer");
+  const { jwks_uri: url } = document.data;
+  if (!isSafeToFetch(url)) throw new FetchError("points at an unsafe key URL");
+  const [own, other] = [new URL(issuer), new URL(url)];
+  if (!isPublicHost(own.hostname) || own.origin === other.origin) return { url, reach: "anywhere" };
+  if (isPublicHost(other.hostname)) return { url, reach: "public" };
+  throw new FetchError("points at a private key URL: configure jwks_uri if that is right");
+}

@@ -1,0 +1,214 @@
+import * as z from "zod/mini";
+import type { CryptoProvider, PublicKey } from "../pki/crypto-provider.ts";
+import { parseBase64Url } from "../pki/encoding/base64.ts";
+import {
+  ecdsa,
+  ed25519,
+  rsaPkcs1,
+  rsaPss,
+  type SignatureScheme,
+} from "../pki/signature-algorithm.ts";
+import { rsaKeyFault } from "../pki/x509/subject-public-key.ts";
+
+/** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
+export type JwsAlgorithm =
+  | "RS256"
+  | "RS384"
+  | "RS512"
+  | "PS256"
+  | "PS384"
+  | "PS512"
+  | "ES256"
+  | "ES384"
+  | "ES512"
+  | "EdDSA";
+
+/** How each algorithm signs. */
+export const jwsSchemes: Readonly<Record<JwsAlgorithm, SignatureScheme>> = {
+  RS256: rsaPkcs1("SHA-256"),
+  RS384: rsaPkcs1("SHA-384"),
+  RS512: rsaPkcs1("SHA-512"),
+  PS256: rsaPss("SHA-256"),
+  PS384: rsaPss("SHA-384"),
+  PS512: rsaPss("SHA-512"),
+  ES256: ecdsa("P-256", "SHA-256"),
+  ES384: ecdsa("P-384", "SHA-384"),
+  ES512: ecdsa("P-521", "SHA-512"),
+  EdDSA: ed25519,
+};
+
+/**
+ * The algorithms that a key may verify, by its `kty` and, if it has one, its `crv`. The key decides,
+ * never the token (RFC 8725 §3.1).
+ */
+const algorithmsOfKey: ReadonlyMap<string, readonly JwsAlgorithm[]> = new Map([
+  ["RSA", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]],
+  ["EC P-256", ["ES256"]],
+  ["EC P-384", ["ES384"]],
+  ["EC P-521", ["ES512"]],
+  ["OKP Ed25519", ["EdDSA"]],
+]);
+
+/** A public key as an issuer publishes it. */
+interface PublishedKey {
+  readonly keyId: string | undefined;
+  readonly algorithms: readonly JwsAlgorithm[];
+  /** Its public members, and no other. */
+  readonly jwk: JsonWebKey;
+  /** These members as JSON text: equal for equal keys, whatever their key ids. */
+  readonly material: string;
+}
+
+/** The public keys of an issuer that Rampart can use. */
+export type KeySet = readonly PublishedKey[];
+
+/** A JWK Set with what Rampart makes of it. */
+export interface JudgedKeySet {
+  readonly usable: KeySet;
+  readonly unusable: readonly UnusableKey[];
+}
+
+/** A key for signatures that Rampart cannot use. */
+export interface UnusableKey {
+  readonly keyId: string | undefined;
+  /** The reason, to be read behind the key's id. */
+  readonly fault: string;
+}
+
+/** The beginning of a key's id, for tables and sentences. */
+export const shortKeyId = (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-";
+
+/** An unusable key in a sentence: its id and the reason. Both come from the issuer. */
+export const unusableKeyText = ({ keyId, fault }: UnusableKey): string =>
+  `${shortKeyId(keyId)}: ${fault}`;
+
+/** A cluster publishes two or three keys. */
+const maximumKeys = 32;
+
+const text = z.optional(z.string());
+const textUpTo = (length: number) => z.optional(z.string().check(z.maxLength(length)));
+
+const jwkForm = z.object({
+  kty: z.string(),
+  kid: textUpTo(256),
+  use: text,
+  key_ops: z.optional(z.array(z.string())),
+  alg: text,
+  crv: text,
+  n: textUpTo(2048),
+  e: textUpTo(16),
+  x: textUpTo(256),
+  y: textUpTo(256),
+});
+type Jwk = z.infer<typeof jwkForm>;
+
+const keySetForm = z.object({ keys: z.array(z.unknown()).check(z.maxLength(maximumKeys)) });
+
+/**
+ * The usable keys of a JWK Set. Keys of other kinds, uses and sizes are ignored (RFC 7517 §5). Private
+ * members are never read.
+ *
+ * @returns `undefined` if the JSON is no JWK Set, or has no usable key.
+ */
+export function parseKeySet(json: unknown): KeySet | undefined {
+  const parsed = keySetForm.safeParse(json);
+  if (!parsed.success) return undefined;
+  const keys = parsed.data.keys.flatMap((key) => {
+    const jwk = jwkForm.safeParse(key);
+    const algorithms = jwk.success ? algorithmsOf(jwk.data) : [];
+    return jwk.success && algorithms.length > 0 ? [publishedKey(jwk.data, algorithms)] : [];
+  });
+  return keys.length > 0 ? keys : undefined;
+}
+
+/**
+ * The keys of a JWK Set for signatures that no token can be verified with. A key for another use is none of
+ * them.
+ */
+export function unusableKeysIn(json: unknown): readonly UnusableKey[] {
+  const parsed = keySetForm.safeParse(json);
+  if (!parsed.success) return [];
+  return parsed.data.keys.flatMap((key) => {
+    const jwk = jwkForm.safeParse(key);
+    const fault = jwk.success ? keyFault(jwk.data) : "it is no JWK";
+    return fault === undefined ? [] : [{ keyId: jwk.data?.kid, fault }];
+  });
+}
+
+/** The keys that may have signed a token: those of its algorithm and, if it names one, its key id. */
+export function candidatesIn<Key extends PublishedKey>(
+  keys: readonly Key[],
+  algorithm: string,
+  keyId: string | undefined,
+): readonly Key[] {
+  return keys.filter(
+    (key) =>
+      (keyId === undefined || key.keyId === keyId) &&
+      key.algorithms.includes(algorithm as JwsAlgorithm),
+  );
+}
+
+function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
+  if (!isForSignatures(jwk)) return [];
+  if (jwk.kty === "RSA" && !isStrongRsaKey(jwk)) return [];
+  const ofKind = algorithmsOfKey.get(kindOf(jwk)) ?? [];
+  return jwk.alg === undefined ? ofKind : ofKind.filter((algorithm) => algorithm === jwk.alg);
+}
+
+const isForSignatures = ({ use = "sig", key_ops = ["verify"] }: Jwk): boolean =>
+  use === "sig" && key_ops.includes("verify");
+
+const kindOf = ({ kty, crv }: Jwk): string =>
+  kty === "RSA" || crv === undefined ? kty : `${kty} ${crv}`;
+
+function keyFault(jwk: Jwk): string | undefined {
+  if (!isForSignatures(jwk) || algorithmsOf(jwk).length > 0) return undefined;
+  const kind = kindOf(jwk);
+  if (!algorithmsOfKey.has(kind)) return `a key of the kind ${kind} is not supported`;
+  if (kind === "RSA" && !isStrongRsaKey(jwk)) {
+    return "RSA takes 2048 to 4096 bits and the exponent 65537";
+  }
+  return `a key of the kind ${kind} cannot have the algorithm ${jwk.alg}`;
+}
+
+/** RFC 7518 §6.3.1: unsigned big-endian integers, without leading zeros. */
+function isStrongRsaKey({ n = "", e = "" }: Jwk): boolean {
+  const modulus = parseBase64Url(n);
+  const exponent = parseBase64Url(e);
+  if (!modulus || !exponent || modulus[0] === 0 || exponent[0] === 0) return false;
+  return rsaKeyFault(modulus, exponent) === undefined;
+}
+
+function publishedKey(
+  { kid: keyId, kty, crv, n, e, x, y }: Jwk,
+  algorithms: readonly JwsAlgorithm[],
+): PublishedKey {
+  const members = Object.entries({ kty, crv, n, e, x, y });
+  const jwk = Object.fromEntries(members.filter(([, value]) => value !== undefined));
+  return { keyId, algorithms, jwk, material: JSON.stringify(jwk) };
+}
+
+/** A public key of an issuer, imported for an algorithm when a token first needs it. */
+export interface VerificationKey extends PublishedKey {
+  readonly opened: ReadonlyMap<JwsAlgorithm, PublicKey>;
+  /** Imports the key for one of its algorithms; rejects when it is not a key. */
+  readonly open: (algorithm: JwsAlgorithm) => Promise<PublicKey>;
+}
+
+/** The keys of an issuer as a platform verifies with them. */
+export const verificationKeys = (
+  keys: KeySet,
+  cryptoProvider: CryptoProvider,
+): readonly VerificationKey[] => keys.map((key) => verificationKey(key, cryptoProvider));
+
+function verificationKey(key: PublishedKey, cryptoProvider: CryptoProvider): VerificationKey {
+  const opened = new Map<JwsAlgorithm, PublicKey>();
+  const open = async (algorithm: JwsAlgorithm): Promise<PublicKey> => {
+    const known = opened.get(algorithm);
+    if (known) return known;
+    const publicKey = await cryptoProvider.importPublicKey(key.jwk, jwsSchemes[algorithm]);
+    opened.set(algorithm, publicKey);
+    return publicKey;
+  };
+  return { ...key, opened, open };
+}

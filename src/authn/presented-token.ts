@@ -1,0 +1,70 @@
+import { CaError } from "../foundation/errors.ts";
+import { quoted, rejectCredential } from "./credential.ts";
+import { createJsonWebSignatureParser, type JsonWebSignature } from "./json-web-signature.ts";
+import type { TrustedIssuer } from "./trusted-issuer.ts";
+
+/** The token of a request, with the issuer that it names. Nothing in it is proved yet. */
+export interface PresentedToken {
+  /** As the caller sent it, for the API server that reviews it. */
+  readonly text: string;
+  readonly jws: JsonWebSignature;
+  readonly issuer: TrustedIssuer;
+}
+
+/**
+ * Reads the token of a request once, for all checks of it.
+ *
+ * @param authorization The header as fetch gives it.
+ * @throws CaError `credential-missing`, `credential-rejected` (`form`, `issuer`).
+ */
+export type TokenReader = (authorization: string | null) => PresentedToken;
+
+/** Finds the issuer of a token by its name, byte for byte. */
+export function createTokenReader(issuers: readonly TrustedIssuer[]): TokenReader {
+  const byName = new Map<unknown, TrustedIssuer>(issuers.map((issuer) => [issuer.name, issuer]));
+  const parseJsonWebSignature = createJsonWebSignatureParser();
+  return (authorization) => {
+    const text = parseBearerToken(authorization);
+    const jws = parseJsonWebSignature(text);
+    const { iss } = jws.claims;
+    const issuer = byName.get(iss);
+    if (issuer) return { text, jws, issuer };
+    throw rejectCredential("issuer", `the token is of an unknown issuer: ${quoted(iss)}`);
+  };
+}
+
+/** A projected ServiceAccount token is about 1.5 kB; signed with RSA-4096 it is 2 kB. */
+const maximumTokenLength = 16 * 1024;
+
+/**
+ * The bearer token of a request, by the rule of Istio's `ExtractBearerToken` (pkg/security/security.go).
+ * The value begins with an exact `Bearer `. Values of other schemes are skipped. Two bearer tokens are
+ * refused, because a proxy in front may have verified the other one.
+ *
+ * @param authorization The header as fetch gives it: several values joined by a comma, which
+ *   neither a JWT nor Basic credentials can contain.
+ * @throws CaError `credential-missing`, `credential-rejected` (`form`).
+ */
+export function parseBearerToken(authorization: string | null): string {
+  const tokens = bearerTokens(authorization ?? "");
+  const token = tokens[0];
+  if (token === undefined) {
+    throw new CaError({ reason: "credential-missing" }, "no bearer token in the request");
+  }
+  if (tokens.length > 1) throw rejectCredential("form", "more than one bearer token");
+  if (token.length > maximumTokenLength)
+    throw rejectCredential("form", "the bearer token is too long");
+  return token;
+}
+
+const prefix = "Bearer ";
+
+function bearerTokens(authorization: string): string[] {
+  const values = authorization.includes(",") ? authorization.split(",") : [authorization];
+  const tokens: string[] = [];
+  for (const value of values) {
+    const trimmed = value.trim();
+    if (trimmed.startsWith(prefix)) tokens.push(trimmed.slice(prefix.length));
+  }
+  return tokens;
+}

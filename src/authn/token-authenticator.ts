@@ -1,0 +1,173 @@
+import { CaError, type Refusal } from "../foundation/errors.ts";
+import type { BoundNode, BoundObject } from "../kubernetes/pods.ts";
+import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import { wholeSeconds } from "../pki/x509/validity.ts";
+import type { Authenticator, Caller } from "./caller.ts";
+import { type BoundAccount, quoted, rejectCredential } from "./credential.ts";
+import { requireSignature } from "./json-web-signature.ts";
+import { createTokenReader, type PresentedToken } from "./presented-token.ts";
+import { parseServiceAccountClaims } from "./service-account-claims.ts";
+import type { TokenReview } from "./token-review.ts";
+import type { TrustedIssuer } from "./trusted-issuer.ts";
+
+/**
+ * Authenticates by a ServiceAccount token: bearer → JWS → issuer → keys or review → claims → caller.
+ *
+ * The issuer that the token names decides alone how the token is proved. No key and no API server of
+ * another cluster counts. istiod tries its authenticators one after the other instead.
+ */
+export function createTokenAuthenticator(
+  trustDomain: TrustDomain,
+  issuers: readonly TrustedIssuer[],
+): Authenticator {
+  const readToken = createTokenReader(issuers);
+  return async ({ headers }, now) => {
+    const token = readToken(headers.get("authorization"));
+    const bearer = await proveToken(token, now);
+    return callerWithin(token.issuer, bearer, headers.get("clusterid"), { trustDomain, now });
+  };
+}
+
+/**
+ * Proves whose a token is, by its issuer's keys, its cluster's API server, or both, in the order that
+ * the issuer is configured with. A rejection by either is final.
+ *
+ * @throws CaError `credential-rejected`, `key-provider-unreachable`, `cluster-unreachable`, `cluster-busy`.
+ */
+function proveToken(token: PresentedToken, now: Date): Promise<BoundAccount> {
+  const { review } = token.issuer;
+  if (!review) return proveByKeys(token, now);
+  switch (review.order) {
+    case "after-keys":
+      return proveByKeysOrReview(token, review.ask, now);
+    case "before-keys":
+      return proveByKeysAndReview(token, review.ask, now);
+    case "instead-of-keys":
+      return proveByReview(token, review.ask, false, now);
+  }
+}
+
+/** Without a call to the cluster: the token is good until it expires, even if its pod is gone. */
+async function proveByKeys({ jws, issuer }: PresentedToken, now: Date): Promise<BoundAccount> {
+  await requireSignature(jws, issuer.keys, now);
+  return parseServiceAccountClaims(jws.claims, issuer.audiences, now);
+}
+
+/** The API server decides if the keys cannot be fetched, or the token's key is not among them. */
+async function proveByKeysOrReview(
+  token: PresentedToken,
+  ask: TokenReview,
+  now: Date,
+): Promise<BoundAccount> {
+  try {
+    return await proveByKeys(token, now);
+  } catch (error) {
+    const refusal = refusalOf(error);
+    const isKeyMissing = refusal?.reason === "credential-rejected" && refusal.check === "key";
+    if (!isKeyMissing && refusal?.reason !== "key-provider-unreachable") throw error;
+    return proveByReview(token, ask, false, now);
+  }
+}
+
+/**
+ * The keys come first, so that forged tokens cannot keep the API server busy. While the keys cannot be
+ * fetched, the API server decides alone. While it cannot be reached, the keys decide. A busy API server
+ * counts as reached: the caller must try again.
+ */
+async function proveByKeysAndReview(
+  token: PresentedToken,
+  ask: TokenReview,
+  now: Date,
+): Promise<BoundAccount> {
+  const verified = await proveByKeysIfFetched(token, now);
+  try {
+    return await proveByReview(token, ask, verified !== undefined, now);
+  } catch (error) {
+    if (verified && refusalOf(error)?.reason === "cluster-unreachable") return verified;
+    throw error;
+  }
+}
+
+async function proveByKeysIfFetched(
+  token: PresentedToken,
+  now: Date,
+): Promise<BoundAccount | undefined> {
+  try {
+    return await proveByKeys(token, now);
+  } catch (error) {
+    if (refusalOf(error)?.reason === "key-provider-unreachable") return undefined;
+    throw error;
+  }
+}
+
+function refusalOf(error: unknown): Refusal | undefined {
+  return error instanceof CaError ? error.refusal : undefined;
+}
+
+/** Refuses an expired token, or one for another audience, without a request to the API server. */
+async function proveByReview(
+  { text, jws, issuer }: PresentedToken,
+  ask: TokenReview,
+  isVerified: boolean,
+  now: Date,
+): Promise<BoundAccount> {
+  const claimed = parseServiceAccountClaims(jws.claims, issuer.audiences, now);
+  const { exp } = jws.claims;
+  const expiresAt = new Date(Number(exp) * 1000);
+  const reviewed = await ask({ text, expiresAt, isVerified }, now);
+  requireAgreement(claimed, reviewed);
+  return { ...reviewed, tokenId: claimed.tokenId };
+}
+
+/** Requires an answer about the bearer that the token's own claims name. */
+function requireAgreement(claimed: BoundAccount, reviewed: BoundAccount): void {
+  const { account } = reviewed;
+  const isSameAccount =
+    account.namespace === claimed.account.namespace && account.name === claimed.account.name;
+  if (isSameAccount && agree(claimed.pod, reviewed.pod) && agree(claimed.node, reviewed.node)) {
+    return;
+  }
+  throw rejectCredential("subject", "the API server speaks of another bearer than the token");
+}
+
+/** Either of them may leave out an object, or its UID. */
+function agree(claimed?: BoundObject | BoundNode, reviewed?: BoundObject | BoundNode): boolean {
+  if (!claimed || !reviewed) return true;
+  const isSameUid = claimed.uid === reviewed.uid || !claimed.uid || !reviewed.uid;
+  return claimed.name === reviewed.name && isSameUid;
+}
+
+/**
+ * The caller that a token proves, within the namespaces and the cluster that its issuer may vouch for.
+ *
+ * Only for a proved token: the time that a refusal takes must not tell the sender of a forged one
+ * which namespaces an issuer has.
+ *
+ * @param clusterId The caller's `clusterid`; absent, or empty, for none.
+ * @throws CaError `credential-rejected` (`namespace`, `cluster`).
+ */
+export function callerWithin(
+  issuer: TrustedIssuer,
+  { account, pod, node, tokenId }: BoundAccount,
+  clusterId: string | null,
+  { trustDomain, now }: { readonly trustDomain: TrustDomain; readonly now: Date },
+): Caller {
+  if (!issuer.mayVouchFor(account)) {
+    throw rejectCredential("namespace", "the issuer may not vouch for this namespace");
+  }
+  requireCluster(clusterId, issuer);
+  const proof = { provedAt: wholeSeconds(now), issuer: issuer.digest, isImpersonated: false };
+  const spiffeId = workloadSpiffeId(trustDomain, account);
+  return { spiffeId, account, issuer, pod, node, tokenId, proof };
+}
+
+/**
+ * The header is a claim and not a choice: it must be absent, or name the cluster of the token's issuer.
+ * In istiod it chooses the cluster that judges the token.
+ */
+function requireCluster(clusterId: string | null, issuer: TrustedIssuer): void {
+  const { name, cluster, clusterAliases } = issuer;
+  if (!clusterId || clusterId === cluster || clusterAliases.includes(clusterId)) return;
+  const claimed = `${quoted(clusterId)}, and ${name} stands for ${cluster}`;
+  throw rejectCredential("cluster", `the caller claims the cluster ${claimed}`);
+}

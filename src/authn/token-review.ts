@@ -1,0 +1,130 @@
+import { createTtlCache } from "../foundation/caches.ts";
+import { CaError } from "../foundation/errors.ts";
+import { type ClusterApi, reviewToken, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
+import { toHex } from "../pki/encoding/bytes.ts";
+import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { addSeconds, earlier } from "../pki/x509/validity.ts";
+import { type BoundAccount, rejectCredential } from "./credential.ts";
+
+/** A token that an API server is asked about. */
+export interface ReviewQuestion {
+  readonly text: string;
+  /** When the token expires: no answer is remembered for longer. */
+  readonly expiresAt: Date;
+  /** Whether a key of the issuer verified the token. */
+  readonly isVerified: boolean;
+}
+
+/**
+ * Asks the API server of a cluster about a token (TokenReview, `authentication.k8s.io/v1`). Only
+ * the API server knows that the pod and the account still exist.
+ *
+ * @throws CaError `credential-rejected` (`review`, `audience`, `subject`), `cluster-unreachable`,
+ *   `cluster-busy`.
+ */
+export type TokenReview = (question: ReviewQuestion, now: Date) => Promise<BoundAccount>;
+
+/** Two ways to one API server, so that reviews of forged tokens never use up the bound of others. */
+export interface ReviewApis {
+  readonly verified: ClusterApi;
+  readonly unverified: ClusterApi;
+}
+
+/** How long a positive answer is remembered. A deleted pod's token stays good for as long. */
+export const goodAnswerSeconds = 15;
+
+/** How long a rejection is remembered: long enough for a client that retries at once. */
+export const badAnswerSeconds = 5;
+
+/** The most answers of either kind that are remembered for one cluster. */
+export const maximumAnswers = 2048;
+
+/** @param audiences Sent with every token, and required in every answer. */
+export function createTokenReview(audiences: readonly string[], apis: ReviewApis): TokenReview {
+  // Two caches, so that forged tokens never evict a positive answer.
+  const accepted = createTtlCache<BoundAccount>(maximumAnswers);
+  const rejected = createTtlCache<CaError>(maximumAnswers);
+  const until = (seconds: number, { expiresAt }: ReviewQuestion, now: Date): Date =>
+    earlier(addSeconds(now, seconds), expiresAt);
+
+  return async (question, now) => {
+    const key = await digestOf(question.text);
+    const known = accepted.recall(key, now);
+    if (known) return known;
+    const refusal = rejected.recall(key, now);
+    if (refusal) throw refusal;
+    const api = question.isVerified ? apis.verified : apis.unverified;
+    try {
+      const status = await reviewToken(api, question.text, audiences, now);
+      const account = readReview(status, audiences);
+      accepted.keep(key, account, until(goodAnswerSeconds, question, now));
+      return account;
+    } catch (error) {
+      if (isRejection(error)) rejected.keep(key, error, until(badAnswerSeconds, question, now));
+      throw error;
+    }
+  };
+}
+
+async function digestOf(token: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
+  return toHex(new Uint8Array(digest));
+}
+
+function isRejection(error: unknown): error is CaError {
+  return error instanceof CaError && error.refusal.reason === "credential-rejected";
+}
+
+/** Reads the API server's decision, strictly. @throws CaError `credential-rejected` */
+function readReview(status: TokenReviewStatus, audiences: readonly string[]): BoundAccount {
+  // The error says what is wrong with the token, but may quote it.
+  if (status.error !== "") throw rejectCredential("review", "the API server rejects the token");
+  if (!status.authenticated) throw rejectCredential("review", "the token is not authenticated");
+  requireAudience(status, audiences);
+  const { username, groups, extra } = status.user;
+  if (!groups.includes("system:serviceaccounts")) {
+    throw rejectCredential("subject", "the token is no ServiceAccount's");
+  }
+  return { account: accountOf(username), ...boundObjects(extra) };
+}
+
+/** An API server without support for audiences answers without them, and would accept any token. */
+function requireAudience(
+  { audiences: confirmed }: TokenReviewStatus,
+  audiences: readonly string[],
+): void {
+  if (confirmed.some((audience) => audiences.includes(audience))) return;
+  throw rejectCredential("audience", "the API server confirms none of the audiences");
+}
+
+function accountOf(username: string): ServiceAccount {
+  const [system, kind, namespace = "", name = "", ...rest] = username.split(":", 5);
+  const account = parseServiceAccount(namespace, name);
+  if (system === "system" && kind === "serviceaccount" && rest.length === 0 && account) {
+    return account;
+  }
+  throw rejectCredential("subject", "the reviewed user is no ServiceAccount");
+}
+
+const prefix = "authentication.kubernetes.io/";
+
+function boundObjects(extra: TokenReviewStatus["user"]["extra"]): Omit<BoundAccount, "account"> {
+  const [podName, podUid] = [onlyValue(extra, "pod-name"), onlyValue(extra, "pod-uid")];
+  const [nodeName, nodeUid] = [onlyValue(extra, "node-name"), onlyValue(extra, "node-uid")];
+  if ((podName === undefined) !== (podUid === undefined)) {
+    throw rejectCredential("subject", "the review names half a pod");
+  }
+  return {
+    pod: podName !== undefined && podUid !== undefined ? { name: podName, uid: podUid } : undefined,
+    node:
+      nodeName === undefined
+        ? undefined
+        : { name: nodeName, ...(nodeUid !== undefined && { uid: nodeUid }) },
+  };
+}
+
+function onlyValue(extra: TokenReviewStatus["user"]["extra"], name: string): string | undefined {
+  const [value, ...more] = extra[`${prefix}${name}`] ?? [];
+  if (more.length > 0) throw rejectCredential("subject", `the review has several of ${name}`);
+  return value === "" ? undefined : value;
+}

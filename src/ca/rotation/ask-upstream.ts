@@ -1,0 +1,112 @@
+import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
+import {
+  createIntermediateRequest,
+  type IntermediateRequest,
+} from "../../pki/authority/new-authority.ts";
+import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
+import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import {
+  type CaCertificate,
+  isSelfIssued,
+  parseCaCertificate,
+} from "../../pki/path/certification-path.ts";
+import {
+  maximumCertificates,
+  type VerifiedAuthority,
+  verifyAuthority,
+} from "../../pki/path/verified-authority.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { type Mint, type UpstreamAnswer, UpstreamError } from "../mint.ts";
+import { installIntermediate } from "./install-intermediate.ts";
+
+/** The authority that an intermediate succeeds. */
+export interface Predecessor {
+  readonly signsUntil: Date;
+  /** Whether its successor is late: then one that lives for too short a time is better than none. */
+  readonly isUrgent: boolean;
+}
+
+/**
+ * Asks the CA upstream for an intermediate, for a fresh key, and installs the answer. The key is dropped
+ * if there is no good answer, so that a failure leaves nothing behind, and the next run begins anew.
+ *
+ * @throws UpstreamError
+ */
+export async function askUpstream(
+  mint: Mint,
+  predecessor: Predecessor | undefined,
+  now: Date,
+): Promise<SigningAuthority> {
+  const { upstream, trustDomain, authorityKey, phaseLengths } = mint;
+  if (!upstream) throw new Error("AUTHORITY_ROOT is upstream, and no CA upstream was composed");
+  const request = await createIntermediateRequest(trustDomain, authorityKey);
+  const lifetimeSeconds = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
+  const answer = await upstream({ csr: request.csr, lifetimeSeconds });
+  try {
+    const verified = await verifyAnswer(mint, request, answer, now);
+    requireProgress(verified, predecessor, mint.phaseLengths, now);
+    const { extractablePrivateKey } = request;
+    // The upstream may publish more roots than its answer leads to, such as its next one.
+    const otherRoots = verified.additionalRoots;
+    return await installIntermediate(mint, { verified, extractablePrivateKey, otherRoots }, now);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    throw new UpstreamError(`the CA upstream gave no usable intermediate: ${error.message}`);
+  }
+}
+
+/** @throws OperatorError for an answer that no import would let in, or that is not for this key. */
+async function verifyAnswer(
+  { trustDomain }: Mint,
+  { publicKey }: IntermediateRequest,
+  { chain, roots }: UpstreamAnswer,
+  now: Date,
+): Promise<VerifiedAuthority> {
+  if (chain.length > maximumCertificates || roots.length > maximumCertificates) {
+    throw new OperatorError(`more than ${maximumCertificates} certificates`);
+  }
+  const [authority, ...others] = chain.map((der, i) => parse(der, `certificate ${i + 1}`));
+  if (!authority) throw new OperatorError("no certificate");
+  if (!bytesEqual(authority.publicKey.spki, publicKey.spki)) {
+    throw new OperatorError("a certificate for another key");
+  }
+  if (isSelfIssued(authority)) throw new OperatorError("a self-signed certificate");
+  const anchors = roots.map((der, i) => parse(der, `root ${i + 1}`));
+  return verifyAuthority({ authority, others, anchors }, trustDomain, now);
+}
+
+/**
+ * Every run would ask for another intermediate if the last one left its successor due, or ended no later
+ * than its predecessor. Three leads are what a rotation takes.
+ */
+function requireProgress(
+  { notAfter }: VerifiedAuthority,
+  predecessor: Predecessor | undefined,
+  lengths: PhaseLengths,
+  now: Date,
+): void {
+  const life = (notAfter.getTime() - now.getTime()) / 1000;
+  const needed = 3 * leadSeconds(lengths);
+  const until = notAfter.toISOString();
+  if (life < needed && !predecessor?.isUrgent) {
+    throw new OperatorError(
+      `it lives until ${until} only: with MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL as they are, an ` +
+        `intermediate must live for ${Math.ceil(needed / 3600)} hours`,
+    );
+  }
+  const signsUntil = addSeconds(notAfter, -leadSeconds(lengths));
+  if (predecessor && signsUntil <= predecessor.signsUntil) {
+    throw new OperatorError(`it lives until ${until} only, no longer than what it would succeed`);
+  }
+}
+
+function parse(der: Bytes, place: string): CaCertificate {
+  try {
+    return parseCaCertificate(der, place);
+  } catch (error) {
+    if (!(error instanceof DerError || error instanceof CaError)) throw error;
+    throw new OperatorError(`${place}: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,167 @@
+import type { StoredRecord } from "../../custody/authority-store.ts";
+import type { AuthorityRequest } from "../../custody/record-kinds.ts";
+import { openRequestKey, sealRequest } from "../../custody/request-record.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import { createIntermediateRequest } from "../../pki/authority/new-authority.ts";
+import { lastSignature, rootSince } from "../../pki/authority/rotation.ts";
+import { installedSchedule, type Schedule } from "../../pki/authority/schedule.ts";
+import {
+  createSigningAuthority,
+  type SigningAuthority,
+} from "../../pki/authority/signing-authority.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { spiffeIdsOf } from "../../pki/path/path-rules.ts";
+import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
+import { keyIdentifier } from "../../pki/x509/subject-public-key.ts";
+import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
+import { addAuthority, type Mint, requireForeign, storeRecord } from "../mint.ts";
+import { type OpenedStore, openStored } from "../opened-store.ts";
+
+/** An intermediate whose path and key were verified. */
+export interface NewIntermediate {
+  readonly verified: VerifiedAuthority;
+  /** The key of its certificate. */
+  readonly extractablePrivateKey: CryptoKey;
+  /** Roots that it brings beside its own; they leave the bundle with it. DER. */
+  readonly otherRoots: readonly Bytes[];
+}
+
+/**
+ * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is
+ * fixed now. Nothing stops signing for it before its time.
+ *
+ * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
+ *   that not every verifier reads, or that has the SPIFFE ID of a workload.
+ */
+export async function installIntermediate(
+  mint: Mint,
+  { verified, extractablePrivateKey, otherRoots }: NewIntermediate,
+  now: Date,
+): Promise<SigningAuthority> {
+  requireNoPath(verified);
+  for (const { der, title } of verified.path) requireReadable(mint, der, title);
+  for (const der of otherRoots) requireReadable(mint, der, "a root beside its own");
+  const store = await openStored(await mint.store.load(), mint);
+  requireNewKey(store, verified);
+  const schedule = scheduleFor(mint, store, verified, now);
+  const [own] = verified.certificates.roots;
+  const roots = [...(own ? [own] : []), ...otherRoots].slice(0, maximumCertificates);
+  const authority = await createSigningAuthority({ ...verified.certificates, roots }, schedule);
+  const detail = "an intermediate of another CA is in the store";
+  await addAuthority(mint, { authority, extractablePrivateKey }, "intermediate-installed", detail);
+  return authority;
+}
+
+/** The SPIFFE ID of a signing certificate has no path (X509-SVID §3.2). An imported one may: istiod's has. */
+function requireNoPath({ path: [authority] }: VerifiedAuthority): void {
+  const found = spiffeIdsOf(authority).find((id) => id.slice("spiffe://".length).includes("/"));
+  if (found === undefined) return;
+  throw new OperatorError(
+    `${authority.title}: carries the SPIFFE ID of a workload, ${found}: that of a CA has no path (X509-SVID §3.2)`,
+  );
+}
+
+function requireReadable(mint: Mint, der: Bytes, title: string): void {
+  try {
+    requireForeign(mint, der);
+  } catch (error) {
+    if (error instanceof DerError) throw new OperatorError(`${title}: ${error.message}`);
+    throw error;
+  }
+}
+
+/** A record of an authority never changes, so a key is certified once. */
+function requireNewKey(
+  { authorities, refusals }: OpenedStore,
+  { path: [authority] }: VerifiedAuthority,
+) {
+  const id = toHex(keyIdentifier(authority.publicKey));
+  if (![...authorities, ...refusals].some((each) => each.id === id)) return;
+  throw new OperatorError(
+    `${authority.title}: the store has an authority with this key: a key is certified once, make a new one`,
+  );
+}
+
+/** A signer that joins a mesh waits, as its first authority does, until every verifier has its root. */
+function othersSignUntil(
+  { joinsMesh }: Mint,
+  { authorities, taints }: OpenedStore,
+): Date | undefined {
+  if (authorities.length > 0) return lastSignature(applyTaints(authorities, taints));
+  return joinsMesh ? new Date(8.64e15) : undefined;
+}
+
+function scheduleFor(
+  mint: Mint,
+  store: OpenedStore,
+  { certificates, notAfter, path: [{ title }] }: VerifiedAuthority,
+  now: Date,
+): Schedule {
+  const { phaseLengths: lengths, authorityRoot } = mint;
+  const { authorities, additionalRoots, taints } = store;
+  const published = applyTaints([...authorities, ...additionalRoots], taints);
+  const [root] = certificates.roots;
+  const visible = addSeconds(now, lengths.propagationSeconds);
+  const schedule = installedSchedule(
+    lengths,
+    {
+      expiresAt: notAfter,
+      rootSince: root && rootSince(published, root, visible),
+      othersSignUntil: othersSignUntil(mint, store),
+    },
+    now,
+  );
+  if (schedule.signsUntil <= schedule.signsFrom) {
+    throw new OperatorError(
+      `${title}: lives until ${notAfter.toISOString()} only, which leaves no time to sign: after the last ` +
+        "certificate that it signs, MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL must pass before that",
+    );
+  }
+  // Where authorities are their own roots, the next of them follows after the usual time.
+  const usual = addSeconds(schedule.signsFrom, lengths.signingSeconds);
+  if (authorityRoot !== "self" || schedule.signsUntil <= usual) return schedule;
+  return { ...schedule, signsUntil: usual };
+}
+
+/** Makes a key, seals it, and stores it with its CSR. The key is never anywhere else. */
+export async function makeRequest(
+  mint: Mint,
+  now: Date,
+): Promise<Pick<AuthorityRequest, "id" | "csr">> {
+  const request = await createIntermediateRequest(mint.trustDomain, mint.authorityKey);
+  const requestedAt = wholeSeconds(now);
+  await storeRecord(mint, await sealRequest(request, requestedAt, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "intermediate-requested",
+    level: "info",
+    detail: "a request for an intermediate is in the store, with its key sealed",
+    authority: request.id,
+  });
+  return request;
+}
+
+/** Deletes a request with its key: no certificate for it can be installed any more. */
+export async function withdrawRequest(mint: Mint, id: string): Promise<void> {
+  await mint.store.delete({ kind: "request", id });
+  mint.log.operation({
+    event: "request-withdrawn",
+    level: "info",
+    detail: "a request for an intermediate was deleted, with its key",
+    authority: id,
+  });
+}
+
+/** The key of an open request, for the record of its authority. @throws RecordError */
+export async function requestedKey(
+  mint: Mint,
+  { id }: Pick<AuthorityRequest, "id">,
+): Promise<CryptoKey> {
+  const stored = await mint.store.load();
+  const record = stored.find(
+    (each): each is StoredRecord => each.kind === "request" && each.id === id,
+  );
+  if (!record) throw new Error("an opened request that the store does not hold");
+  return openRequestKey(record, mint.trustDomain, mint.keks);
+}

@@ -1,0 +1,134 @@
+import type { Context, Hono } from "hono";
+import type { AuthorityView } from "../../ca/authority-view.ts";
+import type { CrlSource, PublishedCrl, PublishedCrls } from "../../ca/revocation/published-crls.ts";
+import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
+import { toHex } from "../../pki/encoding/bytes.ts";
+import type { CertificateAuthority } from "../certificate-authority.ts";
+import type { LongPolls } from "./long-poll.ts";
+import { createPolledEndpoint, type ReadDocument, type Representation } from "./polled-endpoint.ts";
+
+/** A format of the published trust bundle. */
+export interface BundleFormat {
+  readonly contentType: string;
+  /** The body of an answer; empty for an empty bundle. */
+  readonly write: (view: AuthorityView) => string | Promise<string>;
+}
+
+/** The roots as PEM blocks. */
+export const pemBundle: BundleFormat = {
+  contentType: "application/x-pem-file",
+  write: ({ trustBundle }) => trustBundle.pem,
+};
+
+/** The bundle as SPIFFE federates it (SPIFFE Trust Domain and Bundle §4). */
+export const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): BundleFormat => ({
+  contentType: "application/json",
+  write: async ({ trustBundle, sequence }) => {
+    const bundle = await toSpiffeBundle(trustBundle.roots, sequence, refreshHintSeconds);
+    return bundle.keys.length > 0 ? `${JSON.stringify(bundle)}\n` : "";
+  },
+});
+
+/**
+ * A polled endpoint for the trust bundle in one format, tagged by its hash.
+ *
+ * The endpoint does not publish an empty bundle, which would tell verifiers to trust nobody (SPIFFE Trust
+ * Domain and Bundle §4.2).
+ */
+export function createBundleEndpoint(
+  ca: CertificateAuthority,
+  longPolls: LongPolls,
+  format: BundleFormat,
+): (c: Context) => Promise<Response> {
+  return createPolledEndpoint(ca, longPolls, createReadBundle(ca, format));
+}
+
+function createReadBundle(
+  ca: CertificateAuthority,
+  { contentType, write }: BundleFormat,
+): ReadDocument {
+  let latest: { view: AuthorityView; document: Representation | undefined } | undefined;
+  return async () => {
+    const view = await ca.issuance.authorities.at(ca.clock());
+    if (latest?.view === view) return latest.document;
+    const body = await write(view);
+    const document = body === "" ? undefined : { body, contentType, etag: await etagOf(body) };
+    latest = { view, document };
+    return document;
+  };
+}
+
+async function etagOf(body: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+  return `"${toHex(new Uint8Array(digest, 0, 16))}"`;
+}
+
+/** DER (RFC 2585 §4.2). */
+const derType = "application/pkix-crl";
+const pemType = "application/x-pem-file";
+
+/** Endpoints that were asked for and have no document any more are dropped. */
+const maximumAuthorities = 100;
+
+/**
+ * The CRLs of the authorities whose roots are in the trust bundle: all of them as PEM at `/crl.pem`, each as
+ * DER at `/crl/<id of the authority>.crl`.
+ *
+ * The tags are weak (RFC 9110 §8.8.1): two processes sign the same list with two signatures.
+ */
+export function addCrlRoutes(
+  app: Hono,
+  ca: CertificateAuthority,
+  crls: CrlSource,
+  longPolls: LongPolls,
+): void {
+  const all = readWritten(() => crls(ca.clock()), pemOf);
+  app.get("/crl.pem", createPolledEndpoint(ca, longPolls, all));
+
+  const crlOf = async (id: string): Promise<PublishedCrl | undefined> =>
+    (await crls(ca.clock())).crls.find(({ authority }) => authority === id);
+  const endpoints = new Map<string, ReturnType<typeof createPolledEndpoint>>();
+  const endpointOf = (id: string): ReturnType<typeof createPolledEndpoint> => {
+    const known = endpoints.get(id);
+    if (known) return known;
+    const made = createPolledEndpoint(
+      ca,
+      longPolls,
+      readWritten(() => crlOf(id), derOf),
+    );
+    if (endpoints.size >= maximumAuthorities) endpoints.clear();
+    endpoints.set(id, made);
+    return made;
+  };
+  app.get("/crl/:file{[0-9a-f]+\\.crl}", async (c) => {
+    const id = c.req.param("file").slice(0, -".crl".length);
+    return (await crlOf(id)) ? endpointOf(id)(c) : c.notFound();
+  });
+}
+
+function pemOf({ pem, digest }: PublishedCrls): Representation | undefined {
+  if (pem === "") return undefined;
+  const body = new TextEncoder().encode(pem);
+  return { body, contentType: pemType, etag: weakTag(digest) };
+}
+
+const derOf = ({ der, digest }: PublishedCrl): Representation => ({
+  body: der,
+  contentType: derType,
+  etag: weakTag(digest),
+});
+
+const weakTag = (digest: string): string => `W/"${digest}"`;
+
+/** Writes a list once, and gives the same document while the list is the same. */
+function readWritten<List extends object>(
+  read: () => Promise<List | undefined>,
+  write: (list: List) => Representation | undefined,
+): ReadDocument {
+  let latest: { readonly list: List; readonly document: Representation | undefined } | undefined;
+  return async () => {
+    const list = await read();
+    if (latest?.list !== list) latest = list && { list, document: write(list) };
+    return latest?.document;
+  };
+}

@@ -1,0 +1,76 @@
+import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { Quota } from "../ca/issuance/quotas.ts";
+import type { QuotaName } from "../foundation/errors.ts";
+import { logFault, type OperationLog } from "../foundation/events.ts";
+
+/** The part of a rate-limit binding of Workers that a quota needs. */
+interface RateLimitBinding {
+  readonly limit: (options: { readonly key: string }) => Promise<{ readonly success: boolean }>;
+}
+
+/** The platform does not say when there is something left of a minute: a sixth of the minute is a guess. */
+const waitSeconds = 10;
+
+/**
+ * A quota by a rate limit of the platform, which counts in each data centre. Without the binding there is
+ * no limit, and the log says so. A platform that cannot count must not stop the mesh.
+ */
+export function boundQuota(quota: QuotaName, binding: unknown, log: OperationLog): Quota {
+  if (!isRateLimit(binding)) {
+    const detail = `${bindingNames[quota]}: is not bound, so one ${quota} may take any number of certificates`;
+    log.operation({ event: "configuration-warning", level: "warning", detail });
+    return () => 0;
+  }
+  return async (key) => {
+    try {
+      return (await binding.limit({ key })).success ? 0 : waitSeconds;
+    } catch (error) {
+      logFault(log, "quota-unknown", error);
+      return 0;
+    }
+  };
+}
+
+/** The names of the bindings, the same as the keys of `rampart serve`. */
+export const bindingNames = { caller: "CALLER_QUOTA", issuer: "ISSUER_QUOTA" } as const;
+
+function isRateLimit(binding: unknown): binding is RateLimitBinding {
+  return typeof binding === "object" && binding !== null && "limit" in binding;
+}
+
+/** The name of the binding of a dataset of Workers Analytics Engine. */
+export const callCountsBinding = "CALL_COUNTS";
+
+/** The part of such a dataset that the counters need. It buffers: it neither waits nor answers. */
+type Dataset = Pick<AnalyticsEngineDataset, "writeDataPoint">;
+
+/**
+ * A log whose events leave data points, where the binding is there. A point has no identity and nothing that
+ * a caller chooses: the cluster of an authenticated caller, the outcome, the reason, the duration. It never
+ * makes a call fail.
+ */
+export function countingInDataset(log: EventLog, binding: unknown): EventLog {
+  if (!isDataset(binding)) return log;
+  const write = (blobs: [kind: string, ...more: string[]], milliseconds = 0): void => {
+    try {
+      binding.writeDataPoint({ indexes: [blobs[0]], blobs, doubles: [1, milliseconds] });
+    } catch (error) {
+      logFault(log, "counts-not-written", error);
+    }
+  };
+  return {
+    audit: (event) => {
+      log.audit(event);
+      const { outcome, reason = "", cluster = "", durationMilliseconds } = event;
+      write(["call", outcome, reason, cluster], durationMilliseconds);
+    },
+    operation: (event) => {
+      log.operation(event);
+      write(["event", event.level, event.event]);
+    },
+  };
+}
+
+function isDataset(binding: unknown): binding is Dataset {
+  return typeof binding === "object" && binding !== null && "writeDataPoint" in binding;
+}

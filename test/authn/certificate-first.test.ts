@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { certificateFirst } from "../../src/authn/caller.ts";
+import {
+  createCertificateAuthenticator,
+  createCertificateVerifier,
+} from "../../src/authn/certificate-verifier.ts";
+import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
+import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+const review: TrustedIssuer["review"] = {
+  order: "after-keys",
+  ask: () => Promise.reject(new Error("nobody is asked here")),
+};
+
+const verifierFor = (issuer: TrustedIssuer) =>
+  createCertificateVerifier({
+    trustDomain,
+    vouchingAt: async () => [],
+    isRevoked: async () => false,
+    issuers: [issuer],
+    cryptoProvider: webCryptoProvider,
+  });
+
+test.each([
+  ["its keys", trustedIssuerWithoutKeys("https://a.test")],
+  ["a review", trustedIssuerWithoutKeys("https://a.test", { review })],
+])(
+  "a bad certificate is the reason of the refusal if there is no token for %s to prove",
+  async (_, issuer) => {
+    const authenticate = certificateFirst(
+      createCertificateAuthenticator(verifierFor(issuer)),
+      createTokenAuthenticator(trustDomain, [issuer]),
+    );
+    const credentials = { headers: new Headers(), clientCertificate: new Uint8Array([0x30, 0]) };
+    const refusal = await refusalOf(() => authenticate(credentials, new Date()));
+    expect(refusal).toMatchObject({ reason: "credential-rejected", check: "form" });
+  },
+);

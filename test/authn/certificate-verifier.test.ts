@@ -1,0 +1,187 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  createCertificateAuthenticator,
+  createCertificateVerifier,
+} from "../../src/authn/certificate-verifier.ts";
+import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import type { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
+import { toHex } from "../../src/pki/encoding/bytes.ts";
+import { parseCertificate } from "../../src/pki/x509/certificate.ts";
+import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { cryptoProviders } from "../testkit/crypto-providers.ts";
+import { clusterLocal, oneDay, tenDays } from "../testkit/pki/certificates.ts";
+import { type LeafSigner, signClientLeaf } from "../testkit/pki/client-leaf.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+const now = new Date("2026-03-02T12:00:00Z");
+const bar = "spiffe://cluster.local/ns/foo/sa/bar";
+const keys = ["EC-P256", "EC-P384", "RSA-2048"] as const;
+
+interface Own {
+  readonly authority: SigningAuthority;
+  readonly signer: LeafSigner;
+}
+
+async function own(key: (typeof keys)[number]): Promise<Own> {
+  const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, tenDays);
+  const { der } = authority.certificate;
+  return { authority, signer: { certificate: der, privateKey: extractablePrivateKey } };
+}
+
+const [first, second, rsa] = await Promise.all(keys.map(own));
+if (!first || !second || !rsa) throw new Error("no authorities");
+
+const issuers = [
+  trustedIssuerWithoutKeys("https://a.test", { namespaces: ["foo", "shop-*"] }),
+  trustedIssuerWithoutKeys("https://b.test", { namespaces: ["istio-system"] }),
+];
+
+/** The certificates of the second authority are revoked then. */
+const secondRevokedAt = addSeconds(now, 60);
+
+describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvider) => {
+  const verifierOf = (...authorities: readonly Own[]) =>
+    createCertificateVerifier({
+      trustDomain: clusterLocal,
+      vouchingAt: async () => authorities.map(({ authority }) => authority),
+      isRevoked: async ({ authority }, now) =>
+        authority === second.authority.id && now >= secondRevokedAt,
+      issuers,
+      cryptoProvider,
+    });
+  const verify = verifierOf(first, second, rsa);
+  const leafOf = (signer: LeafSigner, spiffeId = bar) => signClientLeaf(signer, spiffeId, oneDay);
+
+  test("is none once it is revoked", async () => {
+    const der = await leafOf(second.signer);
+    await expect(verify(der, secondRevokedAt)).rejects.toMatchObject({
+      refusal: { reason: "credential-rejected", check: "revoked" },
+    });
+    await expect(verify(await leafOf(first.signer), secondRevokedAt)).resolves.toBeTruthy();
+  });
+
+  test.each([
+    ["of the first", first, "SHA-256"],
+    ["of another", second, "SHA-384"],
+    ["with RSA", rsa, "SHA-256"],
+    ["with another hash that its key may use", rsa, "SHA-512"],
+  ])(
+    "is a credential under an authority that vouches: %s",
+    async (_, { authority, signer }, hash) => {
+      const der = await leafOf({ ...signer, hash });
+      expect(await verify(der, now)).toEqual({
+        spiffeId: bar,
+        account: { namespace: "foo", name: "bar" },
+        proof: {
+          provedAt: oneDay.notBefore,
+          issuer: issuerDigest("https://a.test"),
+          isImpersonated: false,
+        },
+        provedUntil: addSeconds(oneDay.notBefore, 720 * 3600),
+        provedBy: issuers[0],
+        certificate: {
+          authority: authority.id,
+          serialNumber: toHex(parseCertificate(der).toBeSigned.serialNumber),
+        },
+      });
+    },
+  );
+
+  const refusals: readonly [string, string, () => Promise<Uint8Array<ArrayBuffer>>][] = [
+    [
+      "another key under the authority's own name and key identifier",
+      "authority",
+      async () => leafOf({ ...first.signer, privateKey: (await own("EC-P256")).signer.privateKey }),
+    ],
+    ["SHA-1", "authority", async () => leafOf(await withSha1(rsa.signer))],
+    [
+      "an authority of the same name",
+      "authority",
+      async () => leafOf((await own("EC-P256")).signer),
+    ],
+    [
+      "a changed name",
+      "authority",
+      async () => changed(await leafOf(first.signer), "sa/bar", "sa/baz"),
+    ],
+    [
+      "no issuer that may vouch for its namespace now",
+      "namespace",
+      async () => leafOf(first.signer, "spiffe://cluster.local/ns/gone/sa/bar"),
+    ],
+  ];
+
+  test.each(refusals)("is none with %s", async (_, check, leaf) => {
+    const der = await leaf();
+    expect(await refusalOf(() => verify(der, now))).toEqual({
+      reason: "credential-rejected",
+      check,
+    });
+  });
+
+  test("is none once its authority vouches no more", async () => {
+    const der = await leafOf(first.signer);
+    for (const others of [[], [second], [second, rsa]]) {
+      const refusal = await refusalOf(() => verifierOf(...others)(der, now));
+      expect(refusal).toEqual({ reason: "credential-rejected", check: "authority" });
+    }
+  });
+
+  test("is none with any octet changed", async () => {
+    const der = await leafOf(first.signer);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.nat(der.length - 1),
+        fc.integer({ min: 1, max: 255 }),
+        async (at, difference) => {
+          const other = der.map((octet, i) => (i === at ? octet ^ difference : octet));
+          const refusal = await refusalOf(() => verify(other, now));
+          expect(refusal.reason).toBe("credential-rejected");
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  test("is none that any other key has signed, whatever it says", async () => {
+    const stranger = await own("EC-P256");
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(first, second, rsa, stranger),
+        fc.constantFrom(...["foo", "shop-a", "istio-system", "kube-system"]),
+        fc.stringMatching(/^[a-z]{1,12}$/),
+        async ({ signer: { certificate } }, namespace, name) => {
+          const { privateKey } = stranger.signer;
+          const spiffeId = `spiffe://cluster.local/ns/${namespace}/sa/${name}`;
+          const der = await leafOf({ certificate, privateKey }, spiffeId);
+          const refusal = await refusalOf(() => verify(der, now));
+          expect(refusal).toMatchObject({ check: "authority" });
+        },
+      ),
+      { numRuns: 50 },
+    );
+  });
+});
+
+test("a caller without a certificate is not authenticated", async () => {
+  const authenticate = createCertificateAuthenticator(() => Promise.reject(new Error("not asked")));
+  const refusal = await refusalOf(() => authenticate({ headers: new Headers() }, now));
+  expect(refusal).toEqual({ reason: "credential-missing" });
+});
+
+/** WebCrypto binds an RSA key to one hash. */
+async function withSha1({ certificate, privateKey }: LeafSigner): Promise<LeafSigner> {
+  const pkcs8 = await crypto.subtle.exportKey("pkcs8", privateKey);
+  const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-1" };
+  const key = await crypto.subtle.importKey("pkcs8", pkcs8, algorithm, true, ["sign"]);
+  return { certificate, privateKey: key, hash: "SHA-1" };
+}
+
+/** The same octets with one text in place of another of its length. */
+function changed(der: Uint8Array<ArrayBuffer>, from: string, to: string): Uint8Array<ArrayBuffer> {
+  const text = Buffer.from(der).toString("latin1").replace(from, to);
+  return new Uint8Array(Buffer.from(text, "latin1"));
+}

@@ -1,0 +1,187 @@
+import { describe, expect, test } from "vitest";
+import type { Authenticator, Caller } from "../../src/authn/caller.ts";
+import { createCertificateVerifier } from "../../src/authn/certificate-verifier.ts";
+import {
+  acceptingForwardedCertificates,
+  forwardedValue,
+} from "../../src/authn/forwarded-certificate.ts";
+import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { toHex } from "../../src/pki/encoding/bytes.ts";
+import { toPem } from "../../src/pki/encoding/pem.ts";
+import { workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { parseCertificate } from "../../src/pki/x509/certificate.ts";
+import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createTokenKey } from "../testkit/callers/tokens.ts";
+import { trustedIssuer, trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { clusterLocal, proved, tenDays } from "../testkit/pki/certificates.ts";
+import { signClientLeaf } from "../testkit/pki/client-leaf.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+const now = new Date("2026-03-02T12:00:00Z");
+const gateway = { namespace: "istio-system", name: "rampart-gateway" };
+const isGateway = (account: typeof gateway): boolean =>
+  account.namespace === gateway.namespace && account.name === gateway.name;
+
+const key = await createTokenKey("ES256", "k1");
+const gatewayNames = (account: typeof gateway) =>
+  isGateway(account) ? ["istiod.istio-system.svc"] : undefined;
+const rules = { namespaces: ["foo", "istio-system"], gatewayNames };
+const issuerA = trustedIssuer("https://a.test", [key], rules);
+const issuerB = trustedIssuer("https://b.test", [key]);
+const issuerOfEnvoys = trustedIssuer("https://e.test", [key], {
+  ...rules,
+  mayForwardIdentities: isGateway,
+});
+
+function callerOf(account: typeof gateway, issuer?: TrustedIssuer): Caller {
+  return { spiffeId: workloadSpiffeId(clusterLocal, account), account, issuer, proof: proved };
+}
+
+const bar = "spiffe://cluster.local/ns/foo/sa/bar";
+const { authority, extractablePrivateKey } = await createAuthority(
+  clusterLocal,
+  "EC-P256",
+  tenDays,
+);
+const signer = { certificate: authority.certificate.der, privateKey: extractablePrivateKey };
+const anyIssuer = trustedIssuerWithoutKeys("https://any.test");
+const verify = createCertificateVerifier({
+  trustDomain: clusterLocal,
+  vouchingAt: async () => [authority],
+  isRevoked: async () => false,
+  issuers: [anyIssuer],
+  cryptoProvider: webCryptoProvider,
+});
+const pemOf = async (spiffeId: string) =>
+  toPem("CERTIFICATE", await signClientLeaf(signer, spiffeId));
+const barDer = await signClientLeaf(signer, bar);
+const barPem = toPem("CERTIFICATE", barDer);
+const elsewherePem = await pemOf("spiffe://cluster.local/ns/x/sa/y");
+const strangersKey = (await createAuthority(clusterLocal, "EC-P256", tenDays))
+  .extractablePrivateKey;
+const forged = toPem(
+  "CERTIFICATE",
+  await signClientLeaf({ ...signer, privateKey: strangersKey }, bar),
+);
+
+function callWith(caller: Caller, ...forwarded: readonly string[]): Promise<Caller> {
+  const authenticate: Authenticator = async () => caller;
+  const headers = new Headers();
+  for (const value of forwarded) headers.append("x-forwarded-client-cert", value);
+  const accepting = acceptingForwardedCertificates(
+    { trustDomain: clusterLocal, verify },
+    authenticate,
+  );
+  return accepting({ headers }, now);
+}
+
+const ofGateway = (...forwarded: readonly string[]) =>
+  callWith(callerOf(gateway, issuerA), ...forwarded);
+const ofEnvoy = (...forwarded: readonly string[]) =>
+  callWith(callerOf(gateway, issuerOfEnvoys), ...forwarded);
+const certificate = (pem: string) => `Cert="${encodeURIComponent(pem)}"`;
+/** Envoy leaves some characters as they are that encodeURIComponent codes, and the other way round. */
+const asEnvoyCodes = (pem: string) =>
+  `Cert="${pem.replaceAll("\n", "%0A").replaceAll(" ", "%20").replaceAll("+", "%2B")}"`;
+
+const isBar = {
+  spiffeId: bar,
+  account: { namespace: "foo", name: "bar" },
+};
+
+describe("a gateway", () => {
+  test.each([
+    ["a certificate alone", certificate(barPem)],
+    ["a certificate and its URI", forwardedValue(barPem, bar)],
+    ["a certificate as Envoy codes it", `Hash=ab;${asEnvoyCodes(barPem)};Subject="";URI=${bar}`],
+  ])("speaks for its client with %s", async (_, header) => {
+    const { notBefore } = authority.certificate.toBeSigned.validity;
+    const proof = {
+      provedAt: notBefore,
+      issuer: issuerDigest("https://any.test"),
+      isImpersonated: false,
+    };
+    const provedUntil = addSeconds(notBefore, 720 * 3600);
+    const certificate = {
+      authority: authority.id,
+      serialNumber: toHex(parseCertificate(barDer).toBeSigned.serialNumber),
+    };
+    const isProved = { ...isBar, proof, provedUntil, provedBy: anyIssuer, certificate };
+    const [own, envoy] = [callerOf(gateway, issuerA), callerOf(gateway, issuerOfEnvoys)];
+    expect(await ofGateway(header)).toEqual({ ...isProved, gateway: own });
+    expect(await ofEnvoy(header)).toEqual({ ...isProved, gateway: envoy });
+  });
+
+  test.each([
+    ["a URI alone", `URI=${bar}`],
+    [
+      "the form that Envoy writes",
+      `By=spiffe://cluster.local/ns/x/sa/y;Hash=${"ab".repeat(32)};URI=${bar}`,
+    ],
+    ["a subject in quotation marks", `Hash=ab;Subject="CN=a,O=\\"b\\"";URI=${bar};DNS=a.test`],
+  ])("speaks with %s only where its table says that a name suffices", async (_, header) => {
+    const envoy = callerOf(gateway, issuerOfEnvoys);
+    const isNamed = { ...isBar, proof: proved, provedBy: issuerOfEnvoys, gateway: envoy };
+    expect(await ofEnvoy(header)).toEqual(isNamed);
+    expect(await refusalOf(() => ofGateway(header))).toEqual({
+      reason: "credential-rejected",
+      check: "authority",
+    });
+  });
+
+  test("that forwards no certificate is the caller itself", async () => {
+    expect(await ofGateway()).toMatchObject({ account: gateway, issuer: issuerA });
+  });
+
+  test.each<[string, string, readonly string[]]>([
+    ["two hops", "form", [`URI=${bar},URI=${bar}`]],
+    ["two headers", "form", [`URI=${bar}`, `URI=${bar}`]],
+    ["two headers with quotation marks", "form", [`URI=${bar};Hash="a"`, `By="b";URI=${bar}`]],
+    ["two URIs", "form", [`URI=${bar};URI=${bar}`]],
+    ["two certificates", "form", [`${certificate(barPem)};${certificate(barPem)}`]],
+    ["neither certificate nor URI", "form", ["Hash=ab"]],
+    ["nothing", "form", [""]],
+    ["junk", "form", ["junk"]],
+    ["a key that nobody knows", "form", [`URI=${bar};Path=x`]],
+    ["a key in another case", "form", [`uri=${bar}`]],
+    ["an open quotation", "form", [`URI=${bar};Subject="x`]],
+    ["too much", "form", [`URI=${bar};Subject="${"x".repeat(13_000)}"`]],
+    ["a certificate without quotation marks", "form", [certificate(barPem).replaceAll('"', "")]],
+    ["a certificate that is none", "form", ['Cert="junk"']],
+    ["an empty certificate", "form", ['Cert=""']],
+    ["a certificate with a broken code", "form", [certificate(barPem).replace("%20", "%2")]],
+    ["two PEM blocks", "form", [certificate(barPem + barPem)]],
+    ["a certificate of another key", "authority", [certificate(forged)]],
+    ["a URI that is not the certificate's", "subject", [`${certificate(barPem)};URI=${bar}2`]],
+    ["a URI of another kind", "subject", ["URI=https://cluster.local/ns/foo/sa/bar"]],
+    ["another trust domain", "subject", ["URI=spiffe://other.local/ns/foo/sa/bar"]],
+    ["a trust domain alone", "subject", ["URI=spiffe://cluster.local"]],
+    ["a URI in quotation marks", "subject", [`URI="${bar}"`]],
+    ["a coded URI", "subject", ["URI=spiffe://cluster.local/ns/foo/sa/b%61r"]],
+    ["a namespace that is not its issuer's", "namespace", ["URI=spiffe://cluster.local/ns/x/sa/y"]],
+    ["a certificate of such a namespace", "namespace", [certificate(elsewherePem)]],
+  ])("is not believed with %s, whatever its table says", async (_, check, forwarded) => {
+    expect(await refusalOf(() => ofEnvoy(...forwarded))).toEqual({
+      reason: "credential-rejected",
+      check,
+    });
+    expect(await refusalOf(() => ofGateway(...forwarded))).toMatchObject({
+      reason: "credential-rejected",
+    });
+  });
+});
+
+describe("the header is ignored from a caller that is no gateway:", () => {
+  test.each<[string, Caller]>([
+    ["a workload's", callerOf({ namespace: "foo", name: "mallory" }, issuerA)],
+    ["of that account at another issuer", callerOf(gateway, issuerB)],
+    ["of that account by its certificate", callerOf(gateway)],
+  ])("%s", async (_, caller) => {
+    for (const header of [`URI=${bar}`, "junk"]) {
+      expect(await callWith(caller, header)).toEqual(caller);
+    }
+  });
+});

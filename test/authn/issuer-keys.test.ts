@@ -1,0 +1,342 @@
+import type { ServerResponse } from "node:http";
+import type { JWK } from "jose";
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  coolDownSeconds,
+  type IssuerKeys,
+  type KeyQuery,
+  keysFreshSeconds,
+  keysSurviveOutageSeconds,
+  maximumWaiting,
+  publishedKeys,
+} from "../../src/authn/issuer-keys.ts";
+import { createDocumentFetch, type FetchError } from "../../src/foundation/fetch.ts";
+import { Semaphore } from "../../src/foundation/shared-work.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
+import { sharePromises } from "../../src/program/promise-sharing.ts";
+import { createTokenKey } from "../testkit/callers/tokens.ts";
+import { type LoopbackServer, startLoopbackServer } from "../testkit/network/loopback-server.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
+
+const fetchJson = createDocumentFetch({
+  fetchTrusting,
+  fetchTimeoutMilliseconds: hangMilliseconds,
+});
+
+const start = new Date("2026-11-21T12:00:00Z");
+const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
+
+let first: JWK;
+let second: JWK;
+
+beforeAll(async () => {
+  [first, second] = (await Promise.all(
+    ["first", "second"].map(async (keyId) => (await createTokenKey("ES256", keyId)).publicJwk),
+  )) as [JWK, JWK];
+});
+
+const query = (keyId: string | undefined): KeyQuery => ({ algorithm: "ES256", keyId });
+const idsOf = async (keys: ReturnType<IssuerKeys>) => (await keys).map(({ keyId }) => keyId);
+
+/** A JWKS endpoint whose answer a test can change. */
+interface Publication {
+  readonly server: LoopbackServer;
+  readonly keys: IssuerKeys;
+  readonly failures: FetchError[];
+  answer: (response: ServerResponse) => void;
+}
+
+const withKeys =
+  (...keys: readonly unknown[]) =>
+  (response: ServerResponse) =>
+    void response.end(JSON.stringify({ keys }));
+const withStatus = (status: number) => (response: ServerResponse) =>
+  void response.writeHead(status).end();
+
+async function publish(
+  answer: Publication["answer"],
+  waitingRoom: Semaphore = new Semaphore(4000),
+): Promise<Publication> {
+  const failures: FetchError[] = [];
+  const server = await startLoopbackServer((_, response) => publication.answer(response));
+  const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
+  const keys = publishedKeys("https://a.test", location, {
+    fetchJson,
+    keyFetchFailed: (_, error) => void failures.push(error),
+    cryptoProvider: webCryptoProvider,
+    shareWork: sharePromises,
+    waitingRoom,
+  });
+  const publication: Publication = { server, keys, failures, answer };
+  return publication;
+}
+
+/** An endpoint that answers only once it is released. */
+async function publishHeld(answer: Publication["answer"], waitingRoom?: Semaphore) {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const publication = await publish(
+    (response) => void released.then(() => answer(response)),
+    waitingRoom,
+  );
+  return { ...publication, release };
+}
+
+describe("published keys", () => {
+  test("are fetched once for a thousand requests", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    for (let i = 0; i < 1000; i++) await keys(query("first"), later(i / 2));
+    expect(server.requests).toEqual(["/jwks"]);
+  });
+
+  test("are fetched once for a thousand requests at once on a cold cache", async () => {
+    const { keys, server, release } = await publishHeld(withKeys(first));
+    const asked = Array.from({ length: 1000 }, () => idsOf(keys(query("first"), start)));
+    release();
+    const found = await Promise.all(asked);
+    expect(found.filter(([keyId]) => keyId === "first")).toHaveLength(1000);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("are fetched again when they are no longer fresh", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    await keys(query("first"), start);
+    await keys(query("first"), later(keysFreshSeconds - 1));
+    expect(server.requests).toHaveLength(1);
+    await keys(query("first"), later(keysFreshSeconds));
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test("stop working once a fetch shows that they were withdrawn", async () => {
+    const publication = await publish(withKeys(first, second));
+    await publication.keys(query("first"), start);
+    publication.answer = withKeys(second);
+    expect(await idsOf(publication.keys(query("first"), later(keysFreshSeconds)))).toEqual([]);
+  });
+
+  test("are found after a rotation", async () => {
+    const publication = await publish(withKeys(first));
+    expect(await idsOf(publication.keys(query("first"), start))).toEqual(["first"]);
+    publication.answer = withKeys(first, second);
+    const now = later(coolDownSeconds);
+    expect(await idsOf(publication.keys(query("second"), now))).toEqual(["second"]);
+  });
+
+  test("fit a token without a key id", async () => {
+    const { keys } = await publish(withKeys(first, second));
+    expect(await idsOf(keys(query(undefined), start))).toEqual(["first", "second"]);
+  });
+});
+
+describe("requests that wait for keys", () => {
+  const tooMany = { reason: "too-many-waiting" };
+
+  test("are refused beyond the number for one issuer, and the others served", async () => {
+    const { keys, server, release } = await publishHeld(withKeys(first));
+    const served = Array.from({ length: 1 + maximumWaiting }, () => keys(query("first"), start));
+    for (let i = 0; i < 100; i++) {
+      expect(await refusalOf(() => keys(query("first"), start))).toEqual(tooMany);
+    }
+    release();
+    expect((await Promise.all(served)).flat()).toHaveLength(1 + maximumWaiting);
+    expect(server.requests).toHaveLength(1);
+    expect(await idsOf(keys(query("first"), start))).toEqual(["first"]);
+  });
+
+  test("are refused beyond the number for all issuers, and make room when they go", async () => {
+    const room = new Semaphore(2);
+    const [a, b] = await Promise.all([1, 2].map(() => publishHeld(withKeys(first), room)));
+    if (!a || !b) throw new Error("two issuers");
+    const ofA = Array.from({ length: 3 }, () => a.keys(query("first"), start));
+    const ofB = [b.keys(query("first"), start)];
+    expect(await refusalOf(() => b.keys(query("first"), start))).toEqual(tooMany);
+    a.release();
+    await Promise.all(ofA);
+    ofB.push(b.keys(query("first"), start));
+    b.release();
+    expect((await Promise.all(ofB)).flat()).toHaveLength(2);
+  });
+
+  test("take nothing from those whose key is known", async () => {
+    const room = new Semaphore(0);
+    const publication = await publish(withKeys(first), room);
+    await publication.keys(query("first"), start);
+    publication.answer = () => {};
+    const now = later(coolDownSeconds);
+    Promise.resolve(publication.keys(query("x"), now)).catch(() => {});
+    expect(await refusalOf(() => publication.keys(query("y"), now))).toEqual(tooMany);
+    expect(await idsOf(publication.keys(query("first"), now))).toEqual(["first"]);
+  });
+
+  test("leave a fetch that is lost to the next request", async () => {
+    const { promise: lost } = Promise.withResolvers<unknown>();
+    const answers = [lost, Promise.resolve({ keys: [first] })];
+    const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
+    const next = () => answers.shift() ?? lost;
+    const keys = publishedKeys("https://a.test", location, {
+      fetchJson: { anywhere: next, public: next },
+      keyFetchFailed: () => {},
+      cryptoProvider: webCryptoProvider,
+      shareWork: (room) => sharePromises(room, 1),
+      waitingRoom: new Semaphore(1),
+    });
+    void keys(query("first"), start);
+    const refusal = await refusalOf(() => keys(query("first"), start));
+    expect(refusal.reason).toBe("key-provider-unreachable");
+    expect(await idsOf(keys(query("first"), later(11)))).toEqual(["first"]);
+  });
+});
+
+describe("an unknown key id", () => {
+  test("causes at most one fetch in a cool-down, from a thousand tokens at once", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    await keys(query("first"), start);
+    for (const second of [coolDownSeconds, coolDownSeconds + 1, 2 * coolDownSeconds - 1]) {
+      const storm = Array.from({ length: 1000 }, (_, i) => keys(query(`x${i}`), later(second)));
+      expect((await Promise.all(storm)).flat()).toEqual([]);
+    }
+    expect(server.requests).toHaveLength(2);
+    await keys(query("x"), later(2 * coolDownSeconds));
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test("causes at most one fetch from a thousand tokens at once on a cold cache", async () => {
+    const { keys, server, release } = await publishHeld(withKeys(first));
+    const storm = Array.from({ length: 1000 }, (_, i) => keys(query(`x${i}`), start));
+    release();
+    expect((await Promise.all(storm)).flat()).toEqual([]);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("does not stop known keys from serving during its fetch", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = () => {};
+    let isGivenUp = false;
+    const hanging = Promise.resolve(publication.keys(query("x"), later(coolDownSeconds)));
+    hanging.catch(() => {
+      isGivenUp = true;
+    });
+    expect(await idsOf(publication.keys(query("first"), later(coolDownSeconds)))).toEqual([
+      "first",
+    ]);
+    expect(isGivenUp).toBe(false);
+  });
+
+  test("causes no more fetches under an algorithm that the issuer does not use", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    await keys(query("first"), start);
+    const storm = Array.from({ length: 100 }, () =>
+      keys({ algorithm: "HS256", keyId: "first" }, later(coolDownSeconds)),
+    );
+    expect((await Promise.all(storm)).flat()).toEqual([]);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test("is not refused for good while the issuer cannot be reached: it may be good", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    const refusal = await refusalOf(() =>
+      publication.keys(query("second"), later(coolDownSeconds)),
+    );
+    expect(refusal.reason).toBe("key-provider-unreachable");
+  });
+});
+
+describe("an issuer that cannot be reached", () => {
+  const unreachable = { reason: "key-provider-unreachable", issuer: "https://a.test" };
+
+  test("gets another fetch soon, but not from every request", async () => {
+    const publication = await publish(withStatus(500));
+    for (const second of [0, 1, 2, 3, 4]) {
+      expect(await refusalOf(() => publication.keys(query("first"), later(second)))).toEqual(
+        unreachable,
+      );
+    }
+    expect(publication.server.requests).toHaveLength(1);
+    publication.answer = withKeys(first);
+    expect(await idsOf(publication.keys(query("first"), later(10)))).toEqual(["first"]);
+    expect(publication.server.requests).toHaveLength(2);
+  });
+
+  test("gets one fetch from a thousand requests at once", async () => {
+    const { keys, server, failures, release } = await publishHeld((response) => {
+      response.destroy();
+    });
+    const requests = Array.from({ length: 1000 }, () => refusalOf(() => keys(query("a"), start)));
+    release();
+    expect(new Set((await Promise.all(requests)).map(({ reason }) => reason))).toEqual(
+      new Set(["key-provider-unreachable"]),
+    );
+    expect(server.requests).toHaveLength(1);
+    expect(failures).toHaveLength(1);
+  });
+
+  test("leaves what is known of its unusable keys as it is", async () => {
+    const publication = await publish(withKeys(first, { kty: "oct", kid: "old" }, { use: "enc" }));
+    expect(publication.keys.state?.().unusable).toEqual([]);
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    await publication.keys(query("first"), later(keysFreshSeconds));
+    expect(publication.keys.state?.()).toMatchObject({
+      unusable: [{ keyId: "old" }, { fault: "it is no JWK" }],
+      failure: { at: later(keysFreshSeconds) },
+    });
+  });
+
+  test("leaves its last keys to serve for the stated time, and no longer", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    for (const second of [keysFreshSeconds, 3600, keysSurviveOutageSeconds - 1]) {
+      expect(await idsOf(publication.keys(query("first"), later(second)))).toEqual(["first"]);
+    }
+    const late = later(keysSurviveOutageSeconds);
+    expect(await refusalOf(() => publication.keys(query("first"), late))).toEqual(unreachable);
+    expect(publication.failures.length).toBeGreaterThanOrEqual(3);
+  });
+
+  test("that comes back lets its keys serve for the whole time again", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    await publication.keys(query("first"), later(10_000));
+    publication.answer = withKeys(first);
+    await publication.keys(query("first"), later(20_000));
+    publication.answer = withStatus(503);
+    const late = later(20_000 + keysSurviveOutageSeconds - 1);
+    expect(await idsOf(publication.keys(query("first"), late))).toEqual(["first"]);
+  });
+
+  test.each<[string, Publication["answer"]]>([
+    ["no key", withKeys()],
+    ["no key that is of use", withKeys({ kty: "oct", k: "AAAA" })],
+    ["no JWK Set", (response) => void response.end('{"jwks":[]}')],
+    ["HTML", (response) => void response.end("<html>")],
+    ["a redirect", (response) => void response.writeHead(302, { location: "/x" }).end()],
+    ["too much", (response) => void response.end(`"${"a".repeat(300_000)}"`)],
+  ])("is also one that answers %s: its last keys still serve", async (_, answer) => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = answer;
+    const now = later(keysFreshSeconds);
+    expect(await idsOf(publication.keys(query("first"), now))).toEqual(["first"]);
+    expect(publication.failures).toHaveLength(1);
+  });
+
+  test("is not the reason given for a fault of this program", async () => {
+    const fault = new TypeError("a mistake");
+    const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
+    const fail = () => Promise.reject(fault);
+    const keys = publishedKeys("https://a.test", location, {
+      fetchJson: { anywhere: fail, public: fail },
+      keyFetchFailed: () => {},
+      cryptoProvider: webCryptoProvider,
+      shareWork: sharePromises,
+      waitingRoom: new Semaphore(1),
+    });
+    await expect(keys(query("first"), start)).rejects.toBe(fault);
+  });
+});

@@ -1,0 +1,169 @@
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import type { JWK } from "jose";
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  candidatesIn,
+  type JwsAlgorithm,
+  type KeySet,
+  parseKeySet,
+  unusableKeysIn,
+} from "../../src/authn/key-set.ts";
+import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
+import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
+import { trustedIssuer } from "../testkit/callers/trusted-issuers.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+let rsa: JWK;
+let rsa1024: JWK;
+let p256: JWK;
+let ed25519: JWK;
+let p256PrivateJwk: JWK;
+
+const jwkOf = (key: KeyObject): JWK => key.export({ format: "jwk" }) as JWK;
+
+beforeAll(() => {
+  rsa = jwkOf(generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey);
+  rsa1024 = jwkOf(generateKeyPairSync("rsa", { modulusLength: 1024 }).publicKey);
+  const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  p256 = jwkOf(pair.publicKey);
+  p256PrivateJwk = jwkOf(pair.privateKey);
+  ed25519 = jwkOf(generateKeyPairSync("ed25519").publicKey);
+});
+
+const algorithmsOf = (keys: KeySet | undefined): (readonly JwsAlgorithm[])[] =>
+  keys?.map(({ algorithms }) => algorithms) ?? [];
+
+describe("a key of a JWK Set", () => {
+  test("decides which algorithms it may verify", () => {
+    expect(algorithmsOf(parseKeySet({ keys: [rsa, p256, ed25519] }))).toEqual([
+      ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
+      ["ES256"],
+      ["EdDSA"],
+    ]);
+  });
+
+  test("may narrow them with its own alg, use and key_ops", () => {
+    const keys = [{ ...rsa, alg: "PS384", use: "sig", key_ops: ["verify"] }];
+    expect(algorithmsOf(parseKeySet({ keys }))).toEqual([["PS384"]]);
+  });
+
+  test("keeps only its public members, even when an issuer publishes the private ones", () => {
+    const [key] = parseKeySet({ keys: [p256PrivateJwk] }) ?? [];
+    const { kty, crv, x, y } = p256PrivateJwk;
+    expect(key?.jwk).toEqual({ kty, crv, x, y });
+  });
+
+  const passedOver: readonly [string, () => unknown][] = [
+    ["for encryption", () => ({ ...rsa, use: "enc" })],
+    ["with another use", () => ({ ...rsa, use: "x509-svid" })],
+    ["for other operations", () => ({ ...rsa, key_ops: ["encrypt", "wrapKey"] })],
+    ["for no operation", () => ({ ...rsa, key_ops: [] })],
+    ["whose alg is not one of its kind", () => ({ ...rsa, alg: "ES256" })],
+    ["whose alg is symmetric", () => ({ ...rsa, alg: "HS256" })],
+    ["whose alg is none", () => ({ ...rsa, alg: "none" })],
+    ["whose alg is for encryption", () => ({ ...rsa, alg: "RSA-OAEP" })],
+    ["of 1024 bits", () => rsa1024],
+    ["of 1024 bits, dressed up with zeros to 2048", () => ({ ...rsa1024, n: widened(rsa1024.n) })],
+    ["of 16384 bits", () => ({ ...rsa, n: rsa.n?.repeat(8) })],
+    ["without a modulus", () => ({ ...rsa, n: undefined })],
+    ["with the exponent 1, which anybody can sign for", () => ({ ...rsa, e: "AQ" })],
+    ["with an even exponent", () => ({ ...rsa, e: "AQAA" })],
+    ["that is a secret", () => ({ kty: "oct", k: "AAAA", alg: "HS256" })],
+    ["of a curve nobody uses here", () => ({ ...p256, crv: "secp256k1" })],
+    ["for key agreement", () => ({ ...ed25519, crv: "X25519" })],
+    ["without a curve", () => ({ ...p256, crv: undefined })],
+    ["of no kind", () => ({ ...p256, kty: undefined })],
+    ...["constructor", "toString", "valueOf", "hasOwnProperty", "__proto__"].flatMap(
+      (kty): [string, () => unknown][] => [
+        [`of the kind ${kty}, which every object has`, () => ({ kty })],
+        [`of the kind ${kty} with an alg`, () => ({ kty, alg: "ES256" })],
+        [`of the kind ${kty} with a curve`, () => ({ ...p256, kty })],
+      ],
+    ),
+    ["with an id without end", () => ({ ...p256, kid: "k".repeat(257) })],
+    ["with a number for an id", () => ({ ...p256, kid: 1 })],
+    ["that is null", () => null],
+    ["that is text", () => "RSA"],
+  ];
+
+  test.each(passedOver)("is ignored %s", (_, key) => {
+    expect(parseKeySet({ keys: [key()] })).toBeUndefined();
+    expect(algorithmsOf(parseKeySet({ keys: [key(), ed25519] }))).toEqual([["EdDSA"]]);
+  });
+
+  test.each(["constructor", "toString", "__proto__", "oct"])(
+    "of the kind %s is reported as unusable",
+    (kty) => {
+      const fault = `a key of the kind ${kty} is not supported`;
+      expect(unusableKeysIn({ keys: [{ kty }] })).toEqual([{ keyId: undefined, fault }]);
+    },
+  );
+
+  function widened(modulus = ""): string {
+    const octets = Buffer.from(modulus, "base64url");
+    return Buffer.concat([Buffer.alloc(256 - octets.length), octets]).toString("base64url");
+  }
+});
+
+describe("a JWK Set", () => {
+  test.each<[string, unknown]>([
+    ["nothing", undefined],
+    ["null", null],
+    ["text", '{"keys":[]}'],
+    ["a list of keys", []],
+    ["an object without keys", {}],
+    ["keys that are no list", { keys: {} }],
+    ["an empty list", { keys: [] }],
+    ["33 entries", { keys: Array.from({ length: 33 }, () => ({})) }],
+  ])("is not %s", (_, json) => {
+    expect(parseKeySet(json)).toBeUndefined();
+  });
+
+  test("may hold 32 keys and other members", () => {
+    const keys = Array.from({ length: 32 }, (_, i) => ({ ...ed25519, kid: `k${i}` }));
+    expect(parseKeySet({ keys, spiffe_sequence: 1 })).toHaveLength(32);
+  });
+
+  test("has candidates by algorithm and key id", () => {
+    const keys =
+      parseKeySet({ keys: [{ ...p256, kid: "a" }, { ...rsa, kid: "a" }, ed25519] }) ?? [];
+    expect(candidatesIn(keys, "ES256", "a")).toEqual([keys[0]]);
+    expect(candidatesIn(keys, "PS256", "a")).toEqual([keys[1]]);
+    expect(candidatesIn(keys, "EdDSA", undefined)).toEqual([keys[2]]);
+    expect(candidatesIn(keys, "EdDSA", "a")).toEqual([]);
+    expect(candidatesIn(keys, "ES256", "b")).toEqual([]);
+    expect(candidatesIn(keys, "HS256", undefined)).toEqual([]);
+  });
+});
+
+describe("a key that cannot be imported", () => {
+  const now = new Date("2026-11-21T12:00:00Z");
+  const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+  let good: TokenKey;
+  let offTheCurve: TokenKey;
+
+  beforeAll(async () => {
+    good = await createTokenKey("ES256");
+    const { publicJwk } = await createTokenKey("ES256");
+    offTheCurve = { ...good, publicJwk: { ...publicJwk, y: publicJwk.x ?? "" } };
+  });
+
+  async function authenticate(...published: readonly TokenKey[]) {
+    const authenticator = createTokenAuthenticator(trustDomain, [
+      trustedIssuer("https://a.test", published),
+    ]);
+    const token = await mintAccountToken(good, "https://a.test", "foo:bar", now);
+    return authenticator({ headers: new Headers({ authorization: `Bearer ${token}` }) }, now);
+  }
+
+  test("refuses the tokens that it alone could verify", async () => {
+    const refusal = await refusalOf(() => authenticate(offTheCurve));
+    expect(refusal).toEqual({ reason: "credential-rejected", check: "key" });
+  });
+
+  test("does not stop the other keys", async () => {
+    expect(await authenticate(good, offTheCurve)).toMatchObject({ account: { name: "bar" } });
+    expect(await authenticate(offTheCurve, good)).toMatchObject({ account: { name: "bar" } });
+  });
+});

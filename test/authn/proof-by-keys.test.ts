@@ -1,0 +1,297 @@
+import { base64url } from "jose";
+import { beforeAll, describe, expect, test } from "vitest";
+import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
+import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import type { Refusal } from "../../src/foundation/errors.ts";
+import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { wholeSeconds } from "../../src/pki/x509/validity.ts";
+import {
+  type Claims,
+  createTokenKey,
+  encodePart,
+  forgeToken,
+  mintToken,
+  serviceAccountClaims,
+  type TokenKey,
+} from "../testkit/callers/tokens.ts";
+import { trustedIssuer } from "../testkit/callers/trusted-issuers.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+const now = new Date("2026-11-21T12:00:00.500Z");
+const trustDomain = parseTrustDomain("example.org") as TrustDomain;
+const issuerA = "https://a.test";
+const issuerB = "https://b.test:8443/cluster";
+
+let rsa: TokenKey;
+let ellipticCurve: TokenKey;
+let otherRsa: TokenKey;
+let issuers: TrustedIssuer[];
+
+beforeAll(async () => {
+  [rsa, ellipticCurve, otherRsa] = await Promise.all([
+    createTokenKey("RS256", "a-rsa"),
+    createTokenKey("ES256", "a-ec"),
+    createTokenKey("RS256", "b-rsa"),
+  ]);
+  issuers = [
+    trustedIssuer(issuerA, [rsa, ellipticCurve]),
+    trustedIssuer(issuerB, [otherRsa], { cluster: "remote-1", namespaces: ["team-*", "ops"] }),
+  ];
+});
+
+const claimsOf = (issuer: string, account = "foo:bar"): Claims =>
+  serviceAccountClaims(issuer, account, now);
+
+function authenticate(token: string, clusterIds: readonly string[] = []) {
+  const headers = new Headers({ authorization: `Bearer ${token}` });
+  for (const clusterId of clusterIds) headers.append("clusterid", clusterId);
+  return createTokenAuthenticator(trustDomain, issuers)({ headers }, now);
+}
+
+const rejected = (check: string): unknown => ({ reason: "credential-rejected", check });
+
+function refusalOfToken(token: string, clusterIds: readonly string[] = []): Promise<Refusal> {
+  return refusalOf(() => authenticate(token, clusterIds));
+}
+
+describe("a ServiceAccount token", () => {
+  test("names its caller, with the pod and the node that it is bound to", async () => {
+    const caller = await authenticate(await mintToken(rsa, claimsOf(issuerA)));
+    expect(caller).toEqual({
+      spiffeId: "spiffe://example.org/ns/foo/sa/bar",
+      account: { namespace: "foo", name: "bar" },
+      issuer: issuers[0],
+      pod: { name: "bar-0", uid: expect.any(String) },
+      node: { name: "node-1", uid: expect.any(String) },
+      tokenId: expect.any(String),
+      proof: { provedAt: wholeSeconds(now), issuer: issuers[0]?.digest, isImpersonated: false },
+    });
+    expect(caller.issuer).toBe(issuers[0]);
+  });
+
+  test("of another issuer names that issuer's cluster", async () => {
+    const token = await mintToken(otherRsa, claimsOf(issuerB, "team-a:web"));
+    expect(await authenticate(token)).toMatchObject({
+      issuer: { name: issuerB, cluster: "remote-1" },
+    });
+  });
+
+  test("passes without a key id when a key of its algorithm fits", async () => {
+    const token = await forgeToken(ellipticCurve, { alg: "ES256" }, claimsOf(issuerA));
+    expect(await authenticate(token)).toMatchObject({ issuer: { name: issuerA } });
+  });
+
+  test("passes without kubernetes.io claims, as other OIDC issuers write it", async () => {
+    const claims = { ...claimsOf(issuerA), "kubernetes.io": undefined };
+    const caller = await authenticate(await mintToken(rsa, claims));
+    expect([caller.pod, caller.node]).toEqual([undefined, undefined]);
+  });
+
+  test("is refused when it is altered by one character", async () => {
+    const [header, , signature] = (await mintToken(rsa, claimsOf(issuerA))).split(".");
+    const altered = encodePart(claimsOf(issuerA, "foo:baz"));
+    expect(await refusalOfToken(`${header}.${altered}.${signature}`)).toEqual(
+      rejected("signature"),
+    );
+  });
+});
+
+describe("the algorithm", () => {
+  test.each([
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+  ])("%s is accepted with a key of its kind", async (algorithm) => {
+    const key = await createTokenKey(algorithm, "k");
+    const authenticator = createTokenAuthenticator(trustDomain, [trustedIssuer(issuerA, [key])]);
+    const token = await mintToken(key, claimsOf(issuerA));
+    const caller = await authenticator(
+      { headers: new Headers({ authorization: `Bearer ${token}` }) },
+      now,
+    );
+    expect(caller.spiffeId).toBe("spiffe://example.org/ns/foo/sa/bar");
+  });
+
+  test("none is refused, without a signature and with one", async () => {
+    const unsigned = `${encodePart({ alg: "none" })}.${encodePart(claimsOf(issuerA))}`;
+    expect(await refusalOfToken(`${unsigned}.`)).toEqual(rejected("form"));
+    expect(await refusalOfToken(`${unsigned}.AAAA`)).toEqual(rejected("key"));
+  });
+
+  test("HS256 is refused with the public key as the secret, in each of its forms", async () => {
+    const { publicJwk } = rsa;
+    const secrets = [JSON.stringify(publicJwk), publicJwk.n ?? ""];
+    for (const secret of secrets) {
+      const key = await hmacKey(secret);
+      const token = await forgeToken(key, { alg: "HS256", kid: "a-rsa" }, claimsOf(issuerA));
+      expect(await refusalOfToken(token)).toEqual(rejected("key"));
+    }
+  });
+
+  test.each([
+    ["ES256 for an RSA key", "ES256", "a-rsa"],
+    ["RS256 for an elliptic curve key", "RS256", "a-ec"],
+    ["ES384 for a P-256 key", "ES384", "a-ec"],
+    ["EdDSA for a P-256 key", "EdDSA", "a-ec"],
+    ["RS1", "RS1", "a-rsa"],
+    ["ES256K", "ES256K", "a-ec"],
+    ["lower-case rs256", "rs256", "a-rsa"],
+    ["nothing", "", "a-rsa"],
+    ["the name of a member that every object has", "constructor", "a-rsa"],
+  ])("must be one that the key allows: refuses %s", async (_, alg, kid) => {
+    const token = await forgeToken(rsa, { alg, kid }, claimsOf(issuerA));
+    expect(await refusalOfToken(token)).toEqual(rejected("key"));
+  });
+
+  test("PS256 is refused for a signature of RS256", async () => {
+    const token = await forgeToken(rsa, { alg: "PS256", kid: "a-rsa" }, claimsOf(issuerA));
+    expect(await refusalOfToken(token)).toEqual(rejected("signature"));
+  });
+
+  test("RS512 is refused for a signature of RS256", async () => {
+    const token = await forgeToken(rsa, { alg: "RS512", kid: "a-rsa" }, claimsOf(issuerA));
+    expect(await refusalOfToken(token)).toEqual(rejected("signature"));
+  });
+
+  async function hmacKey(secret: string): Promise<TokenKey> {
+    const algorithm = { name: "HMAC", hash: "SHA-256" };
+    const octets = new TextEncoder().encode(secret);
+    const privateKey = await crypto.subtle.importKey("raw", octets, algorithm, false, ["sign"]);
+    return { algorithm: "HS256", privateKey, publicJwk: {} };
+  }
+});
+
+describe("the signature", () => {
+  const signatures: readonly [string, (signature: Uint8Array<ArrayBuffer>) => Uint8Array][] = [
+    ["of r = s = 0", () => new Uint8Array(64)],
+    ["cut short", (signature) => signature.subarray(0, 63)],
+    ["with an octet too many", (signature) => new Uint8Array([...signature, 0])],
+    ["of one octet", () => new Uint8Array(1)],
+    [
+      "with a bit flipped",
+      (signature) => signature.map((octet, i) => (i === 7 ? octet ^ 1 : octet)),
+    ],
+    ["with r and s exchanged", (s) => new Uint8Array([...s.subarray(32), ...s.subarray(0, 32)])],
+    [
+      "in DER",
+      (s) => new Uint8Array([0x30, 0x44, 2, 32, ...s.subarray(0, 32), 2, 32, ...s.subarray(32)]),
+    ],
+  ];
+
+  test.each(signatures)("is refused %s", async (_, alter) => {
+    const token = await mintToken(ellipticCurve, claimsOf(issuerA));
+    const [header, payload, signature = ""] = token.split(".");
+    const altered = base64url.encode(alter(new Uint8Array(base64url.decode(signature))));
+    const refusal = await refusalOfToken(`${header}.${payload}.${altered}`);
+    expect(refusal).toEqual(rejected("signature"));
+  });
+
+  test("by another issuer's key is refused under that key's id", async () => {
+    const token = await mintToken(otherRsa, claimsOf(issuerA));
+    expect(await refusalOfToken(token)).toEqual(rejected("key"));
+  });
+
+  test("by another issuer's key is refused without a key id, or with one of the issuer", async () => {
+    const withoutId = await forgeToken(otherRsa, { alg: "RS256" }, claimsOf(issuerA));
+    const withOurs = await forgeToken(otherRsa, { alg: "RS256", kid: "a-rsa" }, claimsOf(issuerA));
+    expect(await refusalOfToken(withoutId)).toEqual(rejected("signature"));
+    expect(await refusalOfToken(withOurs)).toEqual(rejected("signature"));
+  });
+
+  test("by a key in the token's own header is refused", async () => {
+    const mine = await createTokenKey("RS256");
+    for (const kid of [undefined, "a-rsa", "mine"]) {
+      const jwk = { ...mine.publicJwk, kid };
+      const header = { alg: "RS256", kid, jwk, jku: "http://127.0.0.1:1/jwks", x5c: ["AAAA"] };
+      const token = await forgeToken(mine, header, claimsOf(issuerA));
+      expect(await refusalOfToken(token)).toEqual(rejected(kid === "mine" ? "key" : "signature"));
+    }
+  });
+
+  test("is verified before any claim but the issuer counts", async () => {
+    const token = await forgeToken(otherRsa, { alg: "RS256" }, { iss: issuerA });
+    expect(await refusalOfToken(token)).toEqual(rejected("signature"));
+  });
+});
+
+describe("the issuer", () => {
+  test.each<[string, unknown]>([
+    ["nobody knows", "https://c.test"],
+    ["with a trailing slash", "https://a.test/"],
+    ["in upper case", "https://A.test"],
+    ["with an upper-case scheme", "HTTPS://a.test"],
+    ["over http", "http://a.test"],
+    ["with its default port", "https://a.test:443"],
+    ["with a dot at the end", "https://a.test."],
+    ["with a look-alike letter (Cyrillic а)", "https://\u0430.test"],
+    ["in full-width letters", "https://\uff41.test"],
+    ["with a space", "https://a.test "],
+    ["with a NUL", "https://a.test\u0000"],
+    ["with a path", "https://a.test/.."],
+    ["with a user", "https://a.test@evil.test"],
+    ["that is empty", ""],
+    ["in a list", [issuerA]],
+    ["that is a number", 1],
+    ["that is null", null],
+    ["that is missing", undefined],
+    ["that every object has", "__proto__"],
+  ])("is refused %s", async (_, iss) => {
+    const token = await mintToken(rsa, { ...claimsOf(issuerA), iss });
+    expect(await refusalOfToken(token)).toEqual(rejected("issuer"));
+  });
+});
+
+describe("the clusterid header", () => {
+  const token = () => mintToken(otherRsa, claimsOf(issuerB, "ops:web"));
+
+  test.each<[string, string[]]>([
+    ["absent", []],
+    ["empty, as pilot-agent may send it", [""]],
+    ["its issuer's cluster", ["remote-1"]],
+  ])("may be %s", async (_, clusterIds) => {
+    expect(await authenticate(await token(), clusterIds)).toMatchObject({
+      issuer: { cluster: "remote-1" },
+    });
+  });
+
+  test.each<[string, string[]]>([
+    ["another issuer's cluster", ["Kubernetes"]],
+    ["a cluster nobody knows", ["remote-2"]],
+    ["its issuer's in upper case", ["REMOTE-1"]],
+    ["its issuer's twice", ["remote-1", "remote-1"]],
+    ["its issuer's and another", ["remote-1", "Kubernetes"]],
+  ])("may not be %s", async (_, clusterIds) => {
+    expect(await refusalOfToken(await token(), clusterIds)).toEqual(rejected("cluster"));
+  });
+});
+
+describe("the namespace", () => {
+  test("is refused when the issuer may not vouch for it", async () => {
+    for (const account of ["default:web", "xteam-a:web", "ops2:web"]) {
+      const token = await mintToken(otherRsa, claimsOf(issuerB, account));
+      expect(await refusalOfToken(token)).toEqual(rejected("namespace"));
+    }
+  });
+});
+
+test("refuses a request without a credential", async () => {
+  const authenticator = createTokenAuthenticator(trustDomain, issuers);
+  const refusal = await refusalOf(() => authenticator({ headers: new Headers() }, now));
+  expect(refusal).toEqual({ reason: "credential-missing" });
+});
+
+test("refuses everybody when no issuer is trusted", async () => {
+  const token = await mintToken(rsa, claimsOf(issuerA));
+  const headers = new Headers({ authorization: `Bearer ${token}` });
+  const refusal = await refusalOf(() =>
+    createTokenAuthenticator(trustDomain, [])({ headers }, now),
+  );
+  expect(refusal).toEqual(rejected("issuer"));
+});

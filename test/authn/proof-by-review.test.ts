@@ -1,0 +1,315 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
+import { createTokenReview } from "../../src/authn/token-review.ts";
+import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import type { Refusal } from "../../src/foundation/errors.ts";
+import { backoffSeconds } from "../../src/kubernetes/cluster-api.ts";
+import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
+import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
+import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
+import { trustedIssuer } from "../testkit/callers/trusted-issuers.ts";
+import {
+  apiCredential,
+  clusterApiAt,
+  type FakeApiServer,
+  goodReview,
+  startApiServer,
+} from "../testkit/kubernetes/api-server.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+const now = new Date("2026-11-21T12:00:00.500Z");
+const trustDomain = parseTrustDomain("example.com") as TrustDomain;
+const issuerOf = (cluster: string) => `https://${cluster.toLowerCase()}.test`;
+
+let key: TokenKey;
+let local: FakeApiServer;
+let remote: FakeApiServer;
+let failures: string[];
+
+beforeAll(async () => {
+  key = await createTokenKey("ES256", "k1");
+});
+
+beforeEach(async () => {
+  failures = [];
+  [local, remote] = await Promise.all([startApiServer(), startApiServer()]);
+  local.review = remote.review = () => goodReview("default:example-pod-sa");
+});
+
+afterEach(async () => {
+  await Promise.all([local.close(), remote.close()]);
+});
+
+function reviewing(
+  server: FakeApiServer,
+  cluster: string,
+  aliases: readonly string[],
+): TrustedIssuer {
+  const api = clusterApiAt(server, cluster, (name, { message }) => {
+    failures.push(`${name}: ${message}`);
+  });
+  const ask = createTokenReview(["istio-ca"], { verified: api, unverified: api });
+  return trustedIssuer(issuerOf(cluster), [key], {
+    cluster,
+    clusterAliases: aliases,
+    namespaces: ["default", "foo"],
+    review: { order: "instead-of-keys", ask },
+  });
+}
+
+function authenticator() {
+  return createTokenAuthenticator(trustDomain, [
+    reviewing(local, "Kubernetes", ["primary"]),
+    reviewing(remote, "remote-1", ["west"]),
+  ]);
+}
+
+const tokenOf = (cluster: string, account = "default:example-pod-sa", at = now) =>
+  mintAccountToken(key, issuerOf(cluster), account, at);
+
+function headersOf(token: string, clusterId?: string): Headers {
+  return new Headers({
+    authorization: `Bearer ${token}`,
+    ...(clusterId !== undefined && { clusterid: clusterId }),
+  });
+}
+
+async function authenticate(cluster = "Kubernetes", clusterId?: string) {
+  return authenticator()({ headers: headersOf(await tokenOf(cluster), clusterId) }, now);
+}
+
+const rejected = (check: string): Refusal => ({ reason: "credential-rejected", check }) as Refusal;
+const unreachable: Refusal = { reason: "cluster-unreachable", cluster: "Kubernetes" };
+
+describe("a reviewed token, as in kube_jwt_test.go of Istio,", () => {
+  test.each([
+    ["the local cluster without a clusterid", "Kubernetes", undefined],
+    ["the local cluster", "Kubernetes", "Kubernetes"],
+    ["an alias of the local cluster", "Kubernetes", "primary"],
+    ["a remote cluster", "remote-1", "remote-1"],
+    ["an alias of a remote cluster", "remote-1", "west"],
+  ])("names its caller in %s", async (_, cluster, clusterId) => {
+    expect(await authenticate(cluster, clusterId)).toEqual({
+      spiffeId: "spiffe://example.com/ns/default/sa/example-pod-sa",
+      account: { namespace: "default", name: "example-pod-sa" },
+      issuer: expect.objectContaining({ name: issuerOf(cluster), cluster }),
+      pod: { name: "example-pod-sa-0", uid: "2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21" },
+      node: { name: "node-1", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" },
+      tokenId: expect.any(String),
+      proof: {
+        provedAt: wholeSeconds(now),
+        issuer: issuerDigest(issuerOf(cluster)),
+        isImpersonated: false,
+      },
+    });
+  });
+
+  test("is sent with the audiences, under Rampart's own credential, and to its cluster alone", async () => {
+    await authenticate();
+    expect(remote.asked).toEqual([]);
+    expect(local.asked).toHaveLength(1);
+    const [asked] = local.asked;
+    expect(asked).toMatchObject({
+      method: "POST",
+      url: "/apis/authentication.k8s.io/v1/tokenreviews",
+      authorization: `Bearer ${apiCredential}`,
+    });
+    expect(JSON.parse(asked?.body ?? "")).toEqual({
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenReview",
+      spec: { token: expect.stringContaining("."), audiences: ["istio-ca"] },
+    });
+  });
+
+  test("without extras is bound to nothing", async () => {
+    local.review = () => {
+      const { user, ...others } = goodReview("default:example-pod-sa");
+      return { ...others, user: { ...user, extra: undefined } };
+    };
+    expect(await authenticate()).toMatchObject({ pod: undefined, node: undefined });
+  });
+});
+
+describe("a token is refused that", () => {
+  const user = goodReview("default:example-pod-sa").user;
+  const good = goodReview("default:example-pod-sa");
+  const extra = (name: string, ...values: string[]) => ({
+    ...good,
+    user: { ...user, extra: { ...user.extra, [`authentication.kubernetes.io/${name}`]: values } },
+  });
+
+  test.each<[string, unknown, string]>([
+    ["is not authenticated", { user: {} }, "review"],
+    ["is not authenticated, in so many words", { ...good, authenticated: false }, "review"],
+    ["is authenticated with an error", { ...good, error: "token expired" }, "review"],
+    ["has no audience confirmed", { ...good, audiences: undefined }, "audience"],
+    ["has another audience confirmed", { ...good, audiences: ["vault"] }, "audience"],
+    ["has an empty list of audiences confirmed", { ...good, audiences: [] }, "audience"],
+    [
+      "is only in the group of its namespace",
+      { ...good, user: { ...user, groups: ["system:serviceaccounts:default"] } },
+      "subject",
+    ],
+    ["is in no group", { ...good, user: { ...user, groups: undefined } }, "subject"],
+    ["is a person's", { ...good, user: { ...user, username: "jane" } }, "subject"],
+    [
+      "has a username of three parts",
+      { ...good, user: { ...user, username: "system:serviceaccount:example-pod-sa" } },
+      "subject",
+    ],
+    [
+      "has a username of five parts",
+      { ...good, user: { ...user, username: "system:serviceaccount:default:example-pod-sa:x" } },
+      "subject",
+    ],
+    [
+      "has a username that only looks like one",
+      { ...good, user: { ...user, username: "x:y:default:example-pod-sa" } },
+      "subject",
+    ],
+    [
+      "has an account with a comma",
+      { ...good, user: { ...user, username: "system:serviceaccount:default:a,b" } },
+      "subject",
+    ],
+    ["is somebody else's", goodReview("default:other"), "subject"],
+    ["is of another namespace", goodReview("foo:example-pod-sa"), "subject"],
+    ["is bound to another pod", extra("pod-name", "other-0"), "subject"],
+    ["is bound to another pod of the same name", extra("pod-uid", "other"), "subject"],
+    ["is bound to two pods", extra("pod-name", "example-pod-sa-0", "other-0"), "subject"],
+    ["is bound to half a pod", extra("pod-uid"), "subject"],
+    ["is bound to another node", extra("node-name", "node-2"), "subject"],
+  ])("%s", async (_, status, check) => {
+    local.review = () => status;
+    expect(await refusalOf(() => authenticate())).toEqual(rejected(check));
+  });
+
+  test.each<[string, string]>([
+    ["claims a cluster nobody knows", "remote-9"],
+    ["claims another cluster", "remote-1"],
+    ["claims another cluster's alias", "west"],
+    ["claims its cluster in another case", "kubernetes"],
+  ])("%s, and no API server sees it but its own", async (_, clusterId) => {
+    const refusal = await refusalOf(() => authenticate("Kubernetes", clusterId));
+    expect(refusal).toEqual(rejected("cluster"));
+    expect(remote.asked).toEqual([]);
+  });
+
+  test("is of an issuer nobody knows, and no API server sees it", async () => {
+    expect(await refusalOf(() => authenticate("unknown"))).toEqual(rejected("issuer"));
+    expect([...local.asked, ...remote.asked]).toEqual([]);
+  });
+
+  test.each<[string, () => void, unknown]>([
+    ["refuses it", () => (local.review = () => ({ user: {} })), rejected("review")],
+    ["is away", () => void local.close(), unreachable],
+  ])(
+    "is forged learns nothing of namespaces and clusters where the API server %s",
+    async (_, set, refusal) => {
+      set();
+      for (const [account, clusterId] of [
+        ["default:a", "primary"],
+        ["default:a", "remote-1"],
+        ["nowhere:a", "primary"],
+      ] as const) {
+        const headers = headersOf(await tokenOf("Kubernetes", account), clusterId);
+        expect(await refusalOf(() => authenticator()({ headers }, now))).toEqual(refusal);
+      }
+    },
+  );
+
+  test.each<[string, Record<string, unknown>, string]>([
+    ["has expired", { exp: now.getTime() / 1000 }, "time"],
+    ["is meant for another audience", { aud: ["vault"] }, "audience"],
+    [
+      "is of a namespace that is not the cluster's",
+      { sub: "system:serviceaccount:bar:a" },
+      "subject",
+    ],
+  ])("%s by its own claims, and no API server sees it", async (_, claims, check) => {
+    const issuer = issuerOf("Kubernetes");
+    const headers = headersOf(await mintAccountToken(key, issuer, "default:a", now, claims));
+    const refusal = await refusalOf(() => authenticator()({ headers }, now));
+    expect(refusal).toEqual(rejected(check));
+    expect(local.asked).toEqual([]);
+  });
+
+  test("is of a namespace that its cluster may not vouch for", async () => {
+    const headers = headersOf(await tokenOf("Kubernetes", "bar:web"));
+    local.review = () => goodReview("bar:web");
+    expect(await refusalOf(() => authenticator()({ headers }, now))).toEqual(rejected("namespace"));
+  });
+
+  test("is none: Basic, or nothing", async () => {
+    for (const headers of [new Headers(), new Headers({ authorization: "Basic dXNlcjpwYXNz" })]) {
+      const refusal = await refusalOf(() => authenticator()({ headers }, now));
+      expect(refusal).toEqual({ reason: "credential-missing" });
+    }
+  });
+});
+
+describe("an API server that", () => {
+  const broken: readonly [string, () => void][] = [
+    ["is away", () => void local.close()],
+    ["breaks off", () => (local.instead = (request) => request.socket.destroy())],
+    ["answers 500", () => (local.instead = (_, response) => response.writeHead(500).end("{}"))],
+    ["answers 403", () => (local.instead = (_, response) => response.writeHead(403).end("{}"))],
+    [
+      "redirects",
+      () =>
+        (local.instead = (_, response) =>
+          response.writeHead(307, { location: remote.origin }).end()),
+    ],
+    ["answers HTML", () => (local.instead = (_, response) => response.end("<html>"))],
+    [
+      "answers too much",
+      () => (local.instead = (_, response) => response.end(" ".repeat(300_000))),
+    ],
+    [
+      "answers another kind",
+      () => (local.instead = (_, response) => response.end('{"kind":"Pod"}')),
+    ],
+    ["does not know TokenReview", () => (local.instead = (_, r) => r.writeHead(404).end("{}"))],
+  ];
+
+  test.each(broken)("%s makes it worth trying again, and is not believed", async (_, breakIt) => {
+    breakIt();
+    expect(await refusalOf(() => authenticate())).toEqual(unreachable);
+    expect(remote.asked).toEqual([]);
+  });
+
+  test("answers 429 makes it worth trying again, and is not away", async () => {
+    local.instead = (_, response) => response.writeHead(429).end("{}");
+    const busy = { reason: "cluster-busy", cluster: "Kubernetes" };
+    expect(await refusalOf(() => authenticate())).toEqual(busy);
+  });
+
+  test("fails is logged, and gets no question for a moment", async () => {
+    const authenticate = authenticator();
+    local.instead = (_, response) => response.writeHead(500).end();
+    const credentials = { headers: headersOf(await tokenOf("Kubernetes")) };
+    for (let i = 0; i < 3; i++) {
+      expect(await refusalOf(() => authenticate(credentials, now))).toEqual(unreachable);
+    }
+    expect(local.asked).toHaveLength(1);
+    expect(failures).toEqual([
+      "Kubernetes: answered POST /apis/authentication.k8s.io/v1/tokenreviews with status 500",
+    ]);
+    local.instead = undefined;
+    const later = addSeconds(now, backoffSeconds);
+    expect(await authenticate(credentials, later)).toMatchObject({
+      issuer: { cluster: "Kubernetes" },
+    });
+  });
+
+  test("fails does not stop questions to another", async () => {
+    const authenticate = authenticator();
+    local.instead = (_, response) => response.writeHead(500).end();
+    await refusalOf(async () =>
+      authenticate({ headers: headersOf(await tokenOf("Kubernetes")) }, now),
+    );
+    const headers = headersOf(await tokenOf("remote-1"));
+    expect(await authenticate({ headers }, now)).toMatchObject({ issuer: { cluster: "remote-1" } });
+  });
+});

@@ -1,0 +1,215 @@
+import { describe, expect, test } from "vitest";
+import {
+  leewaySeconds,
+  parseServiceAccountClaims,
+} from "../../src/authn/service-account-claims.ts";
+import { type Claims, serviceAccountClaims } from "../testkit/callers/tokens.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const nowSeconds = now.getTime() / 1000;
+const audiences = ["istio-ca", "rampart"];
+
+const claimsOf = (changes: Claims, account = "foo:bar"): Claims =>
+  JSON.parse(
+    JSON.stringify({ ...serviceAccountClaims("https://a.test", account, now), ...changes }),
+  );
+const parse = (changes: Claims) => parseServiceAccountClaims(claimsOf(changes), audiences, now);
+const refusalFor = (changes: Claims) => refusalOf(() => parse(changes));
+const rejected = (check: string): unknown => ({ reason: "credential-rejected", check });
+const subject = (sub: unknown): Claims => ({ sub, "kubernetes.io": undefined });
+
+describe("the audience", () => {
+  test.each<[string, unknown]>([
+    ["one in a list", ["istio-ca"]],
+    ["text, which istiod refuses", "istio-ca"],
+    ["one of several", ["other", "rampart"]],
+  ])("may be %s", (_, aud) => {
+    expect(parse({ aud }).account).toEqual({ namespace: "foo", name: "bar" });
+  });
+
+  test.each<[string, unknown]>([
+    ["another", ["other"]],
+    ["another in a text", "other"],
+    ["nobody: an empty list", []],
+    ["an empty text", ""],
+    ["part of ours", ["istio-c"]],
+    ["ours in upper case", ["ISTIO-CA"]],
+    ["ours among others in one text", "istio-ca other"],
+  ])("is refused when it is %s", async (_, aud) => {
+    expect(await refusalFor({ aud })).toEqual(rejected("audience"));
+  });
+
+  test.each<[string, unknown]>([
+    ["missing", undefined],
+    ["null", null],
+    ["a number", 1],
+    ["an object", { "istio-ca": true }],
+    ["a list in a list", [["istio-ca"]]],
+    ["a list with a number in it", ["istio-ca", 1]],
+    ["a list without end", Array.from({ length: 65 }, () => "istio-ca")],
+  ])("is malformed when it is %s", async (_, aud) => {
+    expect(await refusalFor({ aud })).toEqual(rejected("form"));
+  });
+});
+
+describe("the time", () => {
+  test.each<[string, Claims]>([
+    ["it expires in a moment", { exp: nowSeconds + 0.001 }],
+    ["it says nothing of its beginning", { nbf: undefined, iat: undefined }],
+    ["it begins within the leeway", { nbf: nowSeconds + leewaySeconds }],
+    ["it was issued within the leeway", { iat: nowSeconds + leewaySeconds }],
+    ["it has a fraction of a second", { iat: nowSeconds - 0.5 }],
+    ["it was issued in 1970", { iat: 0, nbf: 0 }],
+    ["it expires in the year 9999", { exp: 253402300799 }],
+  ])("is right when %s", (_, times) => {
+    expect(parse(times).account.name).toBe("bar");
+  });
+
+  test.each<[string, Claims]>([
+    ["it has just expired", { exp: nowSeconds }],
+    ["it expired a second ago: exp has no leeway", { exp: nowSeconds - 1 }],
+    ["it expired an hour ago", { exp: nowSeconds - 3600 }],
+    ["it expires at the epoch", { exp: 0 }],
+    ["it begins beyond the leeway", { nbf: nowSeconds + leewaySeconds + 1 }],
+    ["it was issued beyond the leeway", { iat: nowSeconds + leewaySeconds + 1 }],
+    ["its times are milliseconds", { iat: nowSeconds * 100 }],
+  ])("is refused when %s", async (_, times) => {
+    expect(await refusalFor(times)).toEqual(rejected("time"));
+  });
+
+  test.each<[string, Claims]>([
+    ["no exp", { exp: undefined }],
+    ["exp of null, which is what JSON makes of NaN", { exp: Number.NaN }],
+    ["exp as text", { exp: String(nowSeconds + 60) }],
+    ["exp as a date", { exp: "2026-11-21T13:00:00Z" }],
+    ["exp in a list", { exp: [nowSeconds + 60] }],
+    ["exp beyond any date", { exp: 1e300 }],
+    ["a negative exp", { exp: -1 }],
+    ["nbf as text", { nbf: "0" }],
+    ["nbf of null", { nbf: null }],
+    ["iat of true", { iat: true }],
+  ])("is malformed with %s", async (_, times) => {
+    expect(await refusalFor(times)).toEqual(rejected("form"));
+  });
+
+  test("is malformed with an exp that JSON reads as infinite", async () => {
+    const text = JSON.stringify(claimsOf({ exp: 1 })).replace('"exp":1', '"exp":1e999');
+    const refusal = await refusalOf(() =>
+      parseServiceAccountClaims(JSON.parse(text), audiences, now),
+    );
+    expect(refusal).toEqual(rejected("form"));
+  });
+});
+
+describe("the subject", () => {
+  test.each([
+    ["system:serviceaccount:a:b", "a", "b"],
+    [`system:serviceaccount:${"n".repeat(63)}:b`, "n".repeat(63), "b"],
+    ["system:serviceaccount:a:b.c-d.e", "a", "b.c-d.e"],
+    ["system:serviceaccount:0:1", "0", "1"],
+  ])("%s is an account", (sub, namespace, name) => {
+    expect(parse(subject(sub)).account).toEqual({ namespace, name });
+  });
+
+  test.each([
+    ["is empty", ""],
+    ["has two parts", "foo:bar"],
+    ["has three parts (istiod panics)", "system:serviceaccount:foo"],
+    ["has five parts (istiod ignores the fifth)", "system:serviceaccount:foo:bar:baz"],
+    ["ends with a colon", "system:serviceaccount:foo:bar:"],
+    ["has no namespace", "system:serviceaccount::bar"],
+    ["has no name", "system:serviceaccount:foo:"],
+    ["is a node's", "system:node:foo:bar"],
+    ["has a prefix that merely begins alike", "system:serviceaccounts:foo:bar"],
+    ["has something before it", "x:system:serviceaccount:foo:bar"],
+    ["has another first part", "System:serviceaccount:foo:bar"],
+    ["is a SPIFFE ID", "spiffe://cluster.local/ns/foo/sa/bar"],
+    ["has an upper-case namespace", "system:serviceaccount:Foo:bar"],
+    ["has an upper-case name", "system:serviceaccount:foo:Bar"],
+    ["has a namespace of 64 characters", `system:serviceaccount:${"n".repeat(64)}:bar`],
+    ["has a name of 254 characters", `system:serviceaccount:foo:${"n".repeat(254)}`],
+    ["has a dot in its namespace", "system:serviceaccount:foo.x:bar"],
+    ["has a slash in its name", "system:serviceaccount:foo:bar/../baz"],
+    ["has a comma in its name", "system:serviceaccount:foo:bar,baz"],
+    ["has a percent sign in its name", "system:serviceaccount:foo:b%61r"],
+    ["has a space around it", " system:serviceaccount:foo:bar"],
+    ["has a newline at its end", "system:serviceaccount:foo:bar\n"],
+    ["has a NUL in it", "system:serviceaccount:foo:b\u0000r"],
+    ["has a letter beyond ASCII", "system:serviceaccount:foo:bär"],
+  ])("is refused when it %s", async (_, sub) => {
+    expect(await refusalFor(subject(sub))).toEqual(rejected("subject"));
+  });
+
+  test.each<[string, unknown]>([
+    ["missing", undefined],
+    ["null", null],
+    ["a list", ["system:serviceaccount:foo:bar"]],
+    ["without end", "s".repeat(1025)],
+  ])("is malformed when it is %s", async (_, sub) => {
+    expect(await refusalFor(subject(sub))).toEqual(rejected("form"));
+  });
+});
+
+describe("the kubernetes.io claims", () => {
+  const bound = { namespace: "foo", serviceaccount: { name: "bar", uid: "u1" } };
+  const kubernetes = (claims: unknown): Claims => ({ "kubernetes.io": claims });
+
+  test("may name neither pod nor node", () => {
+    expect(parse({ ...kubernetes(bound), jti: undefined })).toEqual({
+      account: { namespace: "foo", name: "bar" },
+    });
+  });
+
+  test("may name a node alone, as a token bound to a node does", () => {
+    const node = { name: "n", uid: "u" };
+    expect(parse(kubernetes({ ...bound, node }))).toMatchObject({ node });
+  });
+
+  test("may name a node without its uid, as kube-apiserver does when the Node is not found", () => {
+    const pod = { name: "p", uid: "u" };
+    expect(parse(kubernetes({ ...bound, pod, node: { name: "n" } }))).toMatchObject({ pod });
+  });
+
+  test("may hold more than is read", () => {
+    const secret = { name: "s", uid: "u" };
+    expect(parse(kubernetes({ ...bound, secret, warnafter: 1 }))).not.toHaveProperty("secret");
+  });
+
+  test.each<[string, unknown]>([
+    ["of another namespace", { ...bound, namespace: "other" }],
+    ["of another account", { ...bound, serviceaccount: { name: "other", uid: "u1" } }],
+    ["of no namespace", { ...bound, namespace: "" }],
+  ])("are refused %s", async (_, claims) => {
+    expect(await refusalFor(kubernetes(claims))).toEqual(rejected("subject"));
+  });
+
+  test.each<[string, unknown]>([
+    ["null", null],
+    ["a text", "foo"],
+    ["a list", [bound]],
+    ["empty", {}],
+    ["without an account", { namespace: "foo" }],
+    ["with an account in a text", { ...bound, serviceaccount: "bar" }],
+    ["with a pod in a text", { ...bound, pod: "p" }],
+    ["with a pod without a uid", { ...bound, pod: { name: "p" } }],
+    ["with a pod of null", { ...bound, pod: null }],
+    ["with a pod named without end", { ...bound, pod: { name: "p".repeat(1025), uid: "u" } }],
+  ])("are malformed when they are %s", async (_, claims) => {
+    expect(await refusalFor(kubernetes(claims))).toEqual(rejected("form"));
+  });
+});
+
+describe("the id of a token", () => {
+  test("is its jti", () => {
+    expect(parse({ jti: "an id" }).tokenId).toBe("an id");
+  });
+
+  test.each<[string, unknown]>([
+    ["missing", undefined],
+    ["a number", 7],
+    ["without end", "s".repeat(1025)],
+  ])("is unknown when the jti is %s", (_, jti) => {
+    expect(parse({ jti }).tokenId).toBeUndefined();
+  });
+});

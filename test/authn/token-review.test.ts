@@ -1,0 +1,135 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import {
+  badAnswerSeconds,
+  createTokenReview,
+  goodAnswerSeconds,
+  maximumAnswers,
+  type TokenReview,
+} from "../../src/authn/token-review.ts";
+import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";
+import { createClusterApi, maximumUnderWay } from "../../src/kubernetes/cluster-api.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { goodReview } from "../testkit/kubernetes/api-server.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+import { eventually } from "../testkit/time/eventually.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const inAnHour = addSeconds(now, 3600);
+const rejected = { reason: "credential-rejected", check: "review" };
+const yes = goodReview("a:b");
+const no = { user: {}, error: "the pod is gone" };
+
+let status: unknown;
+let asked: string[];
+let ask: (text: string, at?: Date, expiresAt?: Date) => ReturnType<TokenReview>;
+
+beforeEach(() => {
+  status = yes;
+  asked = [];
+  const apis = { verified: apiNamed("verified"), unverified: apiNamed("unverified") };
+  const review = createTokenReview(["istio-ca"], apis);
+  ask = (text, at = now, expiresAt = inAnHour) => review({ text, expiresAt, isVerified: true }, at);
+});
+
+function apiNamed(name: string): ClusterApi {
+  return {
+    cluster: "c",
+    send: async () => {
+      asked.push(name);
+      return answerOf(status);
+    },
+  };
+}
+
+const answerOf = (status: unknown) => ({
+  apiVersion: "authentication.k8s.io/v1",
+  kind: "TokenReview",
+  status,
+});
+
+describe("an answer is remembered", () => {
+  test("for a while, and no longer", async () => {
+    await ask("token");
+    status = no;
+    await ask("token", addSeconds(now, goodAnswerSeconds - 1));
+    expect(asked).toHaveLength(1);
+    const later = addSeconds(now, goodAnswerSeconds);
+    expect(await refusalOf(() => ask("token", later))).toEqual(rejected);
+  });
+
+  test("for the token that it was about", async () => {
+    await ask("token");
+    status = no;
+    expect(await refusalOf(() => ask("another"))).toEqual(rejected);
+  });
+
+  test("when it is no, for a shorter while", async () => {
+    status = no;
+    await refusalOf(() => ask("token"));
+    status = yes;
+    expect(await refusalOf(() => ask("token"))).toEqual(rejected);
+    expect(await ask("token", addSeconds(now, badAnswerSeconds))).toMatchObject({
+      account: { namespace: "a", name: "b" },
+    });
+  });
+
+  test("never beyond the token", async () => {
+    const expiresAt = addSeconds(now, 3);
+    await ask("token", now, expiresAt);
+    await ask("token", addSeconds(now, 2), expiresAt);
+    expect(asked).toHaveLength(1);
+    await ask("token", addSeconds(now, 3), expiresAt);
+    expect(asked).toHaveLength(2);
+  });
+
+  test("but not more of them than fit", async () => {
+    for (let i = 0; i <= maximumAnswers; i++) await ask(`token ${i}`);
+    await ask(`token ${maximumAnswers}`);
+    expect(asked).toHaveLength(maximumAnswers + 1);
+    await ask("token 0");
+    expect(asked).toHaveLength(maximumAnswers + 2);
+  });
+
+  test("when it is yes, however many tokens are rejected since", async () => {
+    await ask("token");
+    status = no;
+    for (let i = 0; i <= maximumAnswers; i++) await refusalOf(() => ask(`forged ${i}`));
+    expect(await ask("token")).toMatchObject({ account: { name: "b" } });
+  });
+
+  test("not at all when it is none", async () => {
+    status = "junk";
+    expect(await refusalOf(() => ask("token"))).toMatchObject({ reason: "cluster-unreachable" });
+    status = yes;
+    expect(await ask("token")).toMatchObject({ account: { name: "b" } });
+  });
+});
+
+describe("tokens that no key has verified", () => {
+  const answers: ((json: unknown) => void)[] = [];
+  const client = {
+    send: () => new Promise<unknown>((resolve) => answers.push(resolve)),
+    watch: async function* () {},
+  };
+  const openApi = () => createClusterApi({ cluster: "c", client, failed: () => {} });
+
+  test("take no place of those that one has", async () => {
+    const apis = { verified: openApi(), unverified: openApi() };
+    const review = createTokenReview(["istio-ca"], apis);
+    const about = (text: string, isVerified: boolean) =>
+      review({ text, expiresAt: inAnHour, isVerified }, now);
+    const refused: unknown[] = [];
+    // Which of them comes first to the bound is up to the platform's threads.
+    const forged = Array.from({ length: maximumUnderWay + 8 }, (_, i) =>
+      about(`forged ${i}`, false).catch((error: unknown) => refused.push(error)),
+    );
+    const good = about("good", true);
+    const busy = { refusal: { reason: "cluster-busy", cluster: "c" } };
+    await eventually(() => expect(refused).toHaveLength(8));
+    for (const each of refused) expect(each).toMatchObject(busy);
+    await eventually(() => expect(answers).toHaveLength(maximumUnderWay + 1));
+    for (const answer of answers) answer(answerOf(yes));
+    expect(await good).toMatchObject({ account: { name: "b" } });
+    await Promise.all(forged);
+  });
+});

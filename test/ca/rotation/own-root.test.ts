@@ -1,0 +1,125 @@
+import { expect, test } from "vitest";
+import {
+  installIntermediate,
+  makeRequest,
+  requestedKey,
+} from "../../../src/ca/rotation/install-intermediate.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
+import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  issueLeaf,
+  openStore,
+  publishedBundle,
+  readiness,
+  signerOf,
+} from "../../testkit/ca/tainted-ca.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { signIntermediate } from "../../testkit/pki/company-ca.ts";
+import { createCa, type TestCa } from "../../testkit/pki/plugged-in.ts";
+
+const day = 86_400;
+const [leaf, propagation] = [10 * day, 600];
+const root = await createCa("O=company,CN=root");
+
+const start = (values: Readonly<Record<string, unknown>> = {}) =>
+  startCa({
+    AUTHORITY_ROOT: "offline",
+    MAX_WORKLOAD_CERT_TTL: `${leaf}s`,
+    PROPAGATION_INTERVAL: `${propagation}s`,
+    ...values,
+  });
+
+/** Requests an intermediate, has it signed and installs it, as the verbs do. @returns Its id. */
+async function renew({ mint, now }: RunningCa, issuer: TestCa = root): Promise<string> {
+  const { id, csr } = await makeRequest(mint, now());
+  const notAfter = addSeconds(now(), 365 * day);
+  const text = await signIntermediate(issuer, toPem("CERTIFICATE REQUEST", csr), { notAfter });
+  const [authority] = readCertificates({ name: "chain.pem", text });
+  const anchors = readCertificates({ name: "root.pem", text: issuer.pem });
+  if (!authority) throw new Error("no certificate");
+  const verified = await verifyImported({ authority, others: [], anchors }, clusterLocal, now());
+  const open = (await openStore(mint)).requests.find((each) => each.id === id);
+  if (!open) throw new Error("no open request");
+  const extractablePrivateKey = await requestedKey(mint, open);
+  await installIntermediate(mint, { verified, extractablePrivateKey, otherRoots: [] }, now());
+  return id;
+}
+
+test("an intermediate signs leaves that verify under the company's root", async () => {
+  const ca = await start();
+  const id = await renew(ca);
+  ca.pass(2 * propagation);
+  expect(await signerOf(ca)).toBe(id);
+  const { leaf: certificate, chain, roots } = await issueLeaf(ca);
+  expect(chain).toHaveLength(3);
+  expect(roots.map(({ subject }) => subject)).toEqual(["O=company\nCN=root"]);
+  expect(certificate.issuer).toContain("cluster.local intermediate");
+});
+
+test("the cron founds nothing, mints nothing, and drops what has its answer", async () => {
+  const ca = await start();
+  await expect(ca.rotate()).rejects.toThrow("AUTHORITY_ROOT is offline");
+  await renew(ca);
+  ca.pass(2 * propagation);
+  expect([...ca.store.records.keys()].filter((key) => key.startsWith("request"))).toHaveLength(1);
+  await ca.rotate();
+  expect([...ca.store.records.keys()].filter((key) => key.startsWith("request"))).toHaveLength(0);
+  ca.pass(364 * day);
+  await ca.rotate();
+  expect((await openStore(ca.mint)).authorities).toHaveLength(1);
+});
+
+test("an open request is sealed anew with the newest KEK", async () => {
+  const ca = await start();
+  await renew(ca);
+  const { id } = await makeRequest(ca.mint, ca.now());
+  const [first] = ca.mint.keks;
+  const newest = { ...first, id: "k2" };
+  await rotate({ ...ca.mint, keks: [newest, first] }, ca.now());
+  const record = [...ca.store.records].find(([key]) => key.includes(id))?.[1];
+  expect(JSON.stringify(record)).toContain("k2");
+});
+
+test("readiness and the cron's log say when the next intermediate is due, and that it is late", async () => {
+  const ca = await start();
+  await renew(ca);
+  ca.pass(2 * propagation);
+  expect(await readiness(ca)).toEqual({ ready: true, reasons: [] });
+  ca.pass(200 * day);
+  expect((await readiness(ca)).reasons).toEqual([
+    expect.stringMatching(
+      /^the next intermediate is due: it must be installed by 2027-.* no request/,
+    ),
+  ]);
+  await makeRequest(ca.mint, ca.now());
+  ca.pass(60);
+  expect((await readiness(ca)).reasons).toEqual([
+    expect.stringContaining("a request for one is open"),
+  ]);
+  ca.pass(150 * day);
+  const { ready, reasons } = await readiness(ca);
+  expect(ready).toBe(true);
+  expect(reasons).toEqual([
+    expect.stringMatching(/^the next intermediate is late: the last authority signs until/),
+  ]);
+  await ca.rotate();
+  expect(ca.log.operations).toContainEqual(
+    expect.objectContaining({ event: "intermediate-due", level: "warning", detail: reasons[0] }),
+  );
+});
+
+test("a root leaves the bundle with its last intermediate", async () => {
+  const ca = await start();
+  await renew(ca);
+  ca.pass(100 * day);
+  const next = await createCa("O=company,CN=next");
+  await renew(ca, next);
+  ca.pass(propagation);
+  expect((await publishedBundle(ca))?.roots).toHaveLength(2);
+  ca.pass(265 * day);
+  expect((await publishedBundle(ca))?.roots).toHaveLength(1);
+});

@@ -1,0 +1,272 @@
+import "reflect-metadata/lite";
+import { X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+import { describe, expect, test } from "vitest";
+import { UpstreamError } from "../../../src/ca/mint.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { upstreamOf } from "../../../src/config/upstream.ts";
+import { createIntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { issueLeaf, openStore, readiness, signerOf, taint } from "../../testkit/ca/tainted-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import {
+  startUpstream,
+  text,
+  type UpstreamServer,
+  vault,
+} from "../../testkit/network/upstream-server.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { createCa } from "../../testkit/pki/plugged-in.ts";
+
+const day = 86_400;
+const [leaf, propagation] = [10 * day, 600];
+const root = await createCa("O=company,CN=root");
+const nextRoot = await createCa("O=company,CN=next root");
+const secret = "hvs.secret-of-the-upstream";
+
+const clock: { now: () => Date } = { now: () => new Date() };
+const nowOfCa = () => clock.now();
+
+async function start(
+  upstream: UpstreamServer,
+  values: object = {},
+  cryptoProvider: CryptoProvider = webCryptoProvider,
+): Promise<RunningCa> {
+  const configuration = {
+    AUTHORITY_ROOT: "upstream",
+    UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url, mount: "pki/mesh" },
+    UPSTREAM_CREDENTIAL: secret,
+    MAX_WORKLOAD_CERT_TTL: `${leaf}s`,
+    PROPAGATION_INTERVAL: `${propagation}s`,
+    ...values,
+  };
+  const ca = await startCa(configuration, { cryptoProvider });
+  clock.now = ca.now;
+  return ca;
+}
+
+/** A CA whose first intermediate of an upstream signs, and whose next one is due. */
+async function startDue() {
+  const upstream = await startUpstream(vault(root, nowOfCa));
+  const ca = await start(upstream);
+  await ca.rotate();
+  const first = (await openStore(ca.mint)).authorities[0]?.id ?? "";
+  ca.pass(40 * day);
+  return { upstream, ca, first };
+}
+
+const idsIn = async (ca: RunningCa) => (await openStore(ca.mint)).authorities.map(({ id }) => id);
+
+test("the cron founds a CA under the root of Vault, and sends what sign-intermediate takes", async () => {
+  const upstream = await startUpstream(vault(root, nowOfCa));
+  const ca = await start(upstream);
+  await ca.rotate();
+  ca.pass(2 * propagation);
+  const [id] = await idsIn(ca);
+  expect(await signerOf(ca)).toBe(id);
+  const { roots, chain } = await issueLeaf(ca);
+  expect([chain.length, roots.map(({ subject }) => subject)]).toEqual([3, ["O=company\nCN=root"]]);
+  const [{ path, headers, body } = { path: "", headers: {}, body: {} }] = upstream.asked;
+  expect(path).toBe("/v1/pki/mesh/root/sign-intermediate");
+  expect(headers["x-vault-token"]).toBe(secret);
+  expect(body).toMatchObject({
+    common_name: expect.stringMatching(/^cluster\.local intermediate [0-9a-f]{12}$/),
+    uri_sans: "spiffe://cluster.local",
+    max_path_length: 0,
+    use_csr_values: false,
+    exclude_cn_from_sans: true,
+  });
+  expect(JSON.stringify(ca.log.operations)).not.toContain(secret);
+});
+
+test("the cron asks again when it is due, and not before or twice", async () => {
+  const upstream = await startUpstream(vault(root, nowOfCa));
+  const ca = await start(upstream);
+  for (let i = 0; i < 4; i++) {
+    await ca.rotate();
+    ca.pass(5 * day);
+  }
+  expect(upstream.asked).toHaveLength(1);
+  for (let i = 0; i < 4; i++) {
+    ca.pass(5 * day);
+    await ca.rotate();
+  }
+  expect(upstream.asked).toHaveLength(2);
+  const [, second] = await idsIn(ca);
+  ca.pass(propagation);
+  expect(await signerOf(ca)).toBe(second);
+});
+
+test("a new root upstream is published, and signs when every verifier knows it", async () => {
+  const { upstream, ca, first } = await startDue();
+  upstream.behaviour = vault(nextRoot, nowOfCa);
+  await ca.rotate();
+  ca.pass(propagation);
+  const { roots } = await issueLeaf(ca);
+  expect(roots).toHaveLength(2);
+  expect(await signerOf(ca)).toBe(first);
+  // The root came after the deadline of this CA's short life, so that it waits no longer than the first signs.
+  ca.pass(leaf + propagation);
+  expect(await signerOf(ca)).not.toBe(first);
+});
+
+describe("an upstream", () => {
+  test.for<[string, UpstreamServer["behaviour"], string]>([
+    ["refuses", text(403, "{}"), "answered with status 403"],
+    ["redirects", text(307, "{}"), "answered with status 307"],
+    ["answers no JSON", text(200, "<html>"), "did not answer JSON"],
+    ["answers something else", text(200, '{"errors":["no"]}'), "answered no certificate (data)"],
+    ["answers too much", text(200, `"${"a".repeat(300_000)}"`), "answered too much"],
+    ["hangs up", (_, response) => void response.destroy(), "did not answer"],
+    [
+      "answers with no certificate in the PEM",
+      () => ({ data: { certificate: "-", ca_chain: [] } }),
+      "no usable intermediate: no certificate",
+    ],
+    [
+      "certifies another key",
+      async () => {
+        const { pem } = await createCa("O=other", { issuer: root });
+        return { data: { certificate: pem, ca_chain: [root.pem] } };
+      },
+      "a certificate for another key",
+    ],
+    ["certifies no CA", (asked) => vault(root, nowOfCa, { extensions: [] })(asked), "it is no CA"],
+    [
+      "gives it the SPIFFE ID of a workload",
+      (asked) =>
+        vault(root, nowOfCa, {
+          extensions: [
+            new x509.BasicConstraintsExtension(true, 0, true),
+            new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+            new x509.SubjectAlternativeNameExtension([
+              { type: "url", value: "spiffe://cluster.local/ns/istio-system/sa/ca" },
+            ]),
+          ],
+        })(asked),
+      "carries the SPIFFE ID of a workload",
+    ],
+    [
+      "leaves out its root",
+      async (asked) => ({
+        data: { ...(await vault(root, nowOfCa)(asked)).data, ca_chain: [], issuing_ca: undefined },
+      }),
+      "no certificate has the name of its issuer",
+    ],
+    [
+      "names a root that did not sign",
+      async (asked) => {
+        const { certificate } = (await vault(root, nowOfCa)(asked)).data;
+        return { data: { certificate, ca_chain: [(await createCa(root.name)).pem] } };
+      },
+      "did not sign it",
+    ],
+    [
+      "answers more roots than a bundle may take",
+      async (asked) => {
+        const roots = await Promise.all(Array.from({ length: 9 }, (_, i) => createCa(`O=${i}`)));
+        const { certificate } = (await vault(root, nowOfCa)(asked)).data;
+        return { data: { certificate, ca_chain: roots.map(({ pem }) => pem) } };
+      },
+      "more than 8 certificates",
+    ],
+    [
+      "certifies for too short a time",
+      (asked) => vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 20 * day) })(asked),
+      "an intermediate must live for",
+    ],
+  ])("that %s changes nothing, is logged, and is asked again", async ([, behaviour, sentence]) => {
+    const { upstream, ca, first } = await startDue();
+    const before = new Map(ca.store.records);
+    upstream.behaviour = behaviour;
+    for (let i = 0; i < 2; i++) await expect(ca.rotate()).rejects.toThrow(AggregateError);
+    // A client may repeat a request whose connection was closed.
+    expect(upstream.asked.length).toBeGreaterThanOrEqual(3);
+    expect(ca.store.records).toEqual(before);
+    expect(await signerOf(ca)).toBe(first);
+    const faults = ca.log.operations.filter(({ event }) => event === "rotation-fault");
+    expect(faults).toHaveLength(2);
+    expect(faults[0]?.detail).toContain(sentence);
+    expect(JSON.stringify(ca.log.operations)).not.toContain(secret);
+  });
+
+  test("whose certificates this platform's verifier cannot read gives nothing", async () => {
+    const unread: string[] = [];
+    const requireReadable = (der: Bytes): void => {
+      const { subject } = new X509Certificate(der);
+      if (unread.push(subject) > 1) throw new DerError("OpenSSL does not read it");
+    };
+    const provider = { ...webCryptoProvider, requireReadable };
+    const ca = await start(await startUpstream(vault(root, nowOfCa)), {}, provider);
+    await expect(ca.rotate()).rejects.toThrow(
+      /no usable intermediate: root 1: OpenSSL does not read it/,
+    );
+    expect(unread).toEqual([expect.any(String), "O=company\nCN=root"]);
+    expect(ca.store.records.size).toBe(0);
+  });
+
+  test("that refuses the first intermediate is logged as well, and is asked again", async () => {
+    const upstream = await startUpstream(text(403, "{}"));
+    const ca = await start(upstream);
+    for (let i = 0; i < 2; i++) await expect(ca.rotate()).rejects.toThrow(UpstreamError);
+    expect(ca.log.operations.map(({ event, detail }) => [event, detail])).toEqual(
+      [0, 1].map(() => ["rotation-fault", "the CA upstream answered with status 403"]),
+    );
+    upstream.behaviour = vault(root, nowOfCa);
+    await ca.rotate();
+    expect(await idsIn(ca)).toHaveLength(1);
+  });
+
+  test("that gives nothing for long is a reason of readiness, and the CA stays ready", async () => {
+    const { upstream, ca } = await startDue();
+    upstream.behaviour = text(500, "{}");
+    expect((await readiness(ca)).reasons).toEqual([
+      expect.stringMatching(/^the next intermediate is .*the CA upstream has given none/),
+    ]);
+    expect((await readiness(ca)).ready).toBe(true);
+    upstream.behaviour = vault(root, nowOfCa);
+    await ca.rotate();
+    ca.pass(60);
+    expect((await readiness(ca)).reasons).toEqual([]);
+  });
+
+  test("that hangs is left after a while", async () => {
+    const upstream = await startUpstream(() => undefined);
+    const configuration = parseConfiguration({
+      ISSUERS: [{ issuer: "https://a.test" }],
+      KEK: randomKek(),
+      AUTHORITY_ROOT: "upstream",
+      UPSTREAM_AUTHORITY: JSON.stringify({ kind: "rampart", url: upstream.url }),
+      UPSTREAM_CREDENTIAL: secret,
+    });
+    const ask = upstreamOf(configuration, { fetchTrusting, fetchTimeoutMilliseconds: 100 }, true);
+    const { csr } = await createIntermediateRequest(clusterLocal, "EC-P256");
+    await expect(ask?.({ csr, lifetimeSeconds: 1 })).rejects.toThrow(UpstreamError);
+  });
+
+  test("that is late may give a short intermediate, once", async () => {
+    const { upstream, ca } = await startDue();
+    ca.pass(6 * day);
+    upstream.behaviour = (asked) =>
+      vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 25 * day) })(asked);
+    await ca.rotate();
+    expect(await idsIn(ca)).toHaveLength(2);
+    // The next one is due and not late yet.
+    ca.pass(3 * day);
+    await expect(ca.rotate()).rejects.toThrow(AggregateError);
+    expect(await idsIn(ca)).toHaveLength(2);
+  });
+});
+
+test("a taint of the only intermediate has another one signed at once", async () => {
+  const { ca, first } = await startDue();
+  await taint(ca, "with-last-leaf", first);
+  ca.pass(propagation);
+  expect(await signerOf(ca)).not.toBe(first);
+});
