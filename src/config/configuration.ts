@@ -104,6 +104,10 @@ const configurationForm = z.strictObject({
 /** The names of all keys, in the order of the table in docs/reference/configuration.md. */
 export const configurationKeys: readonly string[] = Object.keys(configurationForm.shape);
 
+/** Whether a key is a secret: one of the Worker's, on Node of the environment, and never in a file. */
+export const isSecretKey = (key: string): boolean =>
+  ["KEK", "LOG_READERS", "CONSOLE_TOKENS"].includes(key) || credentialName.test(key);
+
 /**
  * Reads a configuration.
  *

@@ -22,6 +22,10 @@ const tokens = parsedText((text) => {
   return known.length === parsed.length && known.length <= maximumTokens ? known : undefined;
 }, "must be tokens of 32 characters or more, or sha256:<hexadecimal> of them, separated by commas");
 
+/** Whether a value of `CONSOLE_TOKENS` has digests alone, which are no secret and may stand in a file. */
+export const areDigests = (value: unknown): boolean =>
+  typeof value === "string" && value.split(",").every((each) => digestForm.test(each.trim()));
+
 function parseToken(text: string): ConsoleToken | undefined {
   const [, sha256] = digestForm.exec(text) ?? [];
   if (sha256 !== undefined) return { sha256 };

@@ -1,6 +1,4 @@
-import { credentialName } from "../../config/issuer-table.ts";
-
-const secrets: readonly string[] = ["KEK", "LOG_READERS", "RAMPART_PASSPHRASE"];
+import { isSecretKey } from "../../config/configuration.ts";
 
 /**
  * The environment for another program, such as a credential plugin of a kubeconfig, or wrangler: this
@@ -11,7 +9,7 @@ export function childEnvironment(
   more: Readonly<Record<string, string>> = {},
 ): NodeJS.ProcessEnv {
   const entries = Object.entries(own).filter(
-    ([name]) => !secrets.includes(name) && !credentialName.test(name),
+    ([name]) => name !== "RAMPART_PASSPHRASE" && !isSecretKey(name),
   );
   return { ...Object.fromEntries(entries), ...more };
 }

@@ -1,5 +1,6 @@
 import { parse, TomlDate, TomlError } from "smol-toml";
-import { credentialName } from "../../config/issuer-table.ts";
+import { isSecretKey } from "../../config/configuration.ts";
+import { areDigests } from "../../config/console-keys.ts";
 import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
@@ -8,12 +9,15 @@ import { type FileKinds, readSmallFile, readTokenFile } from "../../program/file
 /** Room for a thousand tables of issuers with their keys. */
 const maximumOctets = 16 * 1024 * 1024;
 
-/** Keys whose values come from the environment and never from a file, because operators share files. */
-const isSecret = (key: string): boolean =>
-  key === "KEK" || key === "LOG_READERS" || credentialName.test(key);
-
 /** Keys that the environment may set: secrets, and the paths of files with secrets. */
-const isOfEnvironment = (key: string): boolean => isSecret(key) || credentialFileName.test(key);
+const isOfEnvironment = (key: string): boolean => isSecretKey(key) || credentialFileName.test(key);
+
+/** Those of the keys that the environment has and nothing reads there. */
+export const unreadVariables = (
+  keys: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): readonly string[] =>
+  keys.filter((key) => !isOfEnvironment(key) && environment[key] !== undefined);
 
 /**
  * The keys and values of a `rampart.toml`, unchecked, and the secrets of the environment.
@@ -26,16 +30,24 @@ export async function readConfigurationFile(
   kinds: FileKinds = { mayBePipe: true },
 ): Promise<Record<string, unknown>> {
   const written = parseToml(await readText(path, kinds), path);
-  const misplaced = Object.keys(written).filter(isSecret);
-  if (misplaced.length > 0) {
-    throw new ConfigurationError(
-      misplaced.map((key) => `${key}: is a secret, which belongs in the environment`),
-    );
-  }
   const fromEnvironment = Object.entries(environment).flatMap(([key, value]) =>
     isOfEnvironment(key) && value !== undefined ? [[key, value.trim()]] : [],
   );
-  return { ...written, ...Object.fromEntries(fromEnvironment) };
+  const given = Object.fromEntries(fromEnvironment);
+  const faults = Object.entries(written).flatMap(([key, value]) =>
+    faultOf(key, value, key in given),
+  );
+  if (faults.length > 0) throw new ConfigurationError(faults);
+  return { ...written, ...given };
+}
+
+/** A secret in a file is a fault, and so are digests that the environment would hide. */
+function faultOf(key: string, value: unknown, isGiven: boolean): string[] {
+  if (!isSecretKey(key)) return [];
+  if (key !== "CONSOLE_TOKENS" || !areDigests(value)) {
+    return [`${key}: is a secret, which belongs in the environment`];
+  }
+  return isGiven ? [`${key}: stands in the environment as well: give one of the two`] : [];
 }
 
 async function readText(path: string, kinds: FileKinds): Promise<string> {

@@ -1,16 +1,22 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { configurationKeys } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
-import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
+import {
+  readConfigurationFile,
+  unreadVariables,
+} from "../../../src/node/files/configuration-file.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { parseServeConfiguration, serveKeys } from "../../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
 const KEK = randomKek();
+const secret = "0123456789abcdef0123456789abcdef";
+const digest = `sha256:${"0a".repeat(32)}`;
 const ISSUERS = [{ issuer: "https://a.test" }];
 const inNamespace = {
   STORE: "kubernetes",
@@ -67,11 +73,41 @@ describe("a configuration file", () => {
     ]);
   });
 
-  test("must not hold the secret, and its fault does not show it", async () => {
-    const path = await fileWith(`KEK = "${KEK}"`);
+  test.each([
+    ["KEK", KEK],
+    ["LOG_READERS", secret],
+    ["CONSOLE_TOKENS", secret],
+    ["CONSOLE_TOKENS", `${digest}, ${secret}`],
+    ["CLUSTER_CREDENTIAL_A", secret],
+    ["UPSTREAM_CREDENTIAL", secret],
+  ])("must not hold the secret %s, and its fault does not show it", async (key, value) => {
+    const path = await fileWith(`${key} = "${value}"`);
     const faults = await faultsOf(() => readConfigurationFile(path, {}));
-    expect(faults).toEqual([expect.stringMatching(/^KEK: .*environment/)]);
-    expect(faults.join()).not.toContain(KEK.slice(3, 20));
+    expect(faults).toEqual([expect.stringMatching(new RegExp(`^${key}: .*environment`))]);
+    expect(faults.join()).not.toContain(value.slice(3, 20));
+  });
+
+  test("gets the tokens of the console from the environment, as every secret", async () => {
+    const path = await fileWith(
+      'STORE_DIRECTORY = "/store"\n[[ISSUERS]]\nissuer = "https://a.test"',
+    );
+    const values = await readConfigurationFile(path, { KEK, CONSOLE_TOKENS: `${secret}\n` });
+    const { console } = parseServeConfiguration(values).ca;
+    expect(console?.tokens).toEqual([{ token: secret }]);
+  });
+
+  test("may hold digests of the console's tokens, unless the environment has tokens", async () => {
+    const path = await fileWith(`CONSOLE_TOKENS = "${digest}"`);
+    expect(await readConfigurationFile(path, {})).toEqual({ CONSOLE_TOKENS: digest });
+    const faults = await faultsOf(() => readConfigurationFile(path, { CONSOLE_TOKENS: secret }));
+    expect(faults).toEqual([expect.stringMatching(/^CONSOLE_TOKENS: .*one of the two/)]);
+  });
+
+  test("is not made of the environment: whoever set a key there is warned", () => {
+    const environment = { KEK, CONSOLE_TOKENS: secret, TRUST_DOMAIN: "mesh.test", HOME: "/root" };
+    expect(unreadVariables([...configurationKeys, ...serveKeys], environment)).toEqual([
+      "TRUST_DOMAIN",
+    ]);
   });
 
   test("that is not TOML has a fault with the position and without the text", async () => {

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import {
   distribute,
+  distributeKeys,
   distributeRestartKeys,
   parseDistributeConfiguration,
 } from "../../../node/distribute/distribute.ts";
@@ -11,6 +12,7 @@ import { followingCommand } from "./following.ts";
 export const distributeCommand = (terminal: Terminal): Command =>
   followingCommand("distribute", terminal, {
     description: "Keep the trust bundle of a CA in every namespace of a cluster.",
+    keys: distributeKeys,
     parse: parseDistributeConfiguration,
     restartKeys: distributeRestartKeys,
     start: distribute,

@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { writeToConsole } from "../../../foundation/events.ts";
-import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
+import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
+import { readConfigurationFile, unreadVariables } from "../../../node/files/configuration-file.ts";
 import type { ServerContext } from "../../../node/server.ts";
 import { type RunningProgram, run } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
@@ -42,23 +42,38 @@ export async function runFollowing<C>(program: FollowingProgram<C>): Promise<voi
   await orOperatorError(() => run({ source, start, context }, watch.signal));
 }
 
+/** Warns of variables that have the names of keys and that no program reads: whoever set them relies on them. */
+export function warnOfUnread(
+  keys: readonly string[],
+  environment: Environment,
+  { operation }: OperationLog,
+): void {
+  for (const name of unreadVariables(keys, environment)) {
+    const detail = "is a key of the configuration file, and nothing reads it in the environment";
+    operation({ event: "variable-ignored", level: "warning", name, detail });
+  }
+}
+
 /** The verb of a program beside the CA. Its file has the verb's name by default. */
 export function followingCommand<C>(
   verb: string,
   { clock, environment }: Pick<Terminal, "clock" | "environment">,
   program: Pick<FollowingProgram<C>, "restartKeys" | "start"> & {
     readonly description: string;
+    /** The keys of its file. */
+    readonly keys: readonly string[];
     /** Of the environment, a pod needs where its API server is. No secret is taken from it. */
     readonly parse: (values: Values, environment: Environment) => C;
   },
 ): Command {
-  const { description, restartKeys, start } = program;
+  const { description, keys, restartKeys, start } = program;
   return new Command(verb)
     .description(description)
     .option("-c, --config <file>", "the configuration", `${verb}.toml`)
     .action(({ config: path }: { readonly config: string }) => {
       const parse = (values: Values): C => program.parse(values, environment);
       const context = { log: createEventLog(clock, writeToConsole), clock };
+      warnOfUnread(keys, environment, context.log);
       return runFollowing({ path, environment: {}, parse, restartKeys, start, context });
     });
 }

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import {
+  gatewayKeys,
   gatewayRestartKeys,
   parseGatewayConfiguration,
 } from "../../../node/gateway/gateway-configuration.ts";
@@ -10,6 +11,7 @@ import { followingCommand } from "./following.ts";
 export const gatewayCommand = (terminal: Terminal): Command =>
   followingCommand("gateway", terminal, {
     description: "Serve native gRPC in front of a CA that is reached over HTTPS.",
+    keys: gatewayKeys,
     parse: parseGatewayConfiguration,
     restartKeys: gatewayRestartKeys,
     // Loaded only here, because it imports much that its help does not need.

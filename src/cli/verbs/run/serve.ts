@@ -1,15 +1,17 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
+import { configurationKeys } from "../../../config/configuration.ts";
 import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import {
   parseServeConfiguration,
   type ServeConfiguration,
+  serveKeys,
   serveRestartKeys,
 } from "../../../node/serve/serve-configuration.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { runFollowing } from "./following.ts";
+import { runFollowing, warnOfUnread } from "./following.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
 interface ServeOptions {
@@ -45,6 +47,8 @@ function serveHere({ config, process: number }: ServeOptions, terminal: Terminal
   const log = createEventLog(clock, writeToConsole);
   const child = number === undefined ? undefined : joinProcesses(number);
   const warn = createWarner(log);
+  // Of several processes, the first speaks for all.
+  if ((number ?? 1) === 1) warnOfUnread([...configurationKeys, ...serveKeys], environment, log);
   return runFollowing<ServeConfiguration>({
     path: config,
     environment,

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { runSigner } from "../../../node/signer/signer.ts";
 import {
   parseSignerConfiguration,
+  signerKeys,
   signerRestartKeys,
 } from "../../../node/signer/signer-configuration.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -11,6 +12,7 @@ import { followingCommand } from "./following.ts";
 export const signerCommand = (terminal: Terminal): Command =>
   followingCommand("signer", terminal, {
     description: "Answer a cluster's requests for certificates of pods and services.",
+    keys: signerKeys,
     parse: parseSignerConfiguration,
     restartKeys: signerRestartKeys,
     start: runSigner,
