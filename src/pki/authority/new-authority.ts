@@ -1,5 +1,6 @@
 import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
+import { randomSerialNumber } from "../encoding/serial-number.ts";
 import { signatureAlgorithmOf, toX509Signature } from "../signature-algorithm.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
@@ -13,11 +14,7 @@ import { requestInfo, signedRequest } from "../x509/certificate-signing-request.
 import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
 import type { Intent } from "../x509/leaf/linted-certificate.ts";
-import {
-  type AuthoritySubject,
-  authorityToBeSigned,
-  randomSerialNumber,
-} from "../x509/leaf/to-be-signed.ts";
+import { type AuthoritySubject, authorityToBeSigned } from "../x509/leaf/to-be-signed.ts";
 import {
   keyIdentifier,
   parseSubjectPublicKey,

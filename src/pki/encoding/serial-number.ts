@@ -1,3 +1,5 @@
+import type { Bytes } from "./bytes.ts";
+
 /** Whether a text may be a serial number, as any program writes one: with colons, in upper case, with zeros. */
 export const mayBeSerialNumber = (text: string): boolean => /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(text);
 
@@ -26,3 +28,27 @@ export function serialContent(text: string): string {
   const octets = shownSerialNumber(text);
   return octets >= "8" ? `00${octets}` : octets;
 }
+
+/**
+ * A positive serial number: the 17 content octets of an INTEGER with 128 random bits (RFC 5280 §4.1.2.2
+ * allows 20 octets). So many bits never collide, so no serial number is reserved or remembered.
+ */
+export function randomSerialNumber(): Bytes {
+  if (randomOctetsUsed === randomOctets.length) {
+    crypto.getRandomValues(randomOctets);
+    randomOctetsUsed = 0;
+  }
+  const serialNumber = new Uint8Array(17);
+  serialNumber[0] = 0x01;
+  for (let i = 1; i < serialNumber.length; i++) {
+    serialNumber[i] = randomOctets[randomOctetsUsed++] ?? 0;
+  }
+  return serialNumber;
+}
+
+/**
+ * Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is
+ * used once.
+ */
+const randomOctets = new Uint8Array(16 * 64);
+let randomOctetsUsed = randomOctets.length;

@@ -1,16 +1,15 @@
 import { type Bytes, fromHexLiteral, toHex } from "../encoding/bytes.ts";
 import { Tag } from "../encoding/der-reader.ts";
-import { derElement, derSequence, derText, derTime } from "../encoding/der-writer.ts";
+import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
+import { randomSerialNumber } from "../encoding/serial-number.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
-import { version3 } from "./certificate.ts";
 import { certificateAndCrlSigning, extension, subjectAltUri } from "./certificate-extensions.ts";
 import { type CertificateSigner, type Leaf, lintAndSign } from "./leaf/certificate-signer.ts";
 import type { Intent } from "./leaf/linted-certificate.ts";
 import {
-  extensions,
+  certificateToBeSigned,
   type LeafProfile,
-  randomSerialNumber,
   subjectKeyIdentifier,
 } from "./leaf/to-be-signed.ts";
 import { keyIdentifier, type SubjectPublicKey } from "./subject-public-key.ts";
@@ -59,28 +58,22 @@ export async function issueIntermediate(
 }
 
 function intermediateToBeSigned(
-  { signatureAlgorithm, issuerName, authorityKeyIdentifier }: LeafProfile,
+  profile: LeafProfile,
   { trustDomain }: IntermediateRights,
   intent: Intent,
   serialNumber: Bytes,
 ): Bytes {
-  const { validity, publicKey, basicConstraints: constraints, nameConstraints } = intent;
-  return derSequence(
-    version3,
-    derElement(Tag.integer, serialNumber),
-    signatureAlgorithm.identifier,
-    issuerName,
-    derSequence(derTime(validity.notBefore), derTime(validity.notAfter)),
-    intermediateSubject(trustDomain, toHex(intent.keyIdentifier)),
-    publicKey.spki,
-    extensions(
-      certificateAndCrlSigning,
-      extension(Oid.basicConstraints, true, constraints ?? basicConstraints(0)),
-      subjectKeyIdentifier(intent.keyIdentifier),
-      authorityKeyIdentifier,
-      subjectAltUri(trustDomainSpiffeId(trustDomain), false),
-      ...(nameConstraints ? [extension(Oid.nameConstraints, true, nameConstraints)] : []),
-    ),
+  const { keyIdentifier, basicConstraints: constraints, nameConstraints } = intent;
+  const name = intermediateSubject(trustDomain, toHex(keyIdentifier));
+  return certificateToBeSigned(
+    profile,
+    { ...intent, serialNumber, name },
+    certificateAndCrlSigning,
+    extension(Oid.basicConstraints, true, constraints ?? basicConstraints(0)),
+    subjectKeyIdentifier(keyIdentifier),
+    profile.authorityKeyIdentifier,
+    subjectAltUri(trustDomainSpiffeId(trustDomain), false),
+    ...(nameConstraints ? [extension(Oid.nameConstraints, true, nameConstraints)] : []),
   );
 }
 

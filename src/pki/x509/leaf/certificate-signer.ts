@@ -1,5 +1,6 @@
 import type { SigningKey } from "../../crypto-provider.ts";
 import { type Bytes, toHex } from "../../encoding/bytes.ts";
+import { randomSerialNumber } from "../../encoding/serial-number.ts";
 import { signatureAlgorithmOf } from "../../signature-algorithm.ts";
 import type { SpiffeId } from "../../spiffe-id.ts";
 import { type Certificate, subjectKeyIdentifierOf } from "../certificate.ts";
@@ -17,7 +18,6 @@ import {
   createLeafProfile,
   type LeafProfile,
   leafToBeSigned,
-  randomSerialNumber,
   servingToBeSigned,
 } from "./to-be-signed.ts";
 

@@ -156,24 +156,17 @@ export type ServingSubject = Omit<LeafSubject, "spiffeId" | "proof"> & {
  * no identity.
  */
 export function servingToBeSigned(profile: LeafProfile, subject: ServingSubject): Bytes {
-  const { publicKey, validity, dnsNames } = subject;
+  const { publicKey, dnsNames } = subject;
   const names = derSequence(...dnsNames.map((name) => derElement(dnsName, derText(name))));
-  return derSequence(
-    version3,
-    derElement(Tag.integer, subject.serialNumber),
-    profile.signatureAlgorithm.identifier,
-    profile.issuerName,
-    derSequence(derTime(validity.notBefore), derTime(validity.notAfter)),
-    emptySequence,
-    publicKey.spki,
-    extensions(
-      publicKey.algorithm === "RSA" ? digitalSignatureAndKeyEncipherment : digitalSignature,
-      serverAuthOnly,
-      notAnAuthority,
-      subjectKeyIdentifier(subject.keyIdentifier),
-      profile.authorityKeyIdentifier,
-      extension(Oid.subjectAltName, true, names),
-    ),
+  return certificateToBeSigned(
+    profile,
+    { ...subject, name: emptySequence },
+    publicKey.algorithm === "RSA" ? digitalSignatureAndKeyEncipherment : digitalSignature,
+    serverAuthOnly,
+    notAnAuthority,
+    subjectKeyIdentifier(subject.keyIdentifier),
+    profile.authorityKeyIdentifier,
+    extension(Oid.subjectAltName, true, names),
   );
 }
 
@@ -192,27 +185,40 @@ export interface AuthoritySubject {
  * SPIFFE ID as its only name.
  */
 export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
-  const name = organizationName(subject.trustDomain);
-  return derSequence(
-    version3,
-    derElement(Tag.integer, subject.serialNumber),
-    subject.signatureAlgorithm.identifier,
-    name,
-    derSequence(derTime(subject.validity.notBefore), derTime(subject.validity.notAfter)),
-    name,
-    subject.publicKey.spki,
-    extensions(
-      certificateAndCrlSigning,
-      anAuthority,
-      subjectKeyIdentifier(subject.keyIdentifier),
-      subjectAltUri(trustDomainSpiffeId(subject.trustDomain), false),
-    ),
+  const { signatureAlgorithm, keyIdentifier, trustDomain } = subject;
+  const name = organizationName(trustDomain);
+  return certificateToBeSigned(
+    { signatureAlgorithm, issuerName: name },
+    { ...subject, name },
+    certificateAndCrlSigning,
+    anAuthority,
+    subjectKeyIdentifier(keyIdentifier),
+    subjectAltUri(trustDomainSpiffeId(trustDomain), false),
   );
 }
 
-/** The extensions of a certificate, in their order. */
-export const extensions = (...list: Bytes[]): Bytes =>
-  derElement(Tag.contextConstructed(3), derSequence(...list));
+/** The TBSCertificate of any certificate (RFC 5280 §4.1). A leaf, of which there are many, has its own writer. */
+export function certificateToBeSigned(
+  { signatureAlgorithm, issuerName }: Pick<LeafProfile, "signatureAlgorithm" | "issuerName">,
+  {
+    serialNumber,
+    validity,
+    name,
+    publicKey,
+  }: Pick<LeafSubject, "serialNumber" | "validity" | "publicKey"> & { readonly name: Bytes },
+  ...extensions: readonly Bytes[]
+): Bytes {
+  return derSequence(
+    version3,
+    derElement(Tag.integer, serialNumber),
+    signatureAlgorithm.identifier,
+    issuerName,
+    derSequence(derTime(validity.notBefore), derTime(validity.notAfter)),
+    name,
+    publicKey.spki,
+    derElement(Tag.contextConstructed(3), derSequence(...extensions)),
+  );
+}
 
 /**
  * RFC 5280 Appendix A allows 64 characters (ub-organization-name). The cut is harmless: no identity is
@@ -222,27 +228,3 @@ function organizationName(trustDomain: TrustDomain): Bytes {
   const value = derElement(Tag.utf8String, derText(trustDomain.slice(0, 64)));
   return derSequence(derElement(Tag.set, derSequence(Oid.organizationName, value)));
 }
-
-/**
- * A positive serial number: the 17 content octets of an INTEGER with 128 random bits (RFC 5280 §4.1.2.2
- * allows 20 octets). So many bits never collide, so no serial number is reserved or remembered.
- */
-export function randomSerialNumber(): Bytes {
-  if (randomOctetsUsed === randomOctets.length) {
-    crypto.getRandomValues(randomOctets);
-    randomOctetsUsed = 0;
-  }
-  const serialNumber = new Uint8Array(17);
-  serialNumber[0] = 0x01;
-  for (let i = 1; i < serialNumber.length; i++) {
-    serialNumber[i] = randomOctets[randomOctetsUsed++] ?? 0;
-  }
-  return serialNumber;
-}
-
-/**
- * Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is
- * used once.
- */
-const randomOctets = new Uint8Array(16 * 64);
-let randomOctetsUsed = randomOctets.length;
