@@ -145,7 +145,7 @@ test.each([
   ["dir", exitCodes.broken],
   ["on-file.toml", exitCodes.broken],
   ["bad.toml", exitCodes.broken],
-  ["open.toml", exitCodes.attention],
+  ["open.toml", exitCodes.broken],
 ])("the doctor has findings about %s, and no failure", async (name, code) => {
   expect(await failureOf(`doctor --offline -c @${name}`)).toBeUndefined();
   expect(terminal.exitCode).toBe(code);
