@@ -1,6 +1,5 @@
 import * as z from "zod/mini";
-import { intermediateSigner } from "../ca/issuance/intermediate-policy.ts";
-import { servingSigner } from "../ca/issuance/serving-policy.ts";
+import { intermediateSigner, servingSigner } from "../ca/issuance/product.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json.ts";
 

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { intermediateSigner } from "../ca/issuance/intermediate-policy.ts";
+import { intermediateSigner } from "../ca/issuance/product.ts";
 import {
   type UpstreamAnswer,
   type UpstreamAuthority,

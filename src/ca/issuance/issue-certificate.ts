@@ -3,10 +3,15 @@ import { CaError } from "../../foundation/errors.ts";
 import type { Issuer, SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
-import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
-import { type IntermediateRights, issueIntermediate } from "../../pki/x509/intermediate.ts";
-import { issueLeaf, issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
+import { issueIntermediate } from "../../pki/x509/intermediate.ts";
+import {
+  issueLeaf,
+  issueServingCertificate,
+  type Leaf,
+  type LeafRequest,
+} from "../../pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
 import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
@@ -16,17 +21,14 @@ import {
   leafValidity,
   type Validity,
 } from "../../pki/x509/validity.ts";
-import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import { type Denial, requireNotDenied } from "../denial.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
-import { intermediateFor, intermediateSigner } from "./intermediate-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
 import { callerEntry } from "./log-entry.ts";
+import { orderFor, type Product, type Signers, signerNameOf } from "./product.ts";
 import { type Quotas, requireQuotas } from "./quotas.ts";
-import { servingNames, servingSigner } from "./serving-policy.ts";
-import type { NamedSigner } from "./signers.ts";
 
 /** A caller's request. Nobody has verified anything in it. */
 export interface CertificateRequest {
@@ -37,7 +39,7 @@ export interface CertificateRequest {
   readonly impersonatedIdentity: string;
   /**
    * Istio's `CertSigner`: empty for an X509-SVID of the unnamed authorities, or a signer's name for one of
-   * that signer. {@link servingSigner} asks for a serving certificate.
+   * that signer. `serving` asks for a serving certificate, `intermediate` for a CA below this one.
    */
   readonly certSigner: string;
   /** The names of a serving certificate for a service, which only a signer of a cluster may request. */
@@ -47,10 +49,8 @@ export interface CertificateRequest {
 }
 
 /** The parts that issue certificates, the same for every request. */
-export interface Issuance {
-  readonly authorities: Authorities;
+export interface Issuance extends Signers {
   readonly identityPolicy: IdentityPolicy;
-  readonly signers: ReadonlyMap<string, NamedSigner>;
   /** The denials of the configuration, which count whatever the store says. */
   readonly configuredDenials: readonly Denial[];
   readonly leafLifetimes: LeafLifetimes;
@@ -90,10 +90,10 @@ export async function issueCertificate(
   const spiffeId = typeof identity === "string" ? identity : await identity;
   audit.spiffeId = spiffeId;
   if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
-  const signature = signatureFor(request, issuance, caller, spiffeId);
-  const { authorities, dnsNames, intermediate } = signature;
-  if (dnsNames) audit.dnsNames = dnsNames;
-  else if (request.certSigner !== "") audit.signer = request.certSigner;
+  const { product, authorities } = orderFor(request, issuance, caller, spiffeId);
+  const signer = signerNameOf(product);
+  if (signer !== undefined) audit.signer = signer;
+  if (product.kind === "serving") audit.dnsNames = product.dnsNames;
   await requireUndenied(issuance, caller, spiffeId, now);
   if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
   const publicKey = await provedKey(request, caller, cryptoProvider);
@@ -102,25 +102,20 @@ export async function issueCertificate(
   const issuer = requireIssuer(view);
   const { id } = issuer.authority;
   const validity = leafValidity(
-    intermediate
-      ? atMost(request.requestedSeconds, leafLifetimes.maximumSeconds)
-      : request.requestedSeconds,
+    requestedSecondsOf(product, request, leafLifetimes),
     leafLifetimes,
     usefulLife(issuer.authority, caller.provedUntil),
     now,
   );
   requireWaitingCaller(signal);
-  const leaf = await (intermediate
-    ? issueIntermediate(issuer, { rights: intermediate, publicKey, validity })
-    : dnsNames
-      ? issueServingCertificate(issuer, { dnsNames, publicKey, validity })
-      : issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) }));
+  const subject = { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) };
+  const leaf = await issueProduct(issuer, product, subject);
   audit.authority = id;
   audit.serialNumber = leaf.serialNumber;
   audit.notAfter = validity.notAfter;
   if (issuance.issuanceLog) {
     const { der: certificate } = leaf;
-    const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer: audit.signer });
+    const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer });
     await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
   }
   audit.outcome = "issued";
@@ -178,45 +173,33 @@ function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
 }
 
 /** A CA below asks for as long as it likes, and gets what this one can publish its root for. */
-function atMost(requestedSeconds: bigint, maximumSeconds: number): bigint {
-  const maximum = BigInt(maximumSeconds);
-  return requestedSeconds > maximum ? maximum : requestedSeconds;
+function requestedSecondsOf(
+  { kind }: Product,
+  { requestedSeconds }: CertificateRequest,
+  { maximumSeconds }: LeafLifetimes,
+): bigint {
+  switch (kind) {
+    case "workload":
+    case "serving":
+      return requestedSeconds;
+    case "intermediate": {
+      const maximum = BigInt(maximumSeconds);
+      return requestedSeconds > maximum ? maximum : requestedSeconds;
+    }
+  }
 }
 
-/** The authorities that sign, and what they sign. */
-interface Signature {
-  readonly authorities: Authorities;
-  /** Present for a serving certificate, absent for an X509-SVID. */
-  readonly dnsNames?: readonly string[];
-  /** Present for an intermediate CA. */
-  readonly intermediate?: IntermediateRights;
-}
-
-/** Never falls back to another signer. A caller without serving rights gets `signer-unknown`. */
-function signatureFor(
-  { certSigner, dnsNames: requested = [] }: CertificateRequest,
-  { authorities, signers }: Issuance,
-  caller: Caller,
-  spiffeId: SpiffeId,
-): Signature {
-  if (certSigner === "") return { authorities };
-  if (certSigner === servingSigner) {
-    const dnsNames = servingNames(caller, requested);
-    if (dnsNames) return { authorities, dnsNames };
+/** Signs by the profile of a product, once the lint of that profile has read the bytes. */
+function issueProduct(issuer: Issuer, product: Product, subject: LeafRequest): Promise<Leaf> {
+  const { publicKey, validity } = subject;
+  switch (product.kind) {
+    case "workload":
+      return issueLeaf(issuer, subject);
+    case "serving":
+      return issueServingCertificate(issuer, { dnsNames: product.dnsNames, publicKey, validity });
+    case "intermediate":
+      return issueIntermediate(issuer, { rights: product.rights, publicKey, validity });
   }
-  if (certSigner === intermediateSigner) {
-    return { authorities, intermediate: intermediateFor(caller, spiffeId !== caller.spiffeId) };
-  }
-  const signer = signers.get(certSigner);
-  if (!signer) {
-    throw new CaError(
-      { reason: "signer-unknown" },
-      "no signer of the requested name is configured",
-    );
-  }
-  const account = parseWorkloadSpiffeId(spiffeId)?.account;
-  if (account && signer.mayUse(caller, account)) return signer;
-  throw new CaError({ reason: "signer-denied" }, `the caller may not use the signer ${certSigner}`);
 }
 
 /** Refuses to sign for a caller that has hung up or is out of time. */

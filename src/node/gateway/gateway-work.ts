@@ -1,7 +1,7 @@
 import { generateKeyPair, X509Certificate } from "node:crypto";
 import { isDeepStrictEqual, promisify } from "node:util";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { servingSigner } from "../../ca/issuance/serving-policy.ts";
+import { servingSigner } from "../../ca/issuance/product.ts";
 import { logFault } from "../../foundation/events.ts";
 import {
   IstioCertificateRequestSchema,

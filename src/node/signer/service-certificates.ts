@@ -1,6 +1,6 @@
 import "reflect-metadata/lite";
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
-import { maximumServingNames, servingSigner } from "../../ca/issuance/serving-policy.ts";
+import { maximumServingNames, servingSigner } from "../../ca/issuance/product.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";

@@ -1,0 +1,134 @@
+import type { Caller } from "../../authn/caller.ts";
+import type { ClusterSigner } from "../../authn/trusted-issuer.ts";
+import { isDnsName } from "../../foundation/addresses.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
+import type { IntermediateRights } from "../../pki/x509/intermediate.ts";
+import type { Authorities } from "../authorities.ts";
+import type { NamedSigner } from "./signers.ts";
+
+/**
+ * What a caller gets. Its profile, with the lint of that profile, its lifetime, and what the audit trail and
+ * the log say of it follow from the kind alone.
+ */
+export type Product =
+  /** An X509-SVID, of the unnamed authorities or of a named signer. */
+  | { readonly kind: "workload"; readonly signer?: string }
+  /** A serving certificate, for a gateway or for a service. */
+  | { readonly kind: "serving"; readonly dnsNames: readonly string[] }
+  /** The certificate of a CA below this one. */
+  | { readonly kind: "intermediate"; readonly rights: IntermediateRights };
+
+/** A product, and the authorities that sign it. */
+export interface Order {
+  readonly product: Product;
+  readonly authorities: Authorities;
+}
+
+/** The authorities of a CA: those without a name, and those of its named signers. */
+export interface Signers {
+  readonly authorities: Authorities;
+  readonly signers: ReadonlyMap<string, NamedSigner>;
+}
+
+/** The `CertSigner` of a request for a serving certificate. */
+export const servingSigner = "serving";
+
+/** The `CertSigner` of a request for an intermediate CA. */
+export const intermediateSigner = "intermediate";
+
+/**
+ * Decides what a request asks for, by its `CertSigner` and the rights of its caller. Never falls back to
+ * another signer. A caller without serving rights gets `signer-unknown`.
+ *
+ * @param spiffeId The identity that the caller gets: its own, or one that it may name.
+ * @throws CaError `signer-unknown`, `signer-denied`, `dns-name-denied`
+ */
+export function orderFor(
+  request: { readonly certSigner: string; readonly dnsNames?: readonly string[] },
+  { authorities, signers }: Signers,
+  caller: Caller,
+  spiffeId: SpiffeId,
+): Order {
+  const { certSigner: name } = request;
+  if (name === "") return { authorities, product: { kind: "workload" } };
+  if (name === servingSigner) {
+    const dnsNames = servingNames(caller, request.dnsNames ?? []);
+    if (dnsNames) return { authorities, product: { kind: "serving", dnsNames } };
+  }
+  if (name === intermediateSigner) {
+    const rights = intermediateRights(caller, spiffeId !== caller.spiffeId);
+    return { authorities, product: { kind: "intermediate", rights } };
+  }
+  const signer = signers.get(name);
+  if (!signer) {
+    throw new CaError(
+      { reason: "signer-unknown" },
+      "no signer of the requested name is configured",
+    );
+  }
+  const account = parseWorkloadSpiffeId(spiffeId)?.account;
+  if (account && signer.mayUse(caller, account)) {
+    return { authorities: signer.authorities, product: { kind: "workload", signer: name } };
+  }
+  throw new CaError({ reason: "signer-denied" }, `the caller may not use the signer ${name}`);
+}
+
+/** The name of the signer that a log gives for a product: none for what needs no name. */
+export function signerNameOf(product: Product): string | undefined {
+  switch (product.kind) {
+    case "workload":
+      return product.signer;
+    case "serving":
+      return undefined;
+    case "intermediate":
+      return intermediateSigner;
+  }
+}
+
+/** As many as a table may give to a gateway. */
+export const maximumServingNames = 32;
+
+/**
+ * The DNS names of a caller's serving certificate; `undefined` for a caller that gets none.
+ *
+ * The table of the caller's issuer names the accounts of gateways and their DNS names. It also names the
+ * signers of its cluster, which request certificates for services, and bounds the names that they may
+ * request. No DNS name enters a certificate by another way; those of the CSR do not count.
+ *
+ * @param requested `DnsNames` of the request, which a gateway's own names overrule.
+ * @throws CaError `dns-name-denied`
+ */
+function servingNames(
+  { issuer, account }: Caller,
+  requested: readonly string[],
+): readonly string[] | undefined {
+  const signer = issuer?.clusterSigner?.(account);
+  return signer ? namesWithin(signer, requested) : issuer?.gatewayNames?.(account);
+}
+
+function namesWithin({ mayName }: ClusterSigner, requested: readonly string[]): readonly string[] {
+  const names = [...new Set(requested)];
+  const areWithin = names.every((name) => isDnsName(name) && mayName(name));
+  if (areWithin && names.length > 0 && names.length <= maximumServingNames) return names;
+  throw new CaError(
+    { reason: "dns-name-denied" },
+    "the caller may not have a serving certificate with the DNS names that it requests",
+  );
+}
+
+/**
+ * What a caller's intermediate may be, by the table of its issuer. Nothing else decides, and nothing of the
+ * CSR but its key counts.
+ *
+ * @param isImpersonating Whether the caller names another identity than its own: then it gets none.
+ * @throws CaError `signer-denied`
+ */
+function intermediateRights(
+  { issuer, account }: Caller,
+  isImpersonating: boolean,
+): IntermediateRights {
+  const rights = isImpersonating ? undefined : issuer?.intermediateRights?.(account);
+  if (rights) return rights;
+  throw new CaError({ reason: "signer-denied" }, "the caller may not have an intermediate");
+}
