@@ -74,7 +74,7 @@ export interface RequestContext {
  * Issues an X509-SVID to an authenticated caller, or a serving certificate to a gateway or for a service. The answer has
  * Istio's layout, all PEM: the leaf, each intermediate alone, every root of the trust bundle as one element.
  *
- * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers; this is its sixth step.
+ * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers.
  *
  * @throws CaError for everything that is refused.
  */
