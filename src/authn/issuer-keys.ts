@@ -7,7 +7,7 @@ import {
   type Reach,
   usualFetchTimeoutMilliseconds,
 } from "../foundation/fetch.ts";
-import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
+import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import { isSafeToFetch } from "../foundation/text.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
@@ -99,82 +99,105 @@ export function pinnedKeys(
   });
 }
 
-/**
- * The keys of an issuer that publishes them, cached as values in this isolate. One request at a time
- * fetches; the others that need the keys wait for it.
- */
+/** The keys of an issuer that publishes them. */
 export function publishedKeys(
   issuer: string,
   location: KeyLocation,
-  {
-    fetchJson,
-    keyFetchFailed,
-    cryptoProvider,
-    shareWork,
-    waitingRoom,
-    fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds,
-  }: KeyFetching,
+  fetching: KeyFetching,
 ): IssuerKeys {
-  // A fetch of keys that are discovered is two.
-  const longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
-  const room = new Semaphore(maximumWaiting, waitingRoom);
-  const fetching = shareWork(room, longestMilliseconds);
-  let fetched: FetchedKeys | undefined;
-  let failure: KeyState["failure"];
-  let nextFetch = new Date(0);
+  const keys = new PublishedKeys(issuer, location, fetching);
+  return Object.assign((query: KeyQuery, now: Date) => keys.find(query, now), {
+    state: () => keys.state,
+  });
+}
 
-  const isYounger = (seconds: number, now: Date): boolean =>
-    fetched !== undefined && now.getTime() < fetched.at.getTime() + 1000 * seconds;
+/**
+ * The keys that an issuer publishes, cached as values in this isolate. One request at a time fetches; the
+ * others that need the keys wait for it.
+ */
+class PublishedKeys {
+  readonly #issuer: string;
+  readonly #location: KeyLocation;
+  readonly #means: KeyFetching;
+  readonly #longestMilliseconds: number;
+  readonly #fetching: SharedWork;
+  #fetched: FetchedKeys | undefined;
+  #failure: KeyState["failure"];
+  #nextFetch = new Date(0);
 
-  async function fetchKeys(now: Date): Promise<void> {
-    // Set before the fetch, so that requests whose keys are known do not wait for it.
-    nextFetch = addSeconds(now, longestMilliseconds / 1000);
-    try {
-      const { usable, unusable } = await fetchKeySet(location, fetchJson);
-      fetched = { keys: verificationKeys(usable, cryptoProvider), unusable, at: now };
-      failure = undefined;
-      nextFetch = addSeconds(now, coolDownSeconds);
-    } catch (error) {
-      if (!(error instanceof FetchError)) throw error;
-      failure = { at: now, detail: error.message };
-      // While older keys still serve, few requests should wait for a fetch.
-      const survives = isYounger(keysSurviveOutageSeconds, now);
-      nextFetch = addSeconds(now, survives ? coolDownSeconds : retrySeconds);
-      keyFetchFailed(issuer, error);
-    }
+  constructor(issuer: string, location: KeyLocation, means: KeyFetching) {
+    const { fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds, waitingRoom } = means;
+    this.#issuer = issuer;
+    this.#location = location;
+    this.#means = means;
+    // A fetch of keys that are discovered is two.
+    this.#longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
+    const room = new Semaphore(maximumWaiting, waitingRoom);
+    this.#fetching = means.shareWork(room, this.#longestMilliseconds);
   }
 
-  const candidatesFor = ({ algorithm, keyId }: KeyQuery) =>
-    candidatesIn(fetched?.keys ?? [], algorithm, keyId);
+  get state(): KeyState {
+    return {
+      source: "issuer",
+      keys: this.#fetched?.keys ?? [],
+      unusable: this.#fetched?.unusable ?? [],
+      fetchedAt: this.#fetched?.at,
+      failure: this.#failure,
+    };
+  }
 
-  async function refresh(query: KeyQuery, isKnown: boolean, now: Date) {
-    if (now >= nextFetch) await fetching.join(() => fetchKeys(now));
-    else if (!isKnown) await fetching.join();
-    const candidates = isYounger(keysSurviveOutageSeconds, now) ? candidatesFor(query) : [];
-    const isReachable = fetched !== undefined && failure === undefined;
+  find(query: KeyQuery, now: Date): ReturnType<IssuerKeys> {
+    const known = this.#candidatesFor(query);
+    const isKnown = known.length > 0;
+    if (isKnown && this.#isYounger(keysFreshSeconds, now)) return known;
+    return this.#refresh(query, isKnown, now);
+  }
+
+  async #refresh(
+    query: KeyQuery,
+    isKnown: boolean,
+    now: Date,
+  ): Promise<readonly VerificationKey[]> {
+    if (now >= this.#nextFetch) await this.#fetching.join(() => this.#fetch(now));
+    else if (!isKnown) await this.#fetching.join();
+    const survives = this.#isYounger(keysSurviveOutageSeconds, now);
+    const candidates = survives ? this.#candidatesFor(query) : [];
+    const isReachable = this.#fetched !== undefined && this.#failure === undefined;
     // Until the issuer answers, it may have published the key.
     if (candidates.length > 0 || isReachable) return candidates;
     throw new CaError(
-      { reason: "key-provider-unreachable", issuer },
+      { reason: "key-provider-unreachable", issuer: this.#issuer },
       "the issuer's keys cannot be fetched",
     );
   }
 
-  function find(query: KeyQuery, now: Date): ReturnType<IssuerKeys> {
-    const known = candidatesFor(query);
-    const isKnown = known.length > 0;
-    return isKnown && isYounger(keysFreshSeconds, now) ? known : refresh(query, isKnown, now);
+  async #fetch(now: Date): Promise<void> {
+    const { fetchJson, cryptoProvider, keyFetchFailed } = this.#means;
+    // Set before the fetch, so that requests whose keys are known do not wait for it.
+    this.#nextFetch = addSeconds(now, this.#longestMilliseconds / 1000);
+    try {
+      const { usable, unusable } = await fetchKeySet(this.#location, fetchJson);
+      this.#fetched = { keys: verificationKeys(usable, cryptoProvider), unusable, at: now };
+      this.#failure = undefined;
+      this.#nextFetch = addSeconds(now, coolDownSeconds);
+    } catch (error) {
+      if (!(error instanceof FetchError)) throw error;
+      this.#failure = { at: now, detail: error.message };
+      // While older keys still serve, few requests should wait for a fetch.
+      const survives = this.#isYounger(keysSurviveOutageSeconds, now);
+      this.#nextFetch = addSeconds(now, survives ? coolDownSeconds : retrySeconds);
+      keyFetchFailed(this.#issuer, error);
+    }
   }
 
-  return Object.assign(find, {
-    state: (): KeyState => ({
-      source: "issuer",
-      keys: fetched?.keys ?? [],
-      unusable: fetched?.unusable ?? [],
-      fetchedAt: fetched?.at,
-      failure,
-    }),
-  });
+  #candidatesFor({ algorithm, keyId }: KeyQuery): readonly VerificationKey[] {
+    return candidatesIn(this.#fetched?.keys ?? [], algorithm, keyId);
+  }
+
+  #isYounger(seconds: number, now: Date): boolean {
+    const at = this.#fetched?.at;
+    return at !== undefined && now.getTime() < at.getTime() + 1000 * seconds;
+  }
 }
 
 /** The answer of an issuer, and when it came. */

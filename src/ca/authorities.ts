@@ -1,6 +1,6 @@
 import { type AuthorityStore, recordKey, type StoredRecord } from "../custody/authority-store.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
-import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
+import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { LoadClock, type LoadTimes, longestLoadSeconds } from "./load-clock.ts";
@@ -54,76 +54,95 @@ const maximumWaiting = 5000;
 
 const toItsEnd = (load: Promise<void>): Promise<void> => load;
 
+export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
+  return new LoadedAuthorities(configuration);
+}
+
 /**
  * The store's authorities with their keys open, cached as values in this isolate. In steady state no
  * request reads the store. One load at a time serves all requests that need one. A record that does not
  * open is logged, reported and left out; the others still count.
  */
-export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
-  const { store, log, shareWork, waitBriefly = toItsEnd } = configuration;
-  const loading = shareWork(new Semaphore(maximumWaiting), 1000 * longestLoadSeconds);
-  const clock = new LoadClock(configuration);
-  const { currentPolicy = () => configuration } = configuration;
-  let records: ReadonlyMap<string, CachedRecord> = new Map();
-  let policy = currentPolicy();
-  let view: AuthorityView | undefined;
+class LoadedAuthorities implements Authorities {
+  readonly #configuration: AuthoritiesConfiguration;
+  readonly #loading: SharedWork;
+  readonly #clock: LoadClock;
+  #records: ReadonlyMap<string, CachedRecord> = new Map();
+  #policy: StorePolicy;
+  #view: AuthorityView | undefined;
 
-  async function load(): Promise<void> {
-    const begun = clock.begin();
+  constructor(configuration: AuthoritiesConfiguration) {
+    this.#configuration = configuration;
+    const room = new Semaphore(maximumWaiting);
+    this.#loading = configuration.shareWork(room, 1000 * longestLoadSeconds);
+    this.#clock = new LoadClock(configuration);
+    this.#policy = this.#currentPolicy();
+  }
+
+  at(now: Date): AuthorityView | Promise<AuthorityView> {
+    this.#clock.follow(now);
+    return this.#clock.isDue ? this.#afterLoad(now) : this.#usableView(now);
+  }
+
+  async renew(now: Date): Promise<void> {
+    this.#clock.follow(now);
+    const before = this.#clock.begun;
+    // The load under way began before this call.
+    await this.#loading.join();
+    await this.#loading.join(() => this.#load());
+    if (this.#clock.inUse.number <= before) throw unreachable();
+  }
+
+  async #afterLoad(now: Date): Promise<AuthorityView> {
+    const { waitBriefly = toItsEnd } = this.#configuration;
+    const join = (): Promise<void> => this.#loading.join(() => this.#load());
+    // Only the first load of all is worth any wait: after it, another replica may answer sooner.
+    const wait = this.#clock.inUse.number === 0 ? toItsEnd : waitBriefly;
+    await wait(join());
+    // The load under way may have begun too long before this request; another one has not.
+    if (!this.#clock.serves(now) && this.#clock.isDue) await wait(join());
+    return this.#usableView(now);
+  }
+
+  async #load(): Promise<void> {
+    const { store, log } = this.#configuration;
+    const begun = this.#clock.begin();
     try {
-      const loaded = await openAll(await store.load(), records, configuration);
-      if (!clock.use(begun)) return;
-      records = loaded;
-      view = undefined;
-      if (!currentView(clock.inUse.at).issuer) clock.hasten();
+      const loaded = await openAll(await store.load(), this.#records, this.#configuration);
+      if (!this.#clock.use(begun)) return;
+      this.#records = loaded;
+      this.#view = undefined;
+      if (!this.#currentView(this.#clock.inUse.at).issuer) this.#clock.refreshSoon();
     } catch (error) {
-      clock.retry(begun);
+      this.#clock.retry(begun);
       logUnreachable(log, error);
     }
   }
 
-  function currentView(now: Date): AuthorityView {
-    const current = currentPolicy();
-    if (policy !== current) [policy, view] = [current, undefined];
-    if (!view || !isWithin(now, view)) view = viewAt(view?.store ?? assembled(), now);
-    return view;
-  }
-
-  function assembled(): OpenedStore {
-    return assemble(
-      [...records.values()].map(({ opened }) => opened),
-      policy,
-    );
-  }
-
-  function usableView(now: Date): AuthorityView {
-    if (clock.serves(now)) return currentView(now);
+  #usableView(now: Date): AuthorityView {
+    if (this.#clock.serves(now)) return this.#currentView(now);
     throw unreachable();
   }
 
-  async function afterLoad(now: Date): Promise<AuthorityView> {
-    // Only the first load of all is worth any wait: after it, another replica may answer sooner.
-    const wait = clock.inUse.number === 0 ? toItsEnd : waitBriefly;
-    await wait(loading.join(load));
-    // The load under way may have begun too long before this request; another one has not.
-    if (!clock.serves(now) && clock.isDue) await wait(loading.join(load));
-    return usableView(now);
+  #currentView(now: Date): AuthorityView {
+    const policy = this.#currentPolicy();
+    if (this.#policy !== policy) [this.#policy, this.#view] = [policy, undefined];
+    if (!this.#view || !isWithin(now, this.#view)) {
+      this.#view = viewAt(this.#view?.store ?? this.#assembled(), now);
+    }
+    return this.#view;
   }
 
-  return {
-    at: (now) => {
-      clock.follow(now);
-      return clock.isDue ? afterLoad(now) : usableView(now);
-    },
-    renew: async (now) => {
-      clock.follow(now);
-      const before = clock.begun;
-      // The load under way began before this call.
-      await loading.join();
-      await loading.join(load);
-      if (clock.inUse.number <= before) throw unreachable();
-    },
-  };
+  #assembled(): OpenedStore {
+    return assemble(
+      [...this.#records.values()].map(({ opened }) => opened),
+      this.#policy,
+    );
+  }
+
+  #currentPolicy(): StorePolicy {
+    return this.#configuration.currentPolicy?.() ?? this.#configuration;
+  }
 }
 
 const unreachable = (): CaError =>

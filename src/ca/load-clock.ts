@@ -92,7 +92,7 @@ export class LoadClock {
   }
 
   /** Has the store read again soon, because the load in use has no authority that signs. */
-  hasten(): void {
+  refreshSoon(): void {
     const seconds = Math.min(retrySeconds, this.#times.refreshSeconds);
     this.#due = addSeconds(this.#inUse.at, seconds);
   }

@@ -124,7 +124,7 @@ describe("a store is due for a load", () => {
     [0.5, 0.5],
   ])("with %d seconds between two, %d seconds after one without a signer", (refresh, seconds) => {
     const clock = loadedClock({ refreshSeconds: refresh });
-    clock.hasten();
+    clock.refreshSoon();
     expect(isDueAt(clock, seconds - 0.001)).toBe(false);
     expect(isDueAt(clock, seconds)).toBe(true);
   });
