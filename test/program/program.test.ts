@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Lifetime } from "../../src/program/lifetime.ts";
 import {
   addReadyGauge,
@@ -16,6 +16,12 @@ import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const address = { address: "127.0.0.1", family: "IPv4", port: 15014 };
 const ready = { ready: true, reasons: [] };
+
+/** Other files share this process, and may have left some. */
+let listenersBefore = 0;
+beforeEach(() => {
+  listenersBefore = process.listenerCount("SIGHUP");
+});
 
 function setUp() {
   const log = createEventRecorder();
@@ -137,7 +143,7 @@ test("a program says where it listens, runs until a signal comes, and ends", asy
   await program.done;
   expect(program.ended).toEqual(["program"]);
   expect(program.details("ending")).toEqual([expect.stringMatching(/^SIGTERM: /)]);
-  expect(process.listenerCount("SIGHUP")).toBe(0);
+  expect(process.listenerCount("SIGHUP")).toBe(listenersBefore);
 });
 
 test("a signal while the configuration is read starts nothing", async () => {
@@ -176,7 +182,7 @@ test("a program that cannot begin leaves nothing behind, and tells why", async (
   const program = running(Promise.reject(new Error("no store")));
   program.read.resolve({});
   await expect(program.done).rejects.toThrow("no store");
-  expect(process.listenerCount("SIGHUP")).toBe(0);
+  expect(process.listenerCount("SIGHUP")).toBe(listenersBefore);
 });
 
 test("a second signal ends a program whose end hangs", async () => {
