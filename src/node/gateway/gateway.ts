@@ -92,16 +92,23 @@ async function openWork(
 
 /** @returns A function that rejects before the first bundle of the CA. */
 function trustBundleOf(current: () => GatewayWork, ending: AbortSignal): () => Promise<string> {
-  const ended = new Promise<void>((resolve) => {
-    ending.addEventListener("abort", () => resolve(), { once: true });
-  });
   return async () => {
     const { bundle } = current();
-    if (!bundle.current()) await Promise.race([bundle.asked, ended]);
+    if (!bundle.current()) await untilEnding(bundle.asked, ending);
     const known = bundle.current();
     if (known) return known.pem;
     throw new Error("the CA has not published a trust bundle yet");
   };
+}
+
+/** Waits for a work, and no longer when the program ends. Nothing of the wait stays behind. */
+async function untilEnding(work: Promise<void>, ending: AbortSignal): Promise<void> {
+  const ended = Promise.withResolvers<void>();
+  const end = (): void => ended.resolve();
+  ending.addEventListener("abort", end);
+  if (ending.aborted) end();
+  await Promise.race([work, ended.promise]);
+  ending.removeEventListener("abort", end);
 }
 
 function routesOf(

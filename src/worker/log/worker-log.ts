@@ -5,7 +5,7 @@ import {
   toLogUnavailable,
 } from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/log-keys.ts";
-import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
+import { type CaError, ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
@@ -77,6 +77,11 @@ export function openLogWithin(
   };
   let trouble: string | undefined;
   let refusal: string | undefined;
+  // No shard has the entry, so this isolate issues nothing for now.
+  const refused = (error: unknown): CaError => {
+    refusal = trouble;
+    return toLogUnavailable(error);
+  };
   return {
     issuanceLog: {
       mode: configuration.mode,
@@ -87,15 +92,14 @@ export function openLogWithin(
           return position;
         } catch (error) {
           trouble = `the issuance log: ${messageOf(error)}`;
-          refusal = trouble;
-          if (shards === 1) throw toLogUnavailable(error);
+          if (shards === 1) throw refused(error);
           try {
             // Perhaps the first shard has the entry as well: readers count by serial number.
             const position = await append((home + 1) % shards, entry, authorities);
             refusal = undefined;
             return position;
           } catch (again) {
-            throw toLogUnavailable(again);
+            throw refused(again);
           }
         }
       },

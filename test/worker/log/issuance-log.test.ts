@@ -311,6 +311,22 @@ describe("a Worker", () => {
     expect(takeAuditsOf(lines).at(-1)).toMatchObject({ log: asked[1], logIndex: 7 });
   });
 
+  test("is ready while another shard takes what the first refuses", async () => {
+    const statuses: number[] = [];
+    const taking = {
+      append: async () => {
+        const { status } = await service.send(new Request(`${origin}/readyz`));
+        statuses.push(status);
+        return { index: 7 };
+      },
+    };
+    let asked = 0;
+    const LOG_SHARD = { getByName: () => (asked++ === 0 ? broken : taking) };
+    const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
+    expect(await ask(service)).toHaveProperty("certChain");
+    expect(statuses).toEqual([200]);
+  });
+
   test.each([
     ["without the binding of the shards", { LOG_SHARD: undefined }, "LOG_SHARD"],
     ["without the bucket", { LOG_BUCKET: undefined }, "LOG_BUCKET"],
