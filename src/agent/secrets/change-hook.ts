@@ -88,9 +88,14 @@ export class ChangeHook {
   #end(): void {
     const child = this.#child;
     if (child?.pid === undefined) return;
+    const kill = (): void => signalGroup(child.pid, "SIGKILL");
     signalGroup(child.pid, "SIGTERM");
-    const killing = setTimeout(() => signalGroup(child.pid, "SIGKILL"), killAfterMilliseconds);
-    child.once("exit", () => clearTimeout(killing));
+    const killing = setTimeout(kill, killAfterMilliseconds);
+    child.once("exit", () => {
+      clearTimeout(killing);
+      // What the shell has started may ignore the request, and would outlive the agent.
+      kill();
+    });
   }
 }
 

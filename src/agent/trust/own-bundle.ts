@@ -8,6 +8,9 @@ import { commonOptions, type FollowersOptions } from "./followers.ts";
 /** How long a refusal is remembered. Another CA may answer at the address by then. */
 const askAgainMilliseconds = 3_600_000;
 
+/** The answers of a server that has no bundle. Others may be a proxy's that has only begun. */
+const noBundle: readonly number[] = [404, 405, 415];
+
 /** The errors of a connection to a server that speaks HTTP/2 alone. */
 const http2Alone = /^HPE_|NO_APPLICATION_PROTOCOL$/;
 
@@ -103,8 +106,9 @@ export class OwnBundle implements FollowerState {
     const { status = 0 } = error;
     const code = systemCode(error.cause) ?? "";
     this.#closures = code === "ECONNRESET" ? this.#closures + 1 : 0;
-    const isRefused = status >= 400 && status < 500 && status !== 429;
-    return isRefused || http2Alone.test(code) || this.#closures >= closuresOfRefusal;
+    return (
+      noBundle.includes(status) || http2Alone.test(code) || this.#closures >= closuresOfRefusal
+    );
   }
 
   #unfollow(why: string): void {

@@ -23,6 +23,9 @@ const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}`);
 /** A command that starts another and waits for it, without end. */
 const endless = () => `sleep 1000 & echo $! > ${folder}/pid; wait`;
 
+/** The other one ignores the request to end. */
+const stubborn = () => `sh -c 'trap "" TERM; sleep 1000' & echo $! > ${folder}/pid; wait`;
+
 async function startedPid(): Promise<number> {
   await eventually(async () => expect(await readFile(`${folder}/pid`, "utf8")).toMatch(/\d\n/));
   return Number(await readFile(`${folder}/pid`, "utf8"));
@@ -51,14 +54,20 @@ test("runs once more for all changes that come while it runs, and forgets a fail
   expect(hook.fault).toBeUndefined();
 });
 
-test("ends a running command with the agent, and starts none afterwards", async () => {
-  const { hook, log } = hookOf(endless());
-  hook.run();
-  const pid = await startedPid();
-  hook.run();
-  await hook.close();
-  await eventually(() => expect(isAlive(pid)).toBe(false));
-  hook.run();
-  await hook.close();
-  expect(log.operations).toEqual([]);
-});
+test.each([
+  ["", endless],
+  [" that ignores the request", stubborn],
+])(
+  "ends a running command%s with the agent, and starts none afterwards",
+  async (_case, command) => {
+    const { hook, log } = hookOf(command());
+    hook.run();
+    const pid = await startedPid();
+    hook.run();
+    await hook.close();
+    await eventually(() => expect(isAlive(pid)).toBe(false));
+    hook.run();
+    await hook.close();
+    expect(log.operations).toEqual([]);
+  },
+);

@@ -64,11 +64,11 @@ test.each([
   expect(events.filter((each) => each.event === "bundle-unfollowed")).toHaveLength(1);
 });
 
-test("asks a CA again that is not ready", async () => {
+test.each([401, 403, 408, 421, 503])("asks a CA again that answers %d", async (status) => {
   let asked = 0;
   const port = await answering((request, response) => {
     if (request.url === "/bundle.json") asked++;
-    response.writeHead(503).end();
+    response.writeHead(status).end();
   });
   const { event, read } = await runAt(port);
   await event("bundle-unread", 2);
