@@ -82,6 +82,8 @@ export function exchange<Answer>(
       if (!isSettled) fail(new FetchError("closed without an answer"));
     });
     signal?.addEventListener("abort", abandon);
+    // Node sends the body of a DELETE without its length, and a server takes it for the next request.
+    if (body !== undefined) request.setHeader("content-length", Buffer.byteLength(body));
     if (signal?.aborted) abandon();
     else request.end(body);
   });

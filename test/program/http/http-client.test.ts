@@ -43,6 +43,15 @@ test("a request has the given method, path, headers and body", async () => {
   expect(body).toBe("body");
 });
 
+test.each(["POST", "PUT", "PATCH", "DELETE"])(
+  "a %s tells the length of its body",
+  async (method) => {
+    const { send, heard } = await startClient((socket) => socket.write(answered("")));
+    await send({ method, body: "näme" });
+    expect(heard[0]).toMatch(/^content-length: 5\r\n/im);
+  },
+);
+
 test("there are no more connections than allowed, and further requests wait", async () => {
   const waiting: Socket[] = [];
   const { send, sockets } = await startClient((socket) => void waiting.push(socket));
