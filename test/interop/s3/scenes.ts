@@ -57,7 +57,8 @@ async function decidesBetweenWriters(scene: Scene): Promise<string> {
   const rounds = 20;
   for (let i = 0; i < rounds; i++) {
     const spaces = Array.from({ length: 8 }, () => spaceOf(scene));
-    await Promise.all(spaces.map((space) => space.prove()));
+    // The service lists an object that another proof removes at that moment without its version.
+    for (const space of spaces) await space.prove();
     const [first] = spaces;
     const at = `roots/${i}`;
     const created = await Promise.all(spaces.map((space, n) => space.write(at, `${n}`)));
