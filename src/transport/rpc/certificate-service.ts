@@ -11,7 +11,7 @@ import type { Platform, RpcService } from "./rpc.ts";
  * Istio's `IstioCertificateService` over Connect and gRPC-Web and, where the platform has trailers,
  * native gRPC.
  *
- * A call takes one of two paths from its octets to its answer. The fast path (`fast-path/`) reads a call
+ * A call takes one of two paths from its octets to its answer. The fast path (`fast-path.ts`) reads a call
  * in the form that most clients send. The fallback (`fallback.ts`) hands every other call to Connect. Both
  * authenticate the caller before they read the message, and both end in `create-certificate.ts`.
  */

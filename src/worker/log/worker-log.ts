@@ -57,24 +57,9 @@ export function openLogWithin(
       `LOG_ORIGIN: needs the bindings ${shardBinding} and ${bucketBinding}`,
     ]);
   }
-  const { origin, shards } = configuration;
+  const { shards } = configuration;
   const home = Math.floor(Math.random() * shards);
-  // A shard knows what it has; an isolate need not send it with every entry.
-  const sent = new Set<string>();
-  const append = async (
-    shard: number,
-    entry: Bytes,
-    authorities: readonly NamedEntry[],
-  ): Promise<LogPosition> => {
-    const name = `${origin}/${shard}`;
-    const before = authorities.filter((each) => !sent.has(`${shard} ${each.name}`));
-    const answer = namespace.getByName(name).append(name, entry, before);
-    // The only shard has as long as the caller: there is no other, and asking again would not help it.
-    const result = await (shards === 1 ? answer : withinTime(answer, attemptMilliseconds));
-    if (!("index" in result)) throw logUnavailable(result.detail);
-    for (const each of before) sent.add(`${shard} ${each.name}`);
-    return { origin: name, index: result.index };
-  };
+  const append = appending(namespace, configuration, attemptMilliseconds);
   let trouble: string | undefined;
   let refusal: string | undefined;
   // No shard has the entry, so this isolate issues nothing for now.
@@ -107,6 +92,31 @@ export function openLogWithin(
       troubles: () => (trouble === undefined ? [] : [trouble]),
     },
     publishedLog: publishedLogIn(bucket, configuration),
+  };
+}
+
+type Append = (
+  shard: number,
+  entry: Bytes,
+  authorities: readonly NamedEntry[],
+) => Promise<LogPosition>;
+
+function appending(
+  namespace: ShardNamespace,
+  { origin, shards }: LogConfiguration,
+  attemptMilliseconds: number,
+): Append {
+  // A shard knows what it has; an isolate need not send it with every entry.
+  const sent = new Set<string>();
+  return async (shard, entry, authorities) => {
+    const name = `${origin}/${shard}`;
+    const before = authorities.filter((each) => !sent.has(`${shard} ${each.name}`));
+    const answer = namespace.getByName(name).append(name, entry, before);
+    // The only shard has as long as the caller: there is no other, and asking again would not help it.
+    const result = await (shards === 1 ? answer : withinTime(answer, attemptMilliseconds));
+    if (!("index" in result)) throw logUnavailable(result.detail);
+    for (const each of before) sent.add(`${shard} ${each.name}`);
+    return { origin: name, index: result.index };
   };
 }
 
