@@ -4,7 +4,7 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import type { BoundAccount } from "./credential.ts";
-import type { TrustedIssuer } from "./trusted-issuer.ts";
+import type { TokenIssuer } from "./token-issuer.ts";
 
 /** A caller's certificate, as logs name it. */
 export interface CallerCertificate {
@@ -24,12 +24,12 @@ export interface Caller extends BoundAccount {
   /** When that token becomes too old for renewals. Absent where the token itself is the credential. */
   readonly provedUntil?: Date | undefined;
   /** The issuer that vouches for the caller. Absent for a certificate: this CA itself signed that. */
-  readonly issuer?: TrustedIssuer | undefined;
+  readonly issuer?: TokenIssuer | undefined;
   /**
    * The issuer of the last token behind the caller's certificate, or that of the gateway that names the
    * caller. Absent for a token.
    */
-  readonly provedBy?: TrustedIssuer | undefined;
+  readonly provedBy?: TokenIssuer | undefined;
   /** The gateway that verified the caller's certificate and forwarded it, or its name alone. */
   readonly gateway?: Caller | undefined;
 }

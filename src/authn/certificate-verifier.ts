@@ -11,7 +11,7 @@ import { addSeconds } from "../pki/x509/validity.ts";
 import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
 import { type ClientCertificate, malformed, parseClientCertificate } from "./client-certificate.ts";
 import { rejectCredential } from "./credential.ts";
-import type { TrustedIssuer } from "./trusted-issuer.ts";
+import type { TokenIssuer } from "./token-issuer.ts";
 
 /**
  * The authorities whose leaves are credentials at an instant: those of the mesh itself that are in the
@@ -33,7 +33,7 @@ export interface CertificateTrust {
   readonly trustDomain: TrustDomain;
   readonly vouchingAt: VouchingAuthorities;
   readonly isRevoked: IsRevoked;
-  readonly issuers: readonly TrustedIssuer[];
+  readonly issuers: readonly TokenIssuer[];
   readonly cryptoProvider: CryptoProvider;
 }
 
@@ -112,7 +112,7 @@ export function createCertificateAuthenticator(verify: CertificateVerifier): Aut
 export interface LastProof {
   readonly proof: IdentityProof;
   readonly provedUntil: Date;
-  readonly provedBy: TrustedIssuer;
+  readonly provedBy: TokenIssuer;
 }
 
 /**
@@ -126,7 +126,7 @@ export interface LastProof {
  */
 function requireLastProof(
   { certificate, account }: ClientCertificate,
-  issuers: readonly TrustedIssuer[],
+  issuers: readonly TokenIssuer[],
   now: Date,
 ): LastProof {
   const { extensions, validity } = certificate.toBeSigned;

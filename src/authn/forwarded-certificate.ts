@@ -5,7 +5,7 @@ import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import type { Authenticator, Caller } from "./caller.ts";
 import type { CertificateVerifier } from "./certificate-verifier.ts";
 import { rejectCredential } from "./credential.ts";
-import type { TrustedIssuer } from "./trusted-issuer.ts";
+import type { TokenIssuer } from "./token-issuer.ts";
 
 /** The header in which Envoy, and so Istio, forwards the certificate of a proxy's client. */
 export const forwardedHeader = "x-forwarded-client-cert";
@@ -47,7 +47,7 @@ export function acceptingForwardedCertificates(
   };
 }
 
-type Gateway = Caller & { readonly issuer: TrustedIssuer };
+type Gateway = Caller & { readonly issuer: TokenIssuer };
 
 async function clientOf(
   gateway: Gateway,

@@ -1,14 +1,14 @@
 import { CaError } from "../foundation/errors.ts";
 import { quoted, rejectCredential } from "./credential.ts";
 import { createJsonWebSignatureParser, type JsonWebSignature } from "./json-web-signature.ts";
-import type { TrustedIssuer } from "./trusted-issuer.ts";
+import type { TokenIssuer } from "./token-issuer.ts";
 
 /** The token of a request, with the issuer that it names. Nothing in it is proved yet. */
 export interface PresentedToken {
   /** As the caller sent it, for the API server that reviews it. */
   readonly text: string;
   readonly jws: JsonWebSignature;
-  readonly issuer: TrustedIssuer;
+  readonly issuer: TokenIssuer;
 }
 
 /**
@@ -20,8 +20,8 @@ export interface PresentedToken {
 export type TokenReader = (authorization: string | null) => PresentedToken;
 
 /** Finds the issuer of a token by its name, byte for byte. */
-export function createTokenReader(issuers: readonly TrustedIssuer[]): TokenReader {
-  const byName = new Map<unknown, TrustedIssuer>(issuers.map((issuer) => [issuer.name, issuer]));
+export function createTokenReader(issuers: readonly TokenIssuer[]): TokenReader {
+  const byName = new Map<unknown, TokenIssuer>(issuers.map((issuer) => [issuer.name, issuer]));
   const parseJsonWebSignature = createJsonWebSignatureParser();
   return (authorization) => {
     const text = parseBearerToken(authorization);

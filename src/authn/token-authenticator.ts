@@ -7,8 +7,8 @@ import { type BoundAccount, quoted, rejectCredential } from "./credential.ts";
 import { requireSignature } from "./json-web-signature.ts";
 import { createTokenReader, type PresentedToken } from "./presented-token.ts";
 import { parseServiceAccountClaims } from "./service-account-claims.ts";
+import type { TokenIssuer } from "./token-issuer.ts";
 import type { TokenReview } from "./token-review.ts";
-import type { TrustedIssuer } from "./trusted-issuer.ts";
 
 /**
  * Authenticates by a ServiceAccount token: bearer → JWS → issuer → keys or review → claims → caller.
@@ -18,7 +18,7 @@ import type { TrustedIssuer } from "./trusted-issuer.ts";
  */
 export function createTokenAuthenticator(
   trustDomain: TrustDomain,
-  issuers: readonly TrustedIssuer[],
+  issuers: readonly TokenIssuer[],
 ): Authenticator {
   const readToken = createTokenReader(issuers);
   return async ({ headers }, now) => {
@@ -147,7 +147,7 @@ function agree(claimed?: BoundObject | BoundNode, reviewed?: BoundObject | Bound
  * @throws CaError `credential-rejected` (`namespace`, `cluster`).
  */
 export function callerWithin(
-  issuer: TrustedIssuer,
+  issuer: TokenIssuer,
   { account, pod, node, tokenId }: BoundAccount,
   clusterId: string | null,
   { trustDomain, now }: { readonly trustDomain: TrustDomain; readonly now: Date },
@@ -165,7 +165,7 @@ export function callerWithin(
  * The header is a claim and not a choice: it must be absent, or name the cluster of the token's issuer.
  * In istiod it chooses the cluster that judges the token.
  */
-function requireCluster(clusterId: string | null, issuer: TrustedIssuer): void {
+function requireCluster(clusterId: string | null, issuer: TokenIssuer): void {
   const { name, cluster, clusterAliases } = issuer;
   if (!clusterId || clusterId === cluster || clusterAliases.includes(clusterId)) return;
   const claimed = `${quoted(clusterId)}, and ${name} stands for ${cluster}`;

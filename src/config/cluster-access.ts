@@ -1,6 +1,6 @@
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
+import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
 import { createTokenReview, type TokenReview } from "../authn/token-review.ts";
-import type { NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
 import {
   createClaimedReach,
   createPodAuthorizer,
@@ -122,7 +122,7 @@ function reachesOf(setting: IssuerTable["node_reach"] = []): readonly NodeReach[
 export function reviewOf(
   table: IssuerTable,
   { openApi, lasting }: CheckMeans,
-): TrustedIssuer["review"] {
+): TokenIssuer["review"] {
   const { audiences, kubernetes } = table;
   if (!kubernetes || !openApi) return undefined;
   const ask = lasting.reviews.of([...placeOf(table), audiences], () =>

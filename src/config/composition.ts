@@ -8,7 +8,7 @@ import {
 import { acceptingForwardedCertificates } from "../authn/forwarded-certificate.ts";
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
@@ -31,7 +31,7 @@ import { type LastingParts, lastingParts } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
 import { accessKeysUrl } from "./console-keys.ts";
 import { namedSigners } from "./rights.ts";
-import { type ClusterPlatform, operatorKeys, trustedIssuers } from "./trusted-issuers.ts";
+import { type ClusterPlatform, operatorKeys, tokenIssuers } from "./token-issuers.ts";
 
 /** The means of a platform that a CA is composed of. */
 export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatform {
@@ -45,7 +45,7 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatf
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
 export interface Composition extends Mints {
   readonly certificateAuthority: CertificateAuthority;
-  readonly issuers: readonly TrustedIssuer[];
+  readonly issuers: readonly TokenIssuer[];
   /** The keys of Cloudflare Access, where the console takes its tokens. */
   readonly accessKeys: IssuerKeys | undefined;
 }
@@ -84,7 +84,7 @@ export function composeOn(
   const means = { ...platform, lasting, shareWork };
   const { trustDomain, leafLifetimes } = configuration;
   const mints = mintsOf(stores, configuration, platform);
-  const issuers = trustedIssuers(configuration, means);
+  const issuers = tokenIssuers(configuration, means);
   const own = stores.own.authorities;
   const named = new Map([...stores.named].map(([name, { authorities }]) => [name, authorities]));
   const verify = createCertificateVerifier({

@@ -1,4 +1,4 @@
-import type { ClusterSigner, TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { ClusterSigner, TokenIssuer } from "../authn/token-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import type { NamedSigner } from "../ca/issuance/signers.ts";
 import { nameAllowList } from "../foundation/globs.ts";
@@ -9,7 +9,7 @@ import type { SignerTable } from "./signer-table.ts";
 
 /** The rights of an issuer's accounts. */
 export type IssuerRights = Pick<
-  TrustedIssuer,
+  TokenIssuer,
   | "mayVouchFor"
   | "isNodeAccount"
   | "gatewayNames"

@@ -1,4 +1,4 @@
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { RootPush } from "../delivery/root-push.ts";
@@ -14,7 +14,7 @@ export interface CheckupSources {
     Configuration,
     "inceptionDate" | "signers" | "issuers" | "warnings" | "crl"
   >;
-  readonly issuers: readonly TrustedIssuer[];
+  readonly issuers: readonly TokenIssuer[];
   readonly push: Pick<RootPush, "outcomes">;
   readonly crlPush: Pick<RootPush, "outcomes">;
 }

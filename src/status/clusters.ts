@@ -1,4 +1,4 @@
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
 import { outcomesByCluster, type RootPush } from "../delivery/root-push.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -26,7 +26,7 @@ const longestFault = 500;
 
 /** How far the roots have come in the cluster of each issuer, as the pushes of this process know it. */
 export function clusterStatuses(
-  issuers: readonly TrustedIssuer[],
+  issuers: readonly TokenIssuer[],
   { clusters, outcomes }: Pick<RootPush, "clusters" | "outcomes">,
   sequence: number,
 ): readonly ClusterStatus[] {

@@ -1,6 +1,6 @@
 import type { KeyState } from "../authn/issuer-keys.ts";
 import { unusableKeyText } from "../authn/key-set.ts";
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** An issuer of tokens, and its keys as this process, or this isolate, has them. */
@@ -22,7 +22,7 @@ export type KeyStatus = "configured" | "not fetched" | "fetched" | "stale" | "un
 
 const longestFailure = 500;
 
-export function issuerStatus({ name, cluster, keys }: TrustedIssuer): IssuerStatus {
+export function issuerStatus({ name, cluster, keys }: TokenIssuer): IssuerStatus {
   const state = keys.state?.();
   if (!state) return { name, cluster, knownKeys: [] };
   const failure = state.failure && {
@@ -40,7 +40,7 @@ function statusOf({ source, keys, fetchedAt, failure }: KeyState): KeyStatus {
 }
 
 /** An issuer that was examined for faults of its keys. */
-export function examinedIssuer({ name: issuer, cluster, keys }: TrustedIssuer): ExaminedIssuer {
+export function examinedIssuer({ name: issuer, cluster, keys }: TokenIssuer): ExaminedIssuer {
   const { failure, unusable = [] } = keys.state?.() ?? {};
   const fault = failure?.detail;
   return { issuer, cluster, fault, unusableKeys: unusable.map(unusableKeyText) };

@@ -5,19 +5,19 @@ import {
   createCertificateVerifier,
 } from "../../src/authn/certificate-verifier.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
-import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
-const review: TrustedIssuer["review"] = {
+const review: TokenIssuer["review"] = {
   order: "after-keys",
   ask: () => Promise.reject(new Error("nobody is asked here")),
 };
 
-const verifierFor = (issuer: TrustedIssuer) =>
+const verifierFor = (issuer: TokenIssuer) =>
   createCertificateVerifier({
     trustDomain,
     vouchingAt: async () => [],
@@ -27,8 +27,8 @@ const verifierFor = (issuer: TrustedIssuer) =>
   });
 
 test.each([
-  ["its keys", trustedIssuerWithoutKeys("https://a.test")],
-  ["a review", trustedIssuerWithoutKeys("https://a.test", { review })],
+  ["its keys", tokenIssuerWithoutKeys("https://a.test")],
+  ["a review", tokenIssuerWithoutKeys("https://a.test", { review })],
 ])(
   "a bad certificate is the reason of the refusal if there is no token for %s to prove",
   async (_, issuer) => {

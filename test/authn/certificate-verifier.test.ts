@@ -10,7 +10,7 @@ import { toHex } from "../../src/pki/encoding/bytes.ts";
 import { parseCertificate } from "../../src/pki/x509/certificate.ts";
 import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { cryptoProviders } from "../testkit/crypto-providers.ts";
 import { clusterLocal, oneDay, tenDays } from "../testkit/pki/certificates.ts";
 import { type LeafSigner, signClientLeaf } from "../testkit/pki/client-leaf.ts";
@@ -35,8 +35,8 @@ const [first, second, rsa] = await Promise.all(keys.map(own));
 if (!first || !second || !rsa) throw new Error("no authorities");
 
 const issuers = [
-  trustedIssuerWithoutKeys("https://a.test", { namespaces: ["foo", "shop-*"] }),
-  trustedIssuerWithoutKeys("https://b.test", { namespaces: ["istio-system"] }),
+  tokenIssuerWithoutKeys("https://a.test", { namespaces: ["foo", "shop-*"] }),
+  tokenIssuerWithoutKeys("https://b.test", { namespaces: ["istio-system"] }),
 ];
 
 /** The certificates of the second authority are revoked then. */

@@ -5,7 +5,7 @@ import {
   acceptingForwardedCertificates,
   forwardedValue,
 } from "../../src/authn/forwarded-certificate.ts";
-import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
@@ -14,8 +14,8 @@ import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { parseCertificate } from "../../src/pki/x509/certificate.ts";
 import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { tokenIssuer, tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
-import { trustedIssuer, trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
 import { clusterLocal, proved, tenDays } from "../testkit/pki/certificates.ts";
 import { signClientLeaf } from "../testkit/pki/client-leaf.ts";
 import { refusalOf } from "../testkit/refusal.ts";
@@ -29,14 +29,14 @@ const key = await createTokenKey("ES256", "k1");
 const gatewayNames = (account: typeof gateway) =>
   isGateway(account) ? ["istiod.istio-system.svc"] : undefined;
 const rules = { namespaces: ["foo", "istio-system"], gatewayNames };
-const issuerA = trustedIssuer("https://a.test", [key], rules);
-const issuerB = trustedIssuer("https://b.test", [key]);
-const issuerOfEnvoys = trustedIssuer("https://e.test", [key], {
+const issuerA = tokenIssuer("https://a.test", [key], rules);
+const issuerB = tokenIssuer("https://b.test", [key]);
+const issuerOfEnvoys = tokenIssuer("https://e.test", [key], {
   ...rules,
   mayForwardIdentities: isGateway,
 });
 
-function callerOf(account: typeof gateway, issuer?: TrustedIssuer): Caller {
+function callerOf(account: typeof gateway, issuer?: TokenIssuer): Caller {
   return { spiffeId: workloadSpiffeId(clusterLocal, account), account, issuer, proof: proved };
 }
 
@@ -47,7 +47,7 @@ const { authority, extractablePrivateKey } = await createAuthority(
   tenDays,
 );
 const signer = { certificate: authority.certificate.der, privateKey: extractablePrivateKey };
-const anyIssuer = trustedIssuerWithoutKeys("https://any.test");
+const anyIssuer = tokenIssuerWithoutKeys("https://any.test");
 const verify = createCertificateVerifier({
   trustDomain: clusterLocal,
   vouchingAt: async () => [authority],

@@ -10,8 +10,8 @@ import {
 } from "../../src/authn/key-set.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
-import { trustedIssuer } from "../testkit/callers/trusted-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 let rsa: JWK;
@@ -151,7 +151,7 @@ describe("a key that cannot be imported", () => {
 
   async function authenticate(...published: readonly TokenKey[]) {
     const authenticator = createTokenAuthenticator(trustDomain, [
-      trustedIssuer("https://a.test", published),
+      tokenIssuer("https://a.test", published),
     ]);
     const token = await mintAccountToken(good, "https://a.test", "foo:bar", now);
     return authenticator({ headers: new Headers({ authorization: `Bearer ${token}` }) }, now);

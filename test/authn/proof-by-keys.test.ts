@@ -1,10 +1,11 @@
 import { base64url } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
-import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import type { Refusal } from "../../src/foundation/errors.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { wholeSeconds } from "../../src/pki/x509/validity.ts";
+import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
 import {
   type Claims,
   createTokenKey,
@@ -14,7 +15,6 @@ import {
   serviceAccountClaims,
   type TokenKey,
 } from "../testkit/callers/tokens.ts";
-import { trustedIssuer } from "../testkit/callers/trusted-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const now = new Date("2026-11-21T12:00:00.500Z");
@@ -25,7 +25,7 @@ const issuerB = "https://b.test:8443/cluster";
 let rsa: TokenKey;
 let ellipticCurve: TokenKey;
 let otherRsa: TokenKey;
-let issuers: TrustedIssuer[];
+let issuers: TokenIssuer[];
 
 beforeAll(async () => {
   [rsa, ellipticCurve, otherRsa] = await Promise.all([
@@ -34,8 +34,8 @@ beforeAll(async () => {
     createTokenKey("RS256", "b-rsa"),
   ]);
   issuers = [
-    trustedIssuer(issuerA, [rsa, ellipticCurve]),
-    trustedIssuer(issuerB, [otherRsa], { cluster: "remote-1", namespaces: ["team-*", "ops"] }),
+    tokenIssuer(issuerA, [rsa, ellipticCurve]),
+    tokenIssuer(issuerB, [otherRsa], { cluster: "remote-1", namespaces: ["team-*", "ops"] }),
   ];
 });
 
@@ -110,7 +110,7 @@ describe("the algorithm", () => {
     "EdDSA",
   ])("%s is accepted with a key of its kind", async (algorithm) => {
     const key = await createTokenKey(algorithm, "k");
-    const authenticator = createTokenAuthenticator(trustDomain, [trustedIssuer(issuerA, [key])]);
+    const authenticator = createTokenAuthenticator(trustDomain, [tokenIssuer(issuerA, [key])]);
     const token = await mintToken(key, claimsOf(issuerA));
     const caller = await authenticator(
       { headers: new Headers({ authorization: `Bearer ${token}` }) },

@@ -1,14 +1,14 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
+import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { createTokenReview } from "../../src/authn/token-review.ts";
-import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
 import type { Refusal } from "../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../src/kubernetes/cluster-api.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
+import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
-import { trustedIssuer } from "../testkit/callers/trusted-issuers.ts";
 import {
   apiCredential,
   clusterApiAt,
@@ -45,12 +45,12 @@ function reviewing(
   server: FakeApiServer,
   cluster: string,
   aliases: readonly string[],
-): TrustedIssuer {
+): TokenIssuer {
   const api = clusterApiAt(server, cluster, (name, { message }) => {
     failures.push(`${name}: ${message}`);
   });
   const ask = createTokenReview(["istio-ca"], { verified: api, unverified: api });
-  return trustedIssuer(issuerOf(cluster), [key], {
+  return tokenIssuer(issuerOf(cluster), [key], {
     cluster,
     clusterAliases: aliases,
     namespaces: ["default", "foo"],

@@ -1,11 +1,11 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { IssuerKeys } from "../../src/authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
+import type { ReviewOrder, TokenIssuer } from "../../src/authn/token-issuer.ts";
 import type { ReviewQuestion } from "../../src/authn/token-review.ts";
-import type { ReviewOrder, TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
 import { CaError, type Refusal } from "../../src/foundation/errors.ts";
+import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
-import { trustedIssuer } from "../testkit/callers/trusted-issuers.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -39,14 +39,14 @@ const unfetched: IssuerKeys = () => {
   throw new CaError(noKeys, "the issuer's keys cannot be fetched");
 };
 
-function issuerWith(order: ReviewOrder, signer: Signer, word: Word): TrustedIssuer {
+function issuerWith(order: ReviewOrder, signer: Signer, word: Word): TokenIssuer {
   const account = { namespace: "foo", name: "bar" };
   const ask = async (question: ReviewQuestion) => {
     questions.push(question);
     if (word === "yes") return { account };
     throw new CaError(word, "as the test wants it");
   };
-  const issuer = trustedIssuer(name, [keys.good], { namespaces: ["foo"], review: { order, ask } });
+  const issuer = tokenIssuer(name, [keys.good], { namespaces: ["foo"], review: { order, ask } });
   return signer === "unfetched" ? { ...issuer, keys: unfetched } : issuer;
 }
 

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { callerWithin } from "../../src/authn/token-authenticator.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
-const issuer = trustedIssuerWithoutKeys("https://a.test", {
+const issuer = tokenIssuerWithoutKeys("https://a.test", {
   cluster: "a",
   clusterAliases: ["west"],
   namespaces: ["team-*"],

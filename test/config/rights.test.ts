@@ -3,7 +3,7 @@ import type { Authorities } from "../../src/ca/authorities.ts";
 import { issuerRights, namedSigners } from "../../src/config/rights.ts";
 import type { SignerTable } from "../../src/config/signer-table.ts";
 import type { ServiceAccount } from "../../src/pki/spiffe-id.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { issuer, issuersOf } from "../testkit/configuration.ts";
 import { proved, workload } from "../testkit/pki/certificates.ts";
 
@@ -120,7 +120,7 @@ const cluster = "https://a.test";
 /** Whether a caller of this issuer may use the signer for the account; without an issuer, one with a certificate. */
 function mayUse(signer: SignerTable, issuer: string | undefined, account: ServiceAccount) {
   const named = namedSigners([signer], new Map([[signer.name, authorities]])).get(signer.name);
-  const vouching = issuer === undefined ? undefined : trustedIssuerWithoutKeys(issuer);
+  const vouching = issuer === undefined ? undefined : tokenIssuerWithoutKeys(issuer);
   const spiffeId = workload(account.namespace, account.name);
   return named?.mayUse({ spiffeId, account, proof: proved, issuer: vouching }, account);
 }

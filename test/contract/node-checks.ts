@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
-import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import {
   createIdentityPolicy,
   createPodAuthorizer,
@@ -9,7 +9,7 @@ import type { ImpersonationRule, Refusal } from "../../src/foundation/errors.ts"
 import { type Pods, podsKnownSeconds } from "../../src/kubernetes/pods.ts";
 import { parseTrustDomain, type TrustDomain, workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import type { FakePod } from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
@@ -47,15 +47,15 @@ export const wanted = "spiffe://cluster.local/ns/ns-a/sa/sa-a";
 export const isZtunnel = ({ namespace, name }: Caller["account"]): boolean =>
   `${namespace}/${name}` === "istio-system/ztunnel";
 
-export const issuerOf = (cluster: string, pods: Pods): TrustedIssuer =>
-  trustedIssuerWithoutKeys(`https://${cluster}.test`, {
+export const issuerOf = (cluster: string, pods: Pods): TokenIssuer =>
+  tokenIssuerWithoutKeys(`https://${cluster}.test`, {
     cluster,
     isNodeAccount: isZtunnel,
     requireNode: createPodAuthorizer(pods),
   });
 
 /** The node proxy of an issuer's cluster. */
-export function proxyOf(issuer: TrustedIssuer, changes: Partial<Caller> = {}): Caller {
+export function proxyOf(issuer: TokenIssuer, changes: Partial<Caller> = {}): Caller {
   const account = { namespace: "istio-system", name: "ztunnel" };
   return {
     spiffeId: workloadSpiffeId(trustDomain, account),

@@ -8,7 +8,7 @@ import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { type CheckupSources, createCheckup } from "../../src/status/checkup.ts";
 import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -142,7 +142,7 @@ describe("a cluster", () => {
 
 function withState(state: KeyState | undefined) {
   const keys: IssuerKeys = Object.assign(() => [], state && { state: () => state });
-  return trustedIssuerWithoutKeys("https://a.test", { cluster: "a", keys });
+  return tokenIssuerWithoutKeys("https://a.test", { cluster: "a", keys });
 }
 
 const outcome = (changes: Partial<PushOutcome>): PushOutcome => ({

@@ -10,8 +10,8 @@ import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createStatus, type StatusSources } from "../../src/status/status.ts";
 import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
+import { tokenIssuer, tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
-import { trustedIssuer, trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
@@ -153,7 +153,7 @@ test("says how far the roots have come in each cluster, and where it does not kn
   const { sequence } = await authoritiesOf(mint).at(now);
   const outcome = { sequence, written: 0, missing: 0, since: now, fault: undefined };
   const issuers = ["a", "b", "c", "d", "e"].map((cluster) =>
-    trustedIssuerWithoutKeys(`https://${cluster}.test`, { cluster }),
+    tokenIssuerWithoutKeys(`https://${cluster}.test`, { cluster }),
   );
   const { clusters } = await statusOf(authoritiesOf(mint), {
     issuers,
@@ -181,14 +181,14 @@ test("says of each issuer how its keys are", async () => {
   const failure = { at: inception, detail: "answered with status 503" };
   const keys = [{ keyId: "k2", algorithms: ["RS256"] as const }];
   const withState = (
-    state: ReturnType<NonNullable<ReturnType<typeof trustedIssuer>["keys"]["state"]>>,
+    state: ReturnType<NonNullable<ReturnType<typeof tokenIssuer>["keys"]["state"]>>,
   ) =>
-    trustedIssuerWithoutKeys("https://a.test", {
+    tokenIssuerWithoutKeys("https://a.test", {
       keys: Object.assign(() => [], { state: () => state }),
     });
   const { issuers } = await statusOf(unreachable, {
     issuers: [
-      trustedIssuer("https://a.test", [key]),
+      tokenIssuer("https://a.test", [key]),
       withState({ source: "issuer", keys: [] }),
       withState({ source: "issuer", keys, fetchedAt: inception }),
       withState({ source: "issuer", keys, fetchedAt: inception, failure }),

@@ -1,5 +1,5 @@
 import type { Caller } from "../../authn/caller.ts";
-import type { NodeAuthorizer } from "../../authn/trusted-issuer.ts";
+import type { NodeAuthorizer } from "../../authn/token-issuer.ts";
 import { CaError, type ImpersonationRule } from "../../foundation/errors.ts";
 import type { Pods } from "../../kubernetes/pods.ts";
 import {

@@ -1,5 +1,5 @@
 import type { Caller } from "../../authn/caller.ts";
-import type { ClusterSigner } from "../../authn/trusted-issuer.ts";
+import type { ClusterSigner } from "../../authn/token-issuer.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";

@@ -21,7 +21,7 @@ import {
   wanted,
   ztunnel,
 } from "../../contract/node-checks.ts";
-import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import {
   clusterApiAt,
   type FakeApiServer,
@@ -230,7 +230,7 @@ describe("without access to the cluster, a node proxy", () => {
     { isNode: nameAllowList(["gpu-*"]), isNamespace: nameAllowList(["ml"]) },
     { isNode: nameAllowList(["edge-1"]), isNamespace: nameAllowList(["ns-*"]) },
   ]);
-  const issuer = trustedIssuerWithoutKeys("https://primary.test", {
+  const issuer = tokenIssuerWithoutKeys("https://primary.test", {
     isNodeAccount: isZtunnel,
     requireNode: reach,
   });

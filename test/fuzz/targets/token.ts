@@ -8,7 +8,7 @@ import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { Random } from "../../simulation/random.ts";
-import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import {
   accountClaims,
@@ -52,9 +52,7 @@ function authenticatorOf(provider: CryptoProvider): Authenticator {
   const keySet = parseKeySet(issuerJwks);
   if (!keySet) throw new Error("no JWK Set");
   const keys = pinnedKeys({ usable: keySet, unusable: [] }, provider);
-  return createTokenAuthenticator(clusterLocal, [
-    { ...trustedIssuerWithoutKeys(issuerName), keys },
-  ]);
+  return createTokenAuthenticator(clusterLocal, [{ ...tokenIssuerWithoutKeys(issuerName), keys }]);
 }
 
 function compactJws(random: Random): string {

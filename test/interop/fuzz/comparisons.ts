@@ -17,7 +17,7 @@ import { mutateDer } from "../../fuzz/mutation/der.ts";
 import { certificate } from "../../fuzz/targets/certificate.ts";
 import { csr } from "../../fuzz/targets/csr.ts";
 import type { Random } from "../../simulation/random.ts";
-import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import { changeAt, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { csrPem } from "../../testkit/pki/csr.ts";
@@ -83,7 +83,7 @@ const verify = createCertificateVerifier({
   trustDomain: clusterLocal,
   vouchingAt: async () => [authority],
   isRevoked: async () => false,
-  issuers: [trustedIssuerWithoutKeys("https://a.test")],
+  issuers: [tokenIssuerWithoutKeys("https://a.test")],
   cryptoProvider: nodeCryptoProvider,
 });
 

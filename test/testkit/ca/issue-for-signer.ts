@@ -8,7 +8,7 @@ import {
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { parsePodKeyProof } from "../../../src/pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
-import { trustedIssuerWithoutKeys } from "../callers/trusted-issuers.ts";
+import { tokenIssuerWithoutKeys } from "../callers/token-issuers.ts";
 import type { RunningCa } from "./running-ca.ts";
 
 /** What a CA issues to a signer of a cluster that may sign for everything: the chain without the root. */
@@ -20,7 +20,7 @@ export async function issueFor(
   const account = parseServiceAccount("istio-system", "rampart-signer");
   if (!trustDomain || !account) throw new Error("a name is malformed");
   const mayDoAll = { maySignFor: () => true, mayName: () => true };
-  const issuer = trustedIssuerWithoutKeys("https://a.test", { clusterSigner: () => mayDoAll });
+  const issuer = tokenIssuerWithoutKeys("https://a.test", { clusterSigner: () => mayDoAll });
   const proof = {
     provedAt: wholeSeconds(now()),
     issuer: issuerDigest(issuer.name),

@@ -2,7 +2,7 @@ import { stringify } from "smol-toml";
 import * as z from "zod/mini";
 import { discoverKeys } from "../../../authn/issuer-keys.ts";
 import { candidatesIn, parseKeySet } from "../../../authn/key-set.ts";
-import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
+import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { issuerTables } from "../../../config/issuer-table.ts";
 import { isPublicHost } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";

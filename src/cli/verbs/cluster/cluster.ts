@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
+import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createDocumentFetch } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";

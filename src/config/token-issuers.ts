@@ -5,7 +5,7 @@ import {
   pinnedKeys,
   publishedKeys,
 } from "../authn/issuer-keys.ts";
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import {
   createDocumentFetch,
@@ -54,17 +54,17 @@ const maximumWaitingOperators = 100;
 type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;
 
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
-export function trustedIssuers(
+export function tokenIssuers(
   { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
   platform: ClusterPlatform,
-): readonly TrustedIssuer[] {
+): readonly TokenIssuer[] {
   const { log, fetching, watchPods, lasting = lastingParts() } = platform;
   const access = fetching && { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
   const keys = keyFetching(platform, maximumWaiting);
   return issuers.map((table) => {
     const { renewal_limit = renewalSeconds } = table;
-    return trustedIssuer({ ...table, renewal_limit }, { keys, access, podsOf, lasting });
+    return tokenIssuer({ ...table, renewal_limit }, { keys, access, podsOf, lasting });
   });
 }
 
@@ -105,10 +105,10 @@ interface IssuerMeans {
   readonly lasting: LastingParts;
 }
 
-function trustedIssuer(
+function tokenIssuer(
   table: IssuerTable & { readonly renewal_limit: number },
   { keys, access, podsOf, lasting }: IssuerMeans,
-): TrustedIssuer {
+): TokenIssuer {
   const checks = { openApi: apiOf(table, access), podsOf, lasting };
   return {
     name: table.issuer,

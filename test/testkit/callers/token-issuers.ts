@@ -1,29 +1,29 @@
 import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
 import { parseKeySet } from "../../../src/authn/key-set.ts";
-import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
+import type { TokenIssuer } from "../../../src/authn/token-issuer.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { jwksOf, type TokenKey } from "./tokens.ts";
 
-type Rules = Partial<TrustedIssuer> & { readonly namespaces?: readonly string[] };
+type Rules = Partial<TokenIssuer> & { readonly namespaces?: readonly string[] };
 
 /** An issuer as the composition root makes it from `ISSUERS`, with pinned keys. */
-export function trustedIssuer(
+export function tokenIssuer(
   name: string,
   keys: readonly TokenKey[],
   rules: Rules = {},
-): TrustedIssuer {
+): TokenIssuer {
   const keySet = parseKeySet(jwksOf(...keys));
   if (!keySet) throw new Error("no key that Rampart can use");
   return {
-    ...trustedIssuerWithoutKeys(name, rules),
+    ...tokenIssuerWithoutKeys(name, rules),
     keys: pinnedKeys({ usable: keySet, unusable: [] }, webCryptoProvider),
   };
 }
 
 /** An issuer whose tokens no test reads. */
-export function trustedIssuerWithoutKeys(name: string, rules: Rules = {}): TrustedIssuer {
+export function tokenIssuerWithoutKeys(name: string, rules: Rules = {}): TokenIssuer {
   const { namespaces = ["*"], ...others } = rules;
   const mayUse = nameAllowList(namespaces);
   return {

@@ -41,7 +41,7 @@ export interface ClusterSigner {
 }
 
 /** An issuer of ServiceAccount tokens, and the rights of its tokens: one table of `ISSUERS`. */
-export interface TrustedIssuer {
+export interface TokenIssuer {
   /** The `iss` of its tokens, byte for byte. */
   readonly name: string;
   /** The `issuerDigest` of the name, by which a certificate names the issuer that vouched for it. */
