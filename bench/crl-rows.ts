@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../src/custody/record-kinds.ts";
 import { createAuthority } from "../src/pki/authority/new-authority.ts";
-import { createIssuer, type Issuer } from "../src/pki/authority/signing-authority.ts";
+import { type OpenAuthority, withSigningKey } from "../src/pki/authority/signing-authority.ts";
 import { signatureAlgorithmOf } from "../src/pki/signature-algorithm.ts";
 import { parseTrustDomain, type TrustDomain } from "../src/pki/spiffe-id.ts";
 import { webSigningKey } from "../src/pki/web-crypto-provider.ts";
@@ -26,13 +26,13 @@ export async function crlRows(): Promise<Row[]> {
   ];
 }
 
-async function createBenchIssuer(now: Date): Promise<Issuer> {
+async function createBenchIssuer(now: Date): Promise<OpenAuthority> {
   const [begin, end] = [addSeconds(now, -day), addSeconds(now, 30 * day)];
   const schedule = { publishedFrom: begin, signsFrom: begin, signsUntil: end, retiresAt: end };
   const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
   const made = await createAuthority(trustDomain, "EC-P256", schedule);
   const algorithm = signatureAlgorithmOf(made.authority.publicKey);
-  return createIssuer(made.authority, webSigningKey(made.extractablePrivateKey, algorithm));
+  return withSigningKey(made.authority, webSigningKey(made.extractablePrivateKey, algorithm));
 }
 
 interface Work {
@@ -41,7 +41,7 @@ interface Work {
   readonly now: Date;
 }
 
-async function rowsOf(issuer: Issuer, { length, rounds, now }: Work): Promise<Row[]> {
+async function rowsOf(issuer: OpenAuthority, { length, rounds, now }: Work): Promise<Row[]> {
   const revocations = statementsOf(issuer, length, now);
   const costs: number[] = [];
   let size = 0;
@@ -61,7 +61,7 @@ async function rowsOf(issuer: Issuer, { length, rounds, now }: Work): Promise<Ro
 }
 
 function statementsOf(
-  { authority }: Issuer,
+  { authority }: OpenAuthority,
   length: number,
   now: Date,
 ): readonly RevocationContent[] {

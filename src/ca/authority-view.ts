@@ -1,7 +1,7 @@
 import { maximumIdLength } from "../custody/authority-store.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import {
-  type Issuer,
+  type OpenAuthority,
   type SigningAuthority,
   signingAuthorityAt,
 } from "../pki/authority/signing-authority.ts";
@@ -25,13 +25,13 @@ export interface AuthorityView {
   readonly validFrom: Date;
   readonly validUntil: Date;
   /** The authority that signs; `undefined` while none may. */
-  readonly issuer: Issuer | undefined;
+  readonly issuer: OpenAuthority | undefined;
   /** The authorities whose leaves are credentials: published, and never tainted. */
   readonly vouching: readonly SigningAuthority[];
   /** The denials of the store. Each knows its own end. */
   readonly denials: readonly Denial[];
   /** The authorities whose roots are in the bundle, by their ids: each has leaves that may be revoked. */
-  readonly crlIssuers: readonly Issuer[];
+  readonly crlIssuers: readonly OpenAuthority[];
   readonly revocations: readonly RevocationContent[];
   readonly trustBundle: TrustBundle;
   /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
@@ -90,7 +90,7 @@ function vouchingAt({ issuers, taints }: OpenedStore, now: Date): readonly Signi
 }
 
 /** A tainted authority is among them while its root is in the bundle. */
-function crlIssuersAt({ issuers }: OpenedStore, now: Date): readonly Issuer[] {
+function crlIssuersAt({ issuers }: OpenedStore, now: Date): readonly OpenAuthority[] {
   const published = publishedAuthoritiesAt(
     issuers.map(({ authority }) => authority),
     now,
@@ -119,7 +119,10 @@ function refusalSentence({ kind, id, refusal }: RefusedRecord): string {
   return `the ${kind} ${id.slice(0, maximumIdLength)} does not open: ${refusal.check}`;
 }
 
-function whyNothingSigns({ issuers, refusals }: OpenedStore, issuer: Issuer | undefined): string[] {
+function whyNothingSigns(
+  { issuers, refusals }: OpenedStore,
+  issuer: OpenAuthority | undefined,
+): string[] {
   if (issuer) return [];
   if (issuers.length > 0) return ["no authority signs at this time"];
   return refusals.length > 0 ? [] : ["the store holds no authority"];

@@ -14,7 +14,7 @@ import {
 import { openStatement } from "../custody/statement.ts";
 import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
-import type { Issuer, SigningAuthority } from "../pki/authority/signing-authority.ts";
+import type { OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { applyTaints, type ConfiguredTaint, type Taint, taintsOf } from "../pki/authority/taint.ts";
 import type { AdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
@@ -24,7 +24,7 @@ import type { EventLog } from "./issuance/audit-event.ts";
 
 /** A record, opened or refused. */
 export type OpenedRecord =
-  | { readonly kind: "authority"; readonly id: string; readonly issuer: Issuer }
+  | { readonly kind: "authority"; readonly id: string; readonly issuer: OpenAuthority }
   | OpenedStatement
   | RefusedRecord;
 
@@ -58,7 +58,7 @@ export interface StorePolicy {
 /** The contents of a store, as far as its records open. */
 export interface OpenedStore extends RotationState {
   /** Every authority with its key open and the schedule that the taints leave it. */
-  readonly issuers: readonly Issuer[];
+  readonly issuers: readonly OpenAuthority[];
   /** Every authority with the schedule that it was minted with. */
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];

@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
 import type { NewAuthority } from "../pki/authority/new-authority.ts";
 import {
-  createIssuer,
   createSigningAuthority,
-  type Issuer,
+  type OpenAuthority,
   type SigningAuthority,
+  withSigningKey,
 } from "../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
@@ -136,7 +136,7 @@ export async function openAuthority(
   trustDomain: TrustDomain,
   keks: KekRing,
   cryptoProvider: CryptoProvider,
-): Promise<Issuer> {
+): Promise<OpenAuthority> {
   const { record, kek } = parseStored(stored, trustDomain, keks);
   const authority = await readAuthority(record);
   const wrapped = {
@@ -147,7 +147,7 @@ export async function openAuthority(
   const signingKey = await cryptoProvider
     .unwrapSigningKey(wrapped, signatureAlgorithmOf(authority.publicKey))
     .catch(refuseSeal);
-  return createIssuer(authority, signingKey);
+  return withSigningKey(authority, signingKey);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Caller } from "../../authn/caller.ts";
 import { CaError } from "../../foundation/errors.ts";
-import type { Issuer, SigningAuthority } from "../../pki/authority/signing-authority.ts";
+import type { OpenAuthority, SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
@@ -166,7 +166,7 @@ function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): Identit
   return spiffeId === own ? proof : { ...proof, isImpersonated: true };
 }
 
-function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
+function requireIssuer({ issuer, reasons }: AuthorityView): OpenAuthority {
   if (issuer) return issuer;
   const why = reasons.join("; ");
   throw new CaError({ reason: "no-signing-authority", why }, why);
@@ -190,7 +190,11 @@ function requestedSecondsOf(
 }
 
 /** Signs by the profile of a product, once the lint of that profile has read the bytes. */
-function issueProduct(issuer: Issuer, product: Product, subject: LeafRequest): Promise<Leaf> {
+function issueProduct(
+  issuer: OpenAuthority,
+  product: Product,
+  subject: LeafRequest,
+): Promise<Leaf> {
   const { publicKey, validity } = subject;
   switch (product.kind) {
     case "workload":

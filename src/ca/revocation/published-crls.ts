@@ -1,7 +1,7 @@
 import type { RevocationContent } from "../../custody/record-kinds.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
-import type { Issuer } from "../../pki/authority/signing-authority.ts";
+import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import { type Bytes, bytesEqual, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
@@ -48,7 +48,7 @@ export interface CrlConfiguration extends CrlLengths {
 /** The input of a set of CRLs: while it is the same, the set is current. */
 interface CrlInput {
   readonly period: Date;
-  readonly issuers: readonly Issuer[];
+  readonly issuers: readonly OpenAuthority[];
   readonly revocations: readonly RevocationContent[];
 }
 
@@ -72,7 +72,7 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
   let signed: readonly SignedCrl[] = [];
   let latest: (PublishedCrls & { readonly input: CrlInput }) | undefined;
 
-  async function signOne(issuer: Issuer, input: CrlInput, now: Date): Promise<SignedCrl[]> {
+  async function signOne(issuer: OpenAuthority, input: CrlInput, now: Date): Promise<SignedCrl[]> {
     const authority = issuer.authority.id;
     const content = planCrl(authority, input.revocations, configuration, now);
     const unsigned = prepareCrl(issuer, content);

@@ -2,7 +2,7 @@ import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { type IssuanceLog, recordIssuance } from "../../ca/issuance/issuance-log.ts";
 import { CaError } from "../../foundation/errors.ts";
-import type { Issuer } from "../../pki/authority/signing-authority.ts";
+import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
@@ -106,7 +106,7 @@ async function recordOwn(
 
 async function issue(
   dnsNames: readonly string[],
-  issuer: Issuer,
+  issuer: OpenAuthority,
   validity: Validity,
   intermediates: readonly string[],
 ): Promise<ServingCertificate & { readonly certificate: Bytes }> {

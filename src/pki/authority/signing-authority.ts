@@ -54,12 +54,12 @@ export async function createSigningAuthority(
 }
 
 /** An authority with its key open. */
-export interface Issuer extends CertificateSigner {
+export interface OpenAuthority extends CertificateSigner {
   readonly authority: SigningAuthority;
 }
 
 /** An authority as an issuer. Nothing here checks that the key is the authority's. */
-export function createIssuer(authority: SigningAuthority, signingKey: SigningKey): Issuer {
+export function withSigningKey(authority: SigningAuthority, signingKey: SigningKey): OpenAuthority {
   const { certificate, publicKey } = authority;
   return { authority, ...createCertificateSigner(certificate, publicKey, signingKey) };
 }

@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from "node:crypto";
 import type { ImportedAuthority } from "../../../src/cli/verbs/import/verify.ts";
 import {
-  createIssuer,
   createSigningAuthority,
+  withSigningKey,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
@@ -35,7 +35,7 @@ export async function leafUnder(
   const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
   const authority = await createSigningAuthority(certificates, schedule);
   const signingKey = webSigningKey(authorityKey, signatureAlgorithmOf(authority.publicKey));
-  const { der } = await issueLeaf(createIssuer(authority, signingKey), {
+  const { der } = await issueLeaf(withSigningKey(authority, signingKey), {
     spiffeId: workloadSpiffeId(trustDomain, { namespace: "foo", name: "bar" }),
     publicKey: parseSubjectPublicKey(spki),
     validity: leafValidity(3600n, oneHour, authority.certificate.toBeSigned.validity, now),

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../../../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import type { AuthorityKey } from "../../../src/pki/authority/new-authority.ts";
-import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
+import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { type RevocationReason, reasonCodes } from "../../../src/pki/x509/crl/crl-to-be-signed.ts";
@@ -50,14 +50,14 @@ export async function judgedLists(many: readonly number[]): Promise<readonly Jud
 
 const reasons = Object.keys(reasonCodes) as RevocationReason[];
 
-function issuerOf(key: AuthorityKey, now: Date): Promise<Issuer> {
+function issuerOf(key: AuthorityKey, now: Date): Promise<OpenAuthority> {
   const [begin, end] = [addSeconds(now, -day), addSeconds(now, 30 * day)];
   const schedule = { publishedFrom: begin, signsFrom: begin, signsUntil: end, retiresAt: end };
   return createTestIssuer(key, schedule);
 }
 
 async function listOf(
-  issuer: Issuer,
+  issuer: OpenAuthority,
   name: string,
   revokedFor: readonly RevocationReason[],
   now: Date,
@@ -95,7 +95,7 @@ async function listOf(
   };
 }
 
-const leafOf = (issuer: Issuer, now: Date) =>
+const leafOf = (issuer: OpenAuthority, now: Date) =>
   issueLeaf(issuer, {
     spiffeId: workload("shop", "cart"),
     publicKey: parseSubjectPublicKey(generateSigner("EC-P256").spki),

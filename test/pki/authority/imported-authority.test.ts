@@ -3,9 +3,9 @@ import { createHash, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import {
-  createIssuer,
   createSigningAuthority,
-  type Issuer,
+  type OpenAuthority,
+  withSigningKey,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
@@ -23,7 +23,7 @@ async function importedIssuer(
   name: string,
   extensions: readonly x509.Extension[],
   namedCurve = "P-256",
-): Promise<Issuer> {
+): Promise<OpenAuthority> {
   const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve }, true, [
     "sign",
     "verify",
@@ -41,10 +41,10 @@ async function importedIssuer(
   const certificates = { certificate: der, intermediates: [], roots: [der] };
   const authority = await createSigningAuthority(certificates, tenDays);
   const algorithm = signatureAlgorithmOf(authority.publicKey);
-  return createIssuer(authority, webSigningKey(keys.privateKey, algorithm));
+  return withSigningKey(authority, webSigningKey(keys.privateKey, algorithm));
 }
 
-async function leafOf(issuer: Issuer): Promise<Octets> {
+async function leafOf(issuer: OpenAuthority): Promise<Octets> {
   return Buffer.from(
     (await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
   );

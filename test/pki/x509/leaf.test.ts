@@ -3,7 +3,7 @@ import { createHash, createPublicKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import type { AuthorityKey } from "../../../src/pki/authority/new-authority.ts";
-import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
+import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
@@ -21,7 +21,7 @@ import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 const authorityKeys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
 const issuers = Object.fromEntries(
   await Promise.all(authorityKeys.map(async (key) => [key, await createTestIssuer(key)])),
-) as Record<AuthorityKey, Issuer>;
+) as Record<AuthorityKey, OpenAuthority>;
 
 const signerKinds: readonly SignerKind[] = [
   "EC-P256",
@@ -39,7 +39,7 @@ subjectKeys["RSA-4096"] = Buffer.from(issuers["RSA-4096"].authority.publicKey.sp
 
 const spiffeId = workload("foo", "bar");
 
-const issue = async (issuer: Issuer, spki: Octets): Promise<Octets> => {
+const issue = async (issuer: OpenAuthority, spki: Octets): Promise<Octets> => {
   const publicKey = parseSubjectPublicKey(spki);
   return Buffer.from(
     (await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,

@@ -1,9 +1,9 @@
 import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
 import {
-  createIssuer,
-  type Issuer,
+  type OpenAuthority,
   type SigningAuthority,
+  withSigningKey,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import {
@@ -54,10 +54,10 @@ export const proved: IdentityProof = {
 export async function createTestIssuer(
   key: AuthorityKey = "EC-P256",
   phases: Schedule = tenDays,
-): Promise<Issuer> {
+): Promise<OpenAuthority> {
   const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, phases);
   const algorithm = signatureAlgorithmOf(authority.publicKey);
-  return createIssuer(authority, webSigningKey(extractablePrivateKey, algorithm));
+  return withSigningKey(authority, webSigningKey(extractablePrivateKey, algorithm));
 }
 
 /** An authority with the fields that bundles and rotation read, and an empty certificate. */

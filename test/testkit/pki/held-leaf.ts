@@ -1,5 +1,5 @@
 import type { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { createIssuer } from "../../../src/pki/authority/signing-authority.ts";
+import { withSigningKey } from "../../../src/pki/authority/signing-authority.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
@@ -46,7 +46,7 @@ export async function leafUnder(
 ): Promise<HeldLeaf> {
   const { spki, keyPem } = await createKey();
   const algorithm = signatureAlgorithmOf(authority.publicKey);
-  const issuer = createIssuer(authority, webSigningKey(extractablePrivateKey, algorithm));
+  const issuer = withSigningKey(authority, webSigningKey(extractablePrivateKey, algorithm));
   const { der } = await issueLeaf(issuer, {
     spiffeId: spiffeId as SpiffeId,
     publicKey: parseSubjectPublicKey(spki),

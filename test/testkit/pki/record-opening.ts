@@ -1,7 +1,7 @@
 import { openAuthority } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import type { Issuer } from "../../../src/pki/authority/signing-authority.ts";
+import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { alike } from "../crypto-providers.ts";
 
@@ -10,7 +10,7 @@ export const openRecord = (
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
-): Promise<Issuer> =>
+): Promise<OpenAuthority> =>
   alike(
     (cryptoProvider) => openAuthority(stored, trustDomain, keks, cryptoProvider),
     ({ authority }) => authority.id,

@@ -3,8 +3,8 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import {
   type AuthorityCertificates,
-  createIssuer,
   createSigningAuthority,
+  withSigningKey,
 } from "../../../pki/authority/signing-authority.ts";
 import { withoutDuplicates } from "../../../pki/path/certification-path.ts";
 import {
@@ -238,7 +238,7 @@ async function issueTrialLeaf(
   const { validity } = authority.certificate.toBeSigned;
   const oneSecond = { defaultSeconds: 1, maximumSeconds: 1 };
   const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(authority.publicKey));
-  return issueLeaf(createIssuer(authority, signingKey), {
+  return issueLeaf(withSigningKey(authority, signingKey), {
     spiffeId: workloadSpiffeId(trustDomain, { namespace: "rampart", name: "import" }),
     publicKey: authority.publicKey,
     validity: leafValidity(1n, oneSecond, validity, now),

@@ -7,7 +7,7 @@ import { openDeployment } from "../../../../src/cli/session/deployment.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
-import type { Issuer } from "../../../../src/pki/authority/signing-authority.ts";
+import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
@@ -26,7 +26,7 @@ const day = 24 * 3600;
 let folder: string;
 let environment: Record<string, string>;
 let store: string;
-let issuer: Issuer;
+let issuer: OpenAuthority;
 
 const config = () => join(folder, "rampart.toml");
 const configure = (...lines: readonly string[]) =>
@@ -42,7 +42,7 @@ const revoke = (...words: readonly string[]) => certificate("revoke", ...words, 
 const list = async () => JSON.parse(await certificate("revoked", "--json"));
 
 /** Writes a leaf to a file. @returns Its serial number. */
-async function leafIn(file: string, signer: Issuer, endsAfter = day): Promise<string> {
+async function leafIn(file: string, signer: OpenAuthority, endsAfter = day): Promise<string> {
   const { der, serialNumber } = await issueLeaf(signer, {
     spiffeId: workload("shop", "cart"),
     publicKey: parseSubjectPublicKey(generateSigner("EC-P256").spki),

@@ -9,7 +9,7 @@ import {
 import { sealAuthority } from "../../../../src/custody/authority-record.ts";
 import {
   createSigningAuthority,
-  type Issuer,
+  type OpenAuthority,
 } from "../../../../src/pki/authority/signing-authority.ts";
 import { toSpiffeBundle } from "../../../../src/pki/authority/trust-bundle.ts";
 import { toPem } from "../../../../src/pki/encoding/pem.ts";
@@ -38,7 +38,7 @@ import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 const now = new Date();
 
 /** The authority after it was sealed, stored and opened again. */
-async function reopened(imported: ImportedAuthority): Promise<Issuer> {
+async function reopened(imported: ImportedAuthority): Promise<OpenAuthority> {
   const keks = await createKekRing();
   const schedule = scheduleAfter(now, [0, 0, 86_400, 172_800]);
   const authority = await createSigningAuthority(imported.certificates, schedule);
@@ -46,7 +46,7 @@ async function reopened(imported: ImportedAuthority): Promise<Issuer> {
   return openRecord(await sealAuthority(created, clusterLocal, keks), clusterLocal, keks);
 }
 
-async function obtain(issuer: Issuer, name: string): Promise<PeerCredentials> {
+async function obtain(issuer: OpenAuthority, name: string): Promise<PeerCredentials> {
   const spiffeId = workload("foo", name);
   const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
   const { toBeSigned } = issuer.authority.certificate;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { anomaliesIn, type Watch } from "../../../../src/cli/verbs/log/anomalies.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
-import type { Issuer } from "../../../../src/pki/authority/signing-authority.ts";
+import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { issuersOf } from "../../../testkit/configuration.ts";
@@ -22,7 +22,7 @@ const start = Date.parse("2026-11-20T00:00:00Z");
 const minute = 60_000;
 
 const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
-const certified = async (signer: Issuer) => {
+const certified = async (signer: OpenAuthority) => {
   const spiffeId = workload("team-a", "b");
   const request = { spiffeId, publicKey, validity: oneDay, proof: proved };
   const leaf = (await issueLeaf(signer, request)).der;
