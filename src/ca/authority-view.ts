@@ -48,10 +48,10 @@ const never = new Date(8.64e15);
 const always = new Date(-8.64e15);
 
 export function viewAt(store: OpenedStore, now: Date): AuthorityView {
-  const authorities = store.issuers.map(({ authority }) => authority);
+  const authorities = store.openAuthorities.map(({ authority }) => authority);
   const published = publishedIn(store);
   const signing = signingAuthorityAt(authorities, now);
-  const issuer = store.issuers.find(({ authority }) => authority === signing);
+  const issuer = store.openAuthorities.find(({ authority }) => authority === signing);
   const trustBundle = trustBundleAt(published, now);
   const intermediates = signing?.intermediates.map((der) => toPem("CERTIFICATE", der)) ?? [];
   return {
@@ -83,19 +83,22 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
  * The authorities whose leaves are credentials: those in the bundle that were never tainted. A tainted
  * root may stay in the bundle for a while, and a thief of its key must not get leaves of its successor.
  */
-function vouchingAt({ issuers, taints }: OpenedStore, now: Date): readonly SigningAuthority[] {
+function vouchingAt(
+  { openAuthorities, taints }: OpenedStore,
+  now: Date,
+): readonly SigningAuthority[] {
   const tainted = new Set(taints.map(({ id }) => id));
-  const authorities = issuers.map(({ authority }) => authority);
+  const authorities = openAuthorities.map(({ authority }) => authority);
   return publishedAuthoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
 }
 
 /** A tainted authority is among them while its root is in the bundle. */
-function crlIssuersAt({ issuers }: OpenedStore, now: Date): readonly OpenAuthority[] {
+function crlIssuersAt({ openAuthorities }: OpenedStore, now: Date): readonly OpenAuthority[] {
   const published = publishedAuthoritiesAt(
-    issuers.map(({ authority }) => authority),
+    openAuthorities.map(({ authority }) => authority),
     now,
   );
-  return issuers
+  return openAuthorities
     .filter(({ authority }) => published.includes(authority))
     .toSorted((a, b) => (a.authority.id < b.authority.id ? -1 : 1));
 }
@@ -120,16 +123,20 @@ function refusalSentence({ kind, id, refusal }: RefusedRecord): string {
 }
 
 function whyNothingSigns(
-  { issuers, refusals }: OpenedStore,
+  { openAuthorities, refusals }: OpenedStore,
   issuer: OpenAuthority | undefined,
 ): string[] {
   if (issuer) return [];
-  if (issuers.length > 0) return ["no authority signs at this time"];
+  if (openAuthorities.length > 0) return ["no authority signs at this time"];
   return refusals.length > 0 ? [] : ["the store holds no authority"];
 }
 
-function publishedIn({ issuers, additionalRoots, taints }: OpenedStore): PublishedAuthority[] {
-  const authorities = issuers.map(({ authority }) => authority);
+function publishedIn({
+  openAuthorities,
+  additionalRoots,
+  taints,
+}: OpenedStore): PublishedAuthority[] {
+  const authorities = openAuthorities.map(({ authority }) => authority);
   return [...authorities, ...applyTaints(additionalRoots, taints)];
 }
 

@@ -58,7 +58,7 @@ export interface StorePolicy {
 /** The contents of a store, as far as its records open. */
 export interface OpenedStore extends RotationState {
   /** Every authority with its key open and the schedule that the taints leave it. */
-  readonly issuers: readonly OpenAuthority[];
+  readonly openAuthorities: readonly OpenAuthority[];
   /** Every authority with the schedule that it was minted with. */
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
@@ -154,7 +154,7 @@ export function assemble(
   const taints = [...storedTaints, ...stated];
   const effective = new Map(applyTaints(authorities, taints).map((each) => [each.id, each]));
   return {
-    issuers: opened.map((issuer) => ({
+    openAuthorities: opened.map((issuer) => ({
       ...issuer,
       authority: effective.get(issuer.authority.id) ?? issuer.authority,
     })),

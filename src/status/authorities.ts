@@ -60,8 +60,8 @@ export function unopenedRecords(store: OpenedStore): string | undefined {
 
 /** Every authority and every additional root, in the order of their publication. */
 export function authoritiesIn(store: OpenedStore, now: Date): readonly AuthorityStatus[] {
-  const { issuers, additionalRoots, taints } = store;
-  const own = issuers.map(({ authority }) => authority);
+  const { openAuthorities, additionalRoots, taints } = store;
+  const own = openAuthorities.map(({ authority }) => authority);
   const signer = signingAuthorityAt(own, now);
   const authorities = own.map(({ id, schedule, certificate, publicKey }) => ({
     ...{ id, kind: "authority" as const, phase: phaseAt(schedule, now), signs: id === signer?.id },

@@ -99,8 +99,8 @@ function emptyStore(
   ];
 }
 
-function signing({ issuers }: OpenedStore, now: Date): Finding[] {
-  const authorities = issuers.map(({ authority }) => authority);
+function signing({ openAuthorities }: OpenedStore, now: Date): Finding[] {
+  const authorities = openAuthorities.map(({ authority }) => authority);
   if (signingAuthorityAt(authorities, now)) return [];
   const next = nextSigningAuthority(authorities, now)?.schedule;
   const what = next

@@ -83,7 +83,7 @@ export function forecastTaints(
   now: Date,
 ): TaintForecast[] {
   const tainted = new Set(store.taints.map(({ id }) => id));
-  return store.issuers
+  return store.openAuthorities
     .map(({ authority }) => authority)
     .filter(({ id, schedule }) => !tainted.has(id) && schedule.retiresAt > now)
     .map((authority) => forecastTaint(store, authority, lengths, now));

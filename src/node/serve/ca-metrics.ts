@@ -119,7 +119,7 @@ const authorityGauges: readonly AuthorityGauge[] = [
     name: "rampart_successor_signs_from_timestamp",
     help: "When the next authority begins to sign, in Unix time; NaN before there is one.",
     read: ({ store }, now) => {
-      const authorities = store.issuers.map(({ authority }) => authority);
+      const authorities = store.openAuthorities.map(({ authority }) => authority);
       return unixTime(nextSigningAuthority(authorities, now)?.schedule.signsFrom);
     },
   },

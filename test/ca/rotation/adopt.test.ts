@@ -109,8 +109,8 @@ describe("an adopted authority", () => {
     for (const secret of secrets) {
       expect(octets.some((each) => each.includes(secret.subarray(0, 16)))).toBe(false);
     }
-    const { issuers } = await openStore(ca.mint);
-    expect(await expectNothingExportable(issuers)).toHaveLength(1);
+    const { openAuthorities } = await openStore(ca.mint);
+    expect(await expectNothingExportable(openAuthorities)).toHaveLength(1);
   });
 
   test("stops the founding of another, even on the day of inception", async () => {

@@ -45,8 +45,8 @@ async function opened(mint: MemoryMint): Promise<OpenedStore> {
   return openStored(stored, mint);
 }
 
-const effective = ({ issuers }: OpenedStore): ScheduledAuthority[] =>
-  issuers.map(({ authority }) => authority);
+const effective = ({ openAuthorities }: OpenedStore): ScheduledAuthority[] =>
+  openAuthorities.map(({ authority }) => authority);
 
 /** The events as lines of text, with `first` for the id. */
 const told = (events: readonly ForecastEvent[], id = ""): string[] =>

@@ -146,7 +146,9 @@ interface ShownCertificate {
 async function show(session: Session, prefix: string, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const report = findByIdPrefix(authoritiesIn(store, session.now), prefix, "authority");
-  const authority = store.issuers.find((each) => each.authority.id === report.id)?.authority;
+  const authority = store.openAuthorities.find(
+    (each) => each.authority.id === report.id,
+  )?.authority;
   const root = store.additionalRoots.find(({ id }) => id === report.id);
   const certificates = [
     ...(authority ? [shown("authority", authority.certificate.der)] : []),

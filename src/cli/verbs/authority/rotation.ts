@@ -56,7 +56,7 @@ export async function rotateNow(session: Session, { yes }: RotateOptions): Promi
   const { terminal, mint, now, isDry } = session;
   const store = await openStore(session);
   requireAuthority(store);
-  const authorities = store.issuers.map(({ authority }) => authority);
+  const authorities = store.openAuthorities.map(({ authority }) => authority);
   requireNoSuccessor(authorities, now);
   requireRootHere(session);
   const schedule = nextSchedule(mint.phaseLengths, lastSignature(authorities), now);

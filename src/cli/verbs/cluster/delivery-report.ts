@@ -138,11 +138,11 @@ export interface ClusterReach {
 
 /** The reach of the authority that signs next or, without a successor, of the one that signs now. */
 export function rootReach(
-  { issuers }: OpenedStore,
+  { openAuthorities }: OpenedStore,
   inspections: readonly ClusterInspection[],
   now: Date,
 ): RootReach | undefined {
-  const authorities = issuers.map(({ authority }) => authority);
+  const authorities = openAuthorities.map(({ authority }) => authority);
   const next = nextSigningAuthority(authorities, now);
   const authority = next ?? signingAuthorityAt(authorities, now);
   if (!authority) return undefined;

@@ -135,7 +135,7 @@ test("restores authorities, roots and taints unchanged, under another KEK", asyn
   expect(await contentOf(restored)).toEqual(await contentOf(full));
   expect(restored.store.records.size).toBe(6);
   // Both issuers can sign, because their keys are restored.
-  expect((await opened(restored)).issuers).toHaveLength(2);
+  expect((await opened(restored)).openAuthorities).toHaveLength(2);
 });
 
 const passphrase = "correct horse battery";
