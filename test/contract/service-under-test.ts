@@ -37,6 +37,7 @@ export const issuerTables = {
         dns_names: ["*.foo.svc", "*.foo.svc.cluster.local"],
       },
     ],
+    gateways: [{ account: "istio-system/gateway", dns_names: ["gateway.istio-system.svc"] }],
   },
   team: {
     issuer: issuers.team,
@@ -45,6 +46,7 @@ export const issuerTables = {
     trusted_node_accounts: ["team-mesh/ztunnel"],
     node_reach: "anywhere",
     cluster_signers: [{ account: "team-mesh/signer", namespaces: ["*"] }],
+    gateways: [{ account: "team-mesh/gateway", dns_names: ["gateway.team-mesh.svc"] }],
   },
   hanging: { issuer: issuers.hanging },
   stalled: { issuer: issuers.stalled },

@@ -14,8 +14,8 @@ export type Quota = (key: string, now: Date) => number | Promise<number>;
 export type Quotas = Readonly<Record<QuotaName, Quota>>;
 
 /**
- * Takes one certificate from the quota of the caller, then from that of its issuer: a caller without a
- * quota takes nothing from the others.
+ * Takes one certificate from the quota of the caller, then from that of the issuer that vouches for it, or that did so
+ * last: a caller without a quota takes nothing from the others.
  *
  * A pod counts by itself, because a thousand replicas of one account may start at once. A node proxy asks
  * for hundreds of workloads, so each of them counts by itself.
@@ -29,7 +29,7 @@ export async function requireQuotas(
   spiffeId: SpiffeId,
   now: Date,
 ): Promise<void> {
-  const issuer = caller.issuer?.name ?? "";
+  const issuer = (caller.issuer ?? caller.provedBy)?.name ?? "";
   const callerKey = [issuer, caller.spiffeId, caller.pod?.uid, spiffeId].join(" ");
   const callerWait = await quotas.caller(callerKey, now);
   if (callerWait > 0) throw exceeded("caller", callerWait);

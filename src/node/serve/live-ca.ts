@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
+import type { Quota } from "../../ca/issuance/quotas.ts";
 import { type CaStores, openStores } from "../../config/ca-stores.ts";
 import { type LastingParts, lastingParts } from "../../config/cluster-access.ts";
 import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
@@ -26,7 +27,7 @@ import {
 import { serveConsole } from "./console.ts";
 import { pushRoots, type RecurringPush } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-import { createTokenBuckets } from "./token-buckets.ts";
+import { createTokenBuckets, forwardTime } from "./token-buckets.ts";
 
 /** The parts of a CA that follow its configuration. A call uses those of one configuration alone. */
 export interface CaParts {
@@ -63,8 +64,12 @@ export class LiveCa {
     this.#stores = opened.stores;
     this.#lasting = opened.lasting;
     this.#credentials = opened.credentials;
-    const ofNow = (quota: QuotaName) =>
-      createTokenBuckets(() => this.#current.configuration.perMinute[quota]);
+    // Not the instant of the call: it may have waited, and the clock may be set back.
+    const time = forwardTime(opened.means.context.clock);
+    const ofNow = (quota: QuotaName): Quota => {
+      const take = createTokenBuckets(() => this.#current.configuration.perMinute[quota]);
+      return (key) => take(key, time());
+    };
     const quotas = { caller: ofNow("caller"), issuer: ofNow("issuer") };
     this.#platform = { ...opened.means.platform, lasting: opened.lasting, quotas };
     this.#current = this.#build(first);

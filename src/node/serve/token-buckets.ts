@@ -1,5 +1,20 @@
-/** Takes a token from the bucket of a key, and is 0, or the seconds until an empty bucket has one. */
+/**
+ * Takes a token from the bucket of a key, and is 0, or the seconds until an empty bucket has one. Time goes on
+ * with the latest instant alone: an older one releases nothing.
+ */
 export type TokenBuckets = (key: string, instant: Date) => number;
+
+/** The time of a clock that may be set back: it then goes on from where it was. */
+export function forwardTime(clock: () => Date): () => Date {
+  let read = clock().getTime();
+  let time = read;
+  return () => {
+    const now = clock().getTime();
+    time += Math.max(0, now - read);
+    read = now;
+    return new Date(time);
+  };
+}
 
 const minute = 60_000;
 
@@ -29,26 +44,25 @@ export function createTokenBuckets(
 ): TokenBuckets {
   const fullAt = new Map<string, number>();
   let nextSweep = 0;
+  let now = 0;
 
-  function sweep(now: number): void {
-    if (now < nextSweep && nextSweep <= now + sweepMilliseconds) return;
+  function sweep(): void {
+    if (now < nextSweep) return;
     nextSweep = now + sweepMilliseconds;
     for (const [key, full] of fullAt) if (full <= now) fullAt.delete(key);
   }
 
-  function bucketOf(key: string, now: number): string {
+  function bucketOf(key: string): string {
     if (fullAt.has(key)) return key;
-    if (fullAt.size >= maximum) sweep(now);
+    if (fullAt.size >= maximum) sweep();
     return fullAt.size < maximum ? key : shared;
   }
 
   return (key, instant) => {
     const interval = minute / perMinute();
-    const now = instant.getTime();
-    const bucket = bucketOf(key, now);
-    const known = Math.max(fullAt.get(bucket) ?? now, now);
-    // After the clock was set back, no bucket is empty for longer than a minute.
-    const full = Math.min(known, now + minute) + interval;
+    now = Math.max(now, instant.getTime());
+    const bucket = bucketOf(key);
+    const full = Math.max(fullAt.get(bucket) ?? now, now) + interval;
     const wait = full - (now + minute);
     const isEmpty = wait > Math.min(inexact, interval / 2);
     fullAt.set(bucket, isEmpty ? full - interval : full);

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import type { QuotaName } from "../../../src/foundation/errors.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import {
@@ -110,6 +111,28 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
   });
 
   describe("a quota of issuers", () => {
+    test("counts renewals by the issuer that proved the caller", async () => {
+      const { service, ask } = await startAsking({ issuer: 2 });
+      const renewals = async (account: string, gateway: string, issuer: string) => {
+        const headers = await bearer(service, account, issuer);
+        const first = await callWithClient(grpcWeb, service, { csr: workload.csrPem }, headers);
+        const [leaf = ""] = "certChain" in first ? first.certChain : [];
+        const uri = `spiffe://${trustDomain}/ns/${account.replace(":", "/sa/")}`;
+        const forwarded = { [forwardedHeader]: forwardedValue(leaf, uri) };
+        const through = { ...(await bearer(service, gateway, issuer)), ...forwarded };
+        const renew = async () => {
+          const outcome = await callWithClient(grpcWeb, service, { csr: workload.csrPem }, through);
+          return "code" in outcome ? outcome.code : "issued";
+        };
+        return [await renew(), await renew()];
+      };
+      const exhausted = ["issued", "ResourceExhausted"];
+      const { cluster, team } = issuers;
+      expect(await renewals("foo:bar", "istio-system:gateway", cluster)).toEqual(exhausted);
+      expect(await renewals("team-a:bar", "team-mesh:gateway", team)).toEqual(exhausted);
+      expect(await ask("foo:other")).toBe("ResourceExhausted");
+    });
+
     test("is that of all callers of one issuer, and of no other", async () => {
       const { service, ask } = await startAsking({ issuer: 2 });
       expect(await ask("foo:a")).toBe("issued");
