@@ -1,5 +1,5 @@
 # The image of Rampart with wrangler, for verbs on the store of a Worker: docs/how-to/own-root.md.
-ARG RAMPART=rampart:0.1.0
+ARG RAMPART=rampart:0.2.0
 FROM ${RAMPART}
 USER root
 RUN npm install --no-save --no-audit --no-fund --ignore-scripts wrangler@4.155.0

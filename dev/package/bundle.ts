@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
@@ -15,7 +16,10 @@ export const commonOptions: BuildOptions = {
 /** Modules that read the repository's files, and the text that bundles have in their place. */
 async function standIns(): Promise<ReadonlyMap<string, string>> {
   const wranglerToml = await readFile(join(root, "wrangler.toml"), "utf8");
+  const buildModule = join(root, "src/foundation/build.ts");
+  const build = await readFile(buildModule, "utf8");
   return new Map([
+    [buildModule, build.replace('"checkout"', JSON.stringify(builtCommit()))],
     [
       join(root, "src/cli/verbs/init/wrangler-toml.ts"),
       `export const wranglerToml = ${JSON.stringify(wranglerToml)};`,
@@ -28,13 +32,32 @@ async function standIns(): Promise<ReadonlyMap<string, string>> {
   ]);
 }
 
+/** The commit of the tree, in twelve digits, with `+` for changes. `RAMPART_COMMIT` tells it to a build without git. */
+function builtCommit(): string {
+  const { RAMPART_COMMIT: given } = process.env;
+  if (given) return given;
+  const git = (...words: readonly string[]): string =>
+    execFileSync("git", words, {
+      cwd: root,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }).trim();
+  try {
+    return (
+      git("rev-parse", "--short=12", "HEAD") + (git("status", "--porcelain") === "" ? "" : "+")
+    );
+  } catch {
+    return "unknown";
+  }
+}
+
 /** Puts texts of the repository into the bundles. */
 export async function withStandIns(): Promise<Plugin> {
   const texts = await standIns();
   return {
     name: "stand-ins",
     setup: ({ onLoad }) =>
-      onLoad({ filter: /(?:wrangler-toml|main-module)\.ts$/ }, ({ path }) => {
+      onLoad({ filter: /(?:wrangler-toml|main-module|foundation\/build)\.ts$/ }, ({ path }) => {
         const contents = texts.get(path);
         return contents === undefined ? undefined : { contents, loader: "js" };
       }),

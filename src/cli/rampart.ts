@@ -1,7 +1,7 @@
 import { Command } from "commander";
+import { build } from "../foundation/build.ts";
 import { exitCodesHelp } from "./terminal/command-line.ts";
 import type { Terminal } from "./terminal/terminal.ts";
-import { version } from "./version.ts";
 
 type Noun = () => Promise<(terminal: Terminal) => Command>;
 
@@ -38,7 +38,7 @@ export async function rampart(noun: string, terminal: Terminal): Promise<Command
   const asked = nouns.get(noun);
   const program = new Command("rampart")
     .description("The certificate authority of a service mesh, without a server to run.")
-    .version(version, "-V, --version", "show the version")
+    .version(build, "-V, --version", "show version and commit")
     .showHelpAfterError("(--help shows the commands and options)")
     .addHelpText("after", exitCodesHelp)
     .configureOutput({

@@ -1,10 +1,22 @@
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { commit, version } from "../foundation/build.ts";
 import type { OperationLog } from "../foundation/events.ts";
 
 /** Creates a registry for the metrics of a program, with those of its process. */
 export function createRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  const labels = { version, commit };
+  const registers = [registry];
+  const help = "Always 1, with the version and the commit as labels.";
+  const aggregator = "first";
+  new Gauge({
+    name: "rampart_build_info",
+    help,
+    labelNames: Object.keys(labels),
+    registers,
+    aggregator,
+  }).set(labels, 1);
   return registry;
 }
 

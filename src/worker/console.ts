@@ -5,6 +5,7 @@ import type { Configuration } from "../config/configuration.ts";
 import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";
 import { createOperatorGuard } from "../console/operator-guard.ts";
 import type { RootPush } from "../delivery/root-push.ts";
+import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
 import { createStatus } from "../status/status.ts";
 import type { Environment } from "./variables.ts";
@@ -32,7 +33,7 @@ export const addConsole: AddConsole = (app, parts) => {
   const { clock, log, publishedLog } = certificateAuthority;
   const status = createStatus({
     ...{ configuration, issuers, push, crlPush, publishedLog },
-    program: "Rampart on Workers, as one isolate sees it",
+    program: `Rampart ${build} on Workers, as one isolate sees it`,
     issuance: certificateAuthority.issuance,
     hasCredentials: true,
   });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { rampart, typedWords } from "../../src/cli/rampart.ts";
-import { version } from "../../src/cli/version.ts";
+import { build } from "../../src/foundation/build.ts";
 import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
@@ -21,7 +21,7 @@ test("help of a verb is the page that the verb itself shows", async () => {
 });
 
 test("version is shown as a word, too", async () => {
-  expect(await printed("version")).toBe(`${version}\n`);
+  expect(await printed("version")).toBe(`${build}\n`);
 });
 
 test.each(["serve", "gateway", "distribute", "signer"])(

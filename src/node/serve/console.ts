@@ -7,6 +7,7 @@ import {
   scriptHeaders,
 } from "../../console/console.ts";
 import { createOperatorGuard, portGuard } from "../../console/operator-guard.ts";
+import { build } from "../../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { PeerProcesses } from "../../program/metrics.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
@@ -31,7 +32,7 @@ export function serveConsole(parts: ServeConsoleParts): Console {
   const status = createStatus({
     ...{ configuration, issuers, push, counts },
     crlPush: push.crls,
-    program: "rampart serve",
+    program: `rampart serve ${build}`,
     issuance: certificateAuthority.issuance,
     publishedLog: certificateAuthority.publishedLog,
     hasCredentials: configuration.console !== undefined,

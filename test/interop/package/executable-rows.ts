@@ -27,7 +27,7 @@ export function executableRows(folder: string): readonly Row[] {
         const { stdout, stderr, exitCode } = await run(program, ["--version"], {
           environment: { PATH: "" },
         });
-        assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
+        assert.match(stdout, /^\d+\.\d+\.\d+ \([0-9a-f]{12}\+?\)\n$/);
         assert.deepEqual({ stderr, exitCode }, { stderr: "", exitCode: 0 });
       },
     ],

@@ -71,7 +71,8 @@ async function obey(
   if (name === "WORKDIR") {
     stage.workdir = text;
     await mkdir(join(stage.folder, text), { recursive: true });
-  } else if (name === "ENV") stage.environment = { ...stage.environment, ...parseEnv(text) };
+  } else if (name === "ARG" || name === "ENV")
+    stage.environment = { ...stage.environment, ...parseEnv(text) };
   else if (name === "USER") stage.user = Number(/^(\d+):\1$/.exec(text)?.[1]);
   else if (name === "ENTRYPOINT") stage.entrypoint = JSON.parse(text);
   else if (name === "COPY") await copy(text, here, earlier);
@@ -137,7 +138,17 @@ function parseDockerfile(text: string): readonly Stage[] {
   return stages;
 }
 
-const known = new Set(["WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"]);
+const known = new Set([
+  "ARG",
+  "WORKDIR",
+  "COPY",
+  "RUN",
+  "ENV",
+  "USER",
+  "EXPOSE",
+  "ENTRYPOINT",
+  "CMD",
+]);
 
 /** The words of `COPY`: from which stage, what, and to where. */
 function parseCopy(text: string): {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { systemCode } from "../../../program/files/small-file.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
-import { wranglerVersion } from "../../version.ts";
+import { wranglerVersion } from "../../wrangler-version.ts";
 
 /** The Node of the tests. */
 export const testedNode = "24.21.0";

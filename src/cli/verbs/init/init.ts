@@ -1,12 +1,13 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { Command } from "commander";
+import { version } from "../../../foundation/build.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { version, wranglerVersion } from "../../version.ts";
+import { wranglerVersion } from "../../wrangler-version.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
 
 /** Less the umask: a project is for whoever may read its user's files. */

@@ -2,7 +2,7 @@ import { chmod } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { installedTools } from "../../../../src/cli/session/local-worker.ts";
 import { fileFindings, toolFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
-import { wranglerVersion } from "../../../../src/cli/version.ts";
+import { wranglerVersion } from "../../../../src/cli/wrangler-version.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const tested = { wrangler: wranglerVersion, workerd: "1.20261023.1" };

@@ -5,7 +5,8 @@ import { parse } from "smol-toml";
 import { expect, test } from "vitest";
 import { packageName, projectFiles } from "../../../../src/cli/verbs/init/init.ts";
 import { wranglerToml } from "../../../../src/cli/verbs/init/wrangler-toml.ts";
-import { version, wranglerVersion } from "../../../../src/cli/version.ts";
+import { wranglerVersion } from "../../../../src/cli/wrangler-version.ts";
+import { build, version } from "../../../../src/foundation/build.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
 
 const manifest = JSON.parse(readFileSync(resolve("package.json"), "utf8"));
@@ -112,11 +113,11 @@ test("rampart init --package has npm install that file, and refuses what is no f
   expect(await readdir(folder.path)).not.toContain("b");
 });
 
-test("rampart --version prints the version alone", async () => {
+test("rampart --version prints version and commit alone", async () => {
   const folder = await createOperatorFolder();
   expect(await rampart(folder, "--version")).toEqual({
     code: 0,
-    stdout: `${version}\n`,
+    stdout: `${build}\n`,
     stderr: "",
   });
 });
