@@ -1,7 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import { Counter, Histogram, type Registry } from "prom-client";
 import { addReadGauge } from "../program/metrics.ts";
-import type { Beginning } from "../program/program.ts";
+import type { Program } from "../program/program.ts";
 import { statusCodeOf } from "../transport/rpc/audited-call.ts";
 import type { RpcService } from "../transport/rpc/rpc.ts";
 import { createGuard, type Guard, thisProcess } from "./limits/guard.ts";
@@ -57,7 +57,7 @@ export function createRpcMetrics(
 }
 
 /** The guard of a program's callers, with its metrics. It ends with the program. */
-export function openGuard({ registry, life }: Beginning, limits: Limits): Guard {
+export function openGuard({ registry, life }: Program, limits: Limits): Guard {
   const guard = createGuard(limits, countLimits(registry), thisProcess());
   life.endsWith("the limits of callers", guard.end);
   addReadGauge(registry, {

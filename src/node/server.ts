@@ -4,7 +4,7 @@ import type { Mint } from "../ca/mint.ts";
 import type { PeerProcesses } from "../program/metrics.ts";
 import {
   addReadyGauge,
-  type Beginning,
+  type Program,
   type ProgramContext,
   type RunningProgram,
 } from "../program/program.ts";
@@ -48,7 +48,7 @@ export interface Unreached {
 
 /** Opens the only port of a program that takes no calls: probes and metrics. @returns Where it is. */
 export async function monitorWork(
-  program: Beginning<ServerContext>,
+  program: Program<ServerContext>,
   { listen, readiness, readyWhen }: Unreached,
 ): Promise<Pick<RunningProgram<never>, "monitoringAddress">> {
   const { registry, log } = program;

@@ -54,7 +54,7 @@ interface Readiness {
 }
 
 /** A program while it begins: what it opens, it has end with its life. */
-export type Beginning<Context extends ProgramContext = ProgramContext> = Context & {
+export type Program<Context extends ProgramContext = ProgramContext> = Context & {
   /** Its metrics. Operations that its log takes are among them. */
   readonly registry: Registry;
   readonly life: Lifetime;
@@ -70,7 +70,7 @@ export type Beginning<Context extends ProgramContext = ProgramContext> = Context
  */
 export async function begin<Context extends ProgramContext, Begun>(
   context: Context,
-  open: (beginning: Beginning<Context>) => Promise<Begun>,
+  open: (beginning: Program<Context>) => Promise<Begun>,
 ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
   const { configurationStatus, asked } = context;
   const registry = createRegistry();
@@ -103,7 +103,7 @@ export async function begin<Context extends ProgramContext, Begun>(
 
 /** Adds the gauge of readiness. @param help Its line of help, which says what a ready program does. */
 export function addReadyGauge(
-  { registry }: Pick<Beginning, "registry">,
+  { registry }: Pick<Program, "registry">,
   help: string,
   readiness: () => Readiness,
 ): void {

@@ -5,8 +5,8 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Lifetime } from "../../src/program/lifetime.ts";
 import {
   addReadyGauge,
-  type Beginning,
   begin,
+  type Program,
   type ProgramContext,
   type RunningProgram,
   run,
@@ -76,7 +76,7 @@ test("a begin that fails tells its failure and that of its clean-up", async () =
 
 test("no program is ready while it ends, and says why, in its gauge too", async () => {
   const { context } = setUp();
-  let beginning: Beginning | undefined;
+  let beginning: Program | undefined;
   const program = await begin(context, async (given) => {
     beginning = given;
     addReadyGauge(given, "1 when it works.", () => given.withLife(ready));

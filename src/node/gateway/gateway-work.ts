@@ -8,7 +8,7 @@ import {
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
-import type { Beginning } from "../../program/program.ts";
+import type { Program } from "../../program/program.ts";
 import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { type RefreshingRoots, refreshRoots } from "../distribute/refreshing-roots.ts";
@@ -43,7 +43,7 @@ export interface GatewayWork {
 /** @throws OperatorError when roots of the CA or of the API server cannot be read. */
 export async function beginGatewayWork(
   configuration: GatewayConfiguration,
-  context: Beginning<ServerContext> & Pick<Forwarding, "ended">,
+  context: Program<ServerContext> & Pick<Forwarding, "ended">,
   before?: GatewayWork,
 ): Promise<GatewayWork> {
   const { log, clock, ended } = context;

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
 import type { RootsReport } from "../../delivery/root-delivery.ts";
-import { addReadyGauge, type Beginning, begin } from "../../program/program.ts";
+import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
 import {
@@ -33,7 +33,7 @@ export function runGateway(
 
 async function openGateway(
   configuration: GatewayConfiguration,
-  program: Beginning<ServerContext>,
+  program: Program<ServerContext>,
 ): Promise<Omit<RunningServer<GatewayConfiguration>, "close">> {
   const { registry, life } = program;
   const work = await openWork(configuration, program);
@@ -76,7 +76,7 @@ const closedPort: PortState = { isOpen: false, reasons: ["there is no serving ce
 
 async function openWork(
   configuration: GatewayConfiguration,
-  program: Beginning<ServerContext>,
+  program: Program<ServerContext>,
 ): Promise<ReplaceableWork<GatewayConfiguration, GatewayWork>> {
   const { registry, life } = program;
   const ended = countForwardedCalls(registry);
@@ -115,7 +115,7 @@ function routesOf(
   current: () => GatewayWork,
   app: Hono,
   { forCallers, forMonitoring }: AuxiliaryRpcs,
-  { registry, log }: Pick<Beginning<ServerContext>, "log" | "registry">,
+  { registry, log }: Pick<Program<ServerContext>, "log" | "registry">,
 ): Routes {
   const createCertificate = createRpcMetrics(registry)(createCertificatePath, (request) =>
     current().forward(request),

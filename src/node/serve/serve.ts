@@ -4,7 +4,7 @@ import { openKeks } from "../../config/keks.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { metricsOfAll } from "../../program/metrics.ts";
-import { type Beginning, begin, type Port } from "../../program/program.ts";
+import { begin, type Port, type Program } from "../../program/program.ts";
 import { sharePromises, waitBriefly } from "../../program/promise-sharing.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
@@ -54,7 +54,7 @@ export function serve(
 
 async function openServer(
   configuration: ServeConfiguration,
-  program: Beginning<ServerContext>,
+  program: Program<ServerContext>,
 ): Promise<Omit<RunningServer<ServeConfiguration>, "close">> {
   const { registry, life, clock, peerProcesses } = program;
   await requireCredentials(configuration.ca.clusterCredentials);
@@ -81,7 +81,7 @@ interface Storage {
 
 async function openStorage(
   configuration: ServeConfiguration,
-  program: Beginning<ServerContext>,
+  program: Program<ServerContext>,
 ): Promise<Storage> {
   const { ca, store, logShard } = configuration;
   const watching = new AbortController();
@@ -108,7 +108,7 @@ const closedPort: PortState = { isOpen: false, reasons: [] };
 /** Opens the ports, and begins the rotation once nothing can keep the server from its start. */
 async function openPorts(
   configuration: ServeConfiguration,
-  program: Beginning<ServerContext>,
+  program: Program<ServerContext>,
   { live, stores }: { readonly live: LiveCa; readonly stores: ReplicaStores },
 ): Promise<Omit<RunningServer<ServeConfiguration>, "close">> {
   const { registry, life, peerProcesses, pause } = program;
@@ -150,7 +150,7 @@ async function openPorts(
 /** The port of callers, which opens once there is an authority to certify it. */
 function openForCallers(
   { ca, listen }: ServeConfiguration,
-  program: Beginning<ServerContext>,
+  program: Program<ServerContext>,
   {
     live,
     routes,
