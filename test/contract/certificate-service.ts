@@ -7,7 +7,7 @@ import { describeReviewedTokens } from "./certificate-service/reviewed-tokens.ts
 import { describeTrustBundleEndpoints } from "./certificate-service/trust-bundle-endpoints.ts";
 import { describeWireMessages } from "./certificate-service/wire-messages.ts";
 import { describeWireRequests } from "./certificate-service/wire-requests.ts";
-import type { Platform, ReviewingService } from "./service-under-test.ts";
+import type { PlatformUnderTest, ReviewingService } from "./service-under-test.ts";
 
 /**
  * The contract of a CA with Istio's clients, operators and auditors, which every platform keeps.
@@ -16,7 +16,7 @@ import type { Platform, ReviewingService } from "./service-under-test.ts";
  */
 export function describeCertificateService(
   start: () => Promise<ReviewingService>,
-  platform: Platform = { hasTrailers: false },
+  platform: PlatformUnderTest = { hasTrailers: false },
 ): void {
   let started: ReviewingService | undefined;
   const service = (): ReviewingService => {

@@ -98,7 +98,7 @@ export interface ReviewingService extends ServiceUnderTest {
 }
 
 /** The abilities of a platform on which the answers of its service depend. */
-export interface Platform {
+export interface PlatformUnderTest {
   /** Whether it can answer native gRPC. A platform that cannot refuses it with an explanation. */
   readonly hasTrailers: boolean;
   /** The address from which the tests call, where the platform knows it. */

@@ -19,8 +19,8 @@ import { createFallback, type FallbackMethod } from "../../transport/rpc/fallbac
 import { fastPathFor } from "../../transport/rpc/fast-path.ts";
 import {
   forwardedPeerHeader,
+  type HttpAbilities,
   type Peer,
-  type Platform,
   peerKey,
   type RpcService,
 } from "../../transport/rpc/rpc.ts";
@@ -43,7 +43,7 @@ export interface Forwarding {
   readonly ended: (outcome: CallOutcome) => void;
 }
 
-const platform: Platform = { hasTrailers: true };
+const platform: HttpAbilities = { hasTrailers: true };
 
 /** A call, and its caller as TLS has authenticated it. */
 type ForwardedCall = Omit<UnaryCall, "deadline"> & { readonly peer: Peer };

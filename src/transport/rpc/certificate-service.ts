@@ -5,7 +5,7 @@ import { authenticate, createCertificate, createInBinary, runStep } from "./crea
 import { createFallback } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
 import { Deadline } from "./request-body.ts";
-import type { Platform, RpcService } from "./rpc.ts";
+import type { HttpAbilities, RpcService } from "./rpc.ts";
 
 /**
  * Istio's `IstioCertificateService` over Connect and gRPC-Web and, where the platform has trailers,
@@ -15,7 +15,10 @@ import type { Platform, RpcService } from "./rpc.ts";
  * in the form that most clients send. The fallback (`fallback.ts`) hands every other call to Connect. Both
  * authenticate the caller before they read the message, and both end in `create-certificate.ts`.
  */
-export function createCertificateService(ca: CertificateAuthority, platform: Platform): RpcService {
+export function createCertificateService(
+  ca: CertificateAuthority,
+  platform: HttpAbilities,
+): RpcService {
   const fallback = createCertificateFallback(ca, platform);
   return audited(ca, (request, call) => {
     const fastPath = fastPathFor(request, platform);
@@ -28,7 +31,10 @@ export function createCertificateService(ca: CertificateAuthority, platform: Pla
 const callKey = createContextKey<Call | undefined>(undefined);
 
 /** The path that can answer every call: Connect's own. */
-export function createCertificateFallback(ca: CertificateAuthority, platform: Platform): CallPath {
+export function createCertificateFallback(
+  ca: CertificateAuthority,
+  platform: HttpAbilities,
+): CallPath {
   const answer = createFallback(
     {
       admit: (context) =>

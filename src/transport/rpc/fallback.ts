@@ -15,7 +15,7 @@ import {
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { compressedFlag, requireKnownFlags, trailersFlag } from "./grpc-frames.ts";
 import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
-import type { Platform, RpcResponse, RpcService } from "./rpc.ts";
+import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
 
 /** `CreateCertificate` as Connect calls it. */
 export interface FallbackMethod {
@@ -30,7 +30,7 @@ export interface FallbackMethod {
 const signalKey = createContextKey<AbortSignal | undefined>(undefined);
 
 /** The path on which Connect answers: every protocol that the platform carries, in every form. */
-export function createFallback(method: FallbackMethod, platform: Platform): RpcService {
+export function createFallback(method: FallbackMethod, platform: HttpAbilities): RpcService {
   const handler = createHandler(method, platform);
   return async (request) => {
     const contextValues = request.contextValues ?? createContextValues();
@@ -44,7 +44,7 @@ export function createFallback(method: FallbackMethod, platform: Platform): RpcS
 
 function createHandler(
   { admit, createCertificate }: FallbackMethod,
-  { hasTrailers }: Platform,
+  { hasTrailers }: HttpAbilities,
 ): UniversalHandler {
   const router = createConnectRouter({
     grpc: hasTrailers,

@@ -16,7 +16,7 @@ import {
   toFrames,
   trailersFlag,
 } from "./grpc-frames.ts";
-import type { Platform, RpcRequest, RpcResponse } from "./rpc.ts";
+import type { HttpAbilities, RpcRequest, RpcResponse } from "./rpc.ts";
 import { answerUnary, asConnectError, retryAfterOf, type UnaryMethod } from "./unary-call.ts";
 
 /** Answers a call by a method, in the caller's protocol. Nothing that a caller sends makes it reject. */
@@ -26,7 +26,10 @@ export type FastPath = (request: RpcRequest, method: UnaryMethod) => Promise<Rpc
  * The fast path for a call in the form that most clients send, or `undefined` for any other. It is there
  * for speed alone: the fallback can answer every call.
  */
-export function fastPathFor(request: RpcRequest, { hasTrailers }: Platform): FastPath | undefined {
+export function fastPathFor(
+  request: RpcRequest,
+  { hasTrailers }: HttpAbilities,
+): FastPath | undefined {
   if (isGrpcWebUnary(request)) return answerGrpcWeb;
   if (isConnectUnary(request)) return answerConnect;
   return hasTrailers && isGrpcUnary(request) ? answerGrpc : undefined;

@@ -24,7 +24,7 @@ export interface RpcResponse {
 export type RpcService = (request: RpcRequest) => Promise<RpcResponse>;
 
 /** The abilities of a platform's HTTP. */
-export interface Platform {
+export interface HttpAbilities {
   /** Whether it sends trailers, without which native gRPC cannot say how a call ended. */
   readonly hasTrailers: boolean;
 }

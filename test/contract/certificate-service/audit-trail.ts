@@ -21,7 +21,7 @@ import {
 import {
   issuers,
   origin,
-  type Platform,
+  type PlatformUnderTest,
   rpcPath,
   type ServiceUnderTest,
 } from "../service-under-test.ts";
@@ -32,7 +32,7 @@ const spanIdForm = /^[0-9a-f]{16}$/;
 /** Every call leaves one audit event: who called, how the call ended, and no secret. */
 export function describeAuditTrail(
   service: () => ServiceUnderTest,
-  { hasTrailers, peer }: Platform,
+  { hasTrailers, peer }: PlatformUnderTest,
 ): void {
   let workload: Workload;
 

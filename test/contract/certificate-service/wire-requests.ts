@@ -4,7 +4,7 @@ import { bearer, connectBinary, connectJson, grpcWeb, octets, protocols } from "
 import {
   issuers,
   origin,
-  type Platform,
+  type PlatformUnderTest,
   rpcPath,
   type ServiceUnderTest,
 } from "../service-under-test.ts";
@@ -13,7 +13,7 @@ import { createExchange, type Exchange } from "./exchange.ts";
 /** The methods, headers and timeouts that the RPC accepts and refuses, and the shape of its answers. */
 export function describeWireRequests(
   service: () => ServiceUnderTest,
-  { hasTrailers }: Platform,
+  { hasTrailers }: PlatformUnderTest,
 ): void {
   let workload: Workload;
   let send: Exchange["send"];
