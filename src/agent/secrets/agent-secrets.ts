@@ -91,7 +91,7 @@ const maximumOctets = 64 << 20;
 const crlBlock = /-----BEGIN X509 CRL-----\s+[A-Za-z0-9+/=\s]+-----END X509 CRL-----/;
 
 /** The CRLs that the CA publishes. */
-export type PublishedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
+export type ServedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
 
 /**
  * Adds CRLs to the roots of the agent's trust domain: those that the CA publishes, or else
@@ -105,7 +105,7 @@ export type PublishedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" |
  */
 export function withCrls(
   source: SecretSource,
-  published: PublishedCrls,
+  published: ServedCrls,
   file: string | undefined,
   ports: FileSecretPorts,
 ): SecretSource {

@@ -151,7 +151,7 @@ export interface SpiffeBundleKey extends Pick<JsonWebKey, "kty" | "crv" | "x" | 
 }
 
 /** A SPIFFE bundle: a JWK Set with two more members (SPIFFE Trust Domain and Bundle §4). */
-export interface SpiffeBundle {
+export interface SpiffeBundleDocument {
   readonly spiffe_sequence: number;
   /** Seconds. */
   readonly spiffe_refresh_hint: number;
@@ -163,7 +163,7 @@ export async function toSpiffeBundle(
   roots: readonly Bytes[],
   sequence: number,
   refreshHintSeconds: number,
-): Promise<SpiffeBundle> {
+): Promise<SpiffeBundleDocument> {
   return {
     spiffe_sequence: sequence,
     spiffe_refresh_hint: refreshHintSeconds,

@@ -59,7 +59,7 @@ const nearSeconds = 5;
  */
 export class MeshCrls {
   readonly #crls = new Map<string, Crl>();
-  readonly #issuers = new Map<string, CrlIssuer>();
+  readonly #issuers = new Map<string, CrlAuthority>();
   readonly #marginSeconds: number;
 
   /**
@@ -134,13 +134,13 @@ export class MeshCrls {
       .some((issuer) => crls.some((crl) => issuer.isNamedBy(crl) && issuer.hasSigned(crl)));
   }
 
-  #namedBy(crl: Crl, { roots, intermediates }: MeshAuthorities): readonly CrlIssuer[] {
+  #namedBy(crl: Crl, { roots, intermediates }: MeshAuthorities): readonly CrlAuthority[] {
     return [...roots, ...intermediates]
       .map((each) => this.#issuerOf(each))
       .filter((issuer) => issuer.isNamedBy(crl));
   }
 
-  #issuerOf(certificate: X509Certificate): CrlIssuer {
+  #issuerOf(certificate: X509Certificate): CrlAuthority {
     const { fingerprint256 } = certificate;
     const known = this.#issuers.get(fingerprint256) ?? issuerWith(certificate);
     this.#issuers.set(fingerprint256, known);
@@ -161,7 +161,7 @@ function isOlder(crl: Crl, known: Crl): boolean {
 }
 
 /** A CA that may have signed a CRL. */
-interface CrlIssuer {
+interface CrlAuthority {
   /** Whether a CRL names this CA as its issuer. */
   readonly isNamedBy: (crl: Crl) => boolean;
   /** Whether this CA has signed the CRL, and may sign CRLs. */
@@ -169,7 +169,7 @@ interface CrlIssuer {
 }
 
 /** A CA whose certificate or key cannot be read here has issued no CRL. */
-function issuerWith(certificate: X509Certificate): CrlIssuer {
+function issuerWith(certificate: X509Certificate): CrlAuthority {
   try {
     const parsed = parseCertificate(Uint8Array.from(certificate.raw));
     const { algorithm } = parseSubjectPublicKey(parsed.toBeSigned.spki);
