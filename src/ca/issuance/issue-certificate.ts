@@ -10,9 +10,9 @@ import {
   issueLeaf,
   issueServingCertificate,
   type Leaf,
-  type LeafRequest,
 } from "../../pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
+import type { LeafContent } from "../../pki/x509/leaf/to-be-signed.ts";
 import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import {
@@ -108,8 +108,8 @@ export async function issueCertificate(
     now,
   );
   requireWaitingCaller(signal);
-  const subject = { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) };
-  const leaf = await issueProduct(issuer, product, subject);
+  const content = { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) };
+  const leaf = await issueProduct(issuer, product, content);
   audit.authority = id;
   audit.serialNumber = leaf.serialNumber;
   audit.notAfter = validity.notAfter;
@@ -193,12 +193,12 @@ function requestedSecondsOf(
 function issueProduct(
   issuer: OpenAuthority,
   product: Product,
-  subject: LeafRequest,
+  content: LeafContent,
 ): Promise<Leaf> {
-  const { publicKey, validity } = subject;
+  const { publicKey, validity } = content;
   switch (product.kind) {
     case "workload":
-      return issueLeaf(issuer, subject);
+      return issueLeaf(issuer, content);
     case "serving":
       return issueServingCertificate(issuer, { dnsNames: product.dnsNames, publicKey, validity });
     case "intermediate":

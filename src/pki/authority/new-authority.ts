@@ -14,7 +14,7 @@ import { requestInfo, signedRequest } from "../x509/certificate-signing-request.
 import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
 import type { Intent } from "../x509/leaf/linted-certificate.ts";
-import { type AuthoritySubject, authorityToBeSigned } from "../x509/leaf/to-be-signed.ts";
+import { type AuthorityFields, authorityToBeSigned } from "../x509/leaf/to-be-signed.ts";
 import {
   keyIdentifier,
   parseSubjectPublicKey,
@@ -55,7 +55,7 @@ export async function createAuthority(
   schedule: Schedule,
 ): Promise<NewAuthority> {
   const { privateKey, spki } = await generateAuthorityKey(key);
-  const certificate = await selfSign(privateKey, await subjectOf(trustDomain, spki, schedule));
+  const certificate = await selfSign(privateKey, await fieldsOf(trustDomain, spki, schedule));
   const certificates = { certificate, intermediates: [], roots: [certificate] };
   return {
     authority: await createSigningAuthority(certificates, schedule),
@@ -75,11 +75,11 @@ async function generateAuthorityKey(
   return { privateKey, spki };
 }
 
-async function subjectOf(
+async function fieldsOf(
   trustDomain: TrustDomain,
   spki: Uint8Array<ArrayBuffer>,
   schedule: Schedule,
-): Promise<AuthoritySubject> {
+): Promise<AuthorityFields> {
   const publicKey = parseSubjectPublicKey(spki);
   return {
     trustDomain,
@@ -96,23 +96,23 @@ async function subjectOf(
 
 async function selfSign(
   privateKey: CryptoKey,
-  subject: AuthoritySubject,
+  fields: AuthorityFields,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const toBeSigned = authorityToBeSigned(subject);
+  const toBeSigned = authorityToBeSigned(fields);
   const intent: Intent = {
     kind: "authority",
-    spiffeId: trustDomainSpiffeId(subject.trustDomain),
-    publicKey: subject.publicKey,
-    keyIdentifier: subject.keyIdentifier,
-    validity: subject.validity,
+    spiffeId: trustDomainSpiffeId(fields.trustDomain),
+    publicKey: fields.publicKey,
+    keyIdentifier: fields.keyIdentifier,
+    validity: fields.validity,
     issuer: {
-      signatureAlgorithm: subject.signatureAlgorithm.identifier,
+      signatureAlgorithm: fields.signatureAlgorithm.identifier,
       name: parseToBeSigned(toBeSigned).subject,
-      validity: subject.validity,
+      validity: fields.validity,
       keyIdentifier: undefined,
     },
   };
-  return lintAndSign(toBeSigned, intent, webSigningKey(privateKey, subject.signatureAlgorithm));
+  return lintAndSign(toBeSigned, intent, webSigningKey(privateKey, fields.signatureAlgorithm));
 }
 
 /** A request for an intermediate, with the only copy of its key that can be exported. */

@@ -25,7 +25,7 @@ export interface IntermediateRights {
 }
 
 /** The content of an intermediate: its rights, its key and its validity. */
-export interface IntermediateSubject {
+export interface IntermediateContent {
   readonly rights: IntermediateRights;
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
@@ -38,7 +38,7 @@ export interface IntermediateSubject {
  */
 export async function issueIntermediate(
   signer: CertificateSigner,
-  { rights, publicKey, validity }: IntermediateSubject,
+  { rights, publicKey, validity }: IntermediateContent,
 ): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
   const identifier = keyIdentifier(publicKey);

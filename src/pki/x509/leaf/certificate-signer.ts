@@ -2,7 +2,6 @@ import type { SigningKey } from "../../crypto-provider.ts";
 import { type Bytes, toHex } from "../../encoding/bytes.ts";
 import { randomSerialNumber } from "../../encoding/serial-number.ts";
 import { signatureAlgorithmOf } from "../../signature-algorithm.ts";
-import type { SpiffeId } from "../../spiffe-id.ts";
 import { type Certificate, subjectKeyIdentifierOf } from "../certificate.ts";
 import { signStructure } from "../certificate-signature.ts";
 import {
@@ -10,14 +9,14 @@ import {
   keyIdentifier,
   type SubjectPublicKey,
 } from "../subject-public-key.ts";
-import type { Validity } from "../validity.ts";
-import type { IdentityProof } from "./identity-proof.ts";
 import { lint } from "./lint.ts";
 import type { Intent, IssuerFields } from "./linted-certificate.ts";
 import {
   createLeafProfile,
+  type LeafContent,
   type LeafProfile,
   leafToBeSigned,
+  type ServingContent,
   servingToBeSigned,
 } from "./to-be-signed.ts";
 
@@ -27,21 +26,6 @@ export interface CertificateSigner {
   readonly signingKey: SigningKey;
   readonly profile: LeafProfile;
   readonly fields: IssuerFields;
-}
-
-/** The content of an X509-SVID: its SPIFFE ID, how that was proved, its key and its validity. */
-export interface LeafRequest {
-  readonly spiffeId: SpiffeId;
-  readonly publicKey: SubjectPublicKey;
-  readonly validity: Validity;
-  readonly proof: IdentityProof;
-}
-
-/** The content of a serving certificate: its hosts, its key and its validity. */
-export interface ServingRequest {
-  readonly dnsNames: readonly string[];
-  readonly publicKey: SubjectPublicKey;
-  readonly validity: Validity;
 }
 
 /** A signed leaf. */
@@ -78,28 +62,17 @@ export function createCertificateSigner(
  *
  * @throws Error when the bytes break a clause, which is a mistake of this code and never the caller's.
  */
-export async function issueLeaf(signer: CertificateSigner, request: LeafRequest): Promise<Leaf> {
+export async function issueLeaf(signer: CertificateSigner, content: LeafContent): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
-  const { spiffeId, publicKey, validity, proof } = request;
-  const identifier = keyIdentifier(publicKey);
-  const toBeSigned = leafToBeSigned(signer.profile, {
-    spiffeId,
-    publicKey,
-    validity,
-    serialNumber,
-    keyIdentifier: identifier,
-    proof,
-  });
+  const identifier = keyIdentifier(content.publicKey);
+  const fields = { ...content, serialNumber, keyIdentifier: identifier };
   const intent: Intent = {
     kind: "leaf",
-    spiffeId,
-    publicKey,
+    ...content,
     keyIdentifier: identifier,
-    validity,
-    proof,
     issuer: signer.fields,
   };
-  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
+  const der = await lintAndSign(leafToBeSigned(signer.profile, fields), intent, signer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }
 
@@ -110,19 +83,19 @@ export async function issueLeaf(signer: CertificateSigner, request: LeafRequest)
  */
 export async function issueServingCertificate(
   signer: CertificateSigner,
-  request: ServingRequest,
+  content: ServingContent,
 ): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
-  const identifier = keyIdentifier(request.publicKey);
-  const subject = { ...request, serialNumber, keyIdentifier: identifier };
-  const toBeSigned = servingToBeSigned(signer.profile, subject);
+  const identifier = keyIdentifier(content.publicKey);
+  const fields = { ...content, serialNumber, keyIdentifier: identifier };
   const intent: Intent = {
     kind: "serving",
     spiffeId: "",
-    ...request,
+    ...content,
     keyIdentifier: identifier,
     issuer: signer.fields,
   };
+  const toBeSigned = servingToBeSigned(signer.profile, fields);
   const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }

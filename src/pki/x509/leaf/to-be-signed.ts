@@ -32,17 +32,26 @@ export interface LeafProfile {
   readonly authorityKeyIdentifier: Bytes;
 }
 
-/**
- * The fields that distinguish one leaf. Nothing else that a caller sends can reach it; the proof is what
- * this CA itself has established.
- */
-export interface LeafSubject {
+/** The content of an X509-SVID: its SPIFFE ID, how that was proved, its key and its validity. */
+export interface LeafContent {
   readonly spiffeId: SpiffeId;
   readonly publicKey: SubjectPublicKey;
-  readonly keyIdentifier: Bytes;
   readonly validity: Validity;
-  readonly serialNumber: Bytes;
+  /** What this CA itself has established. */
   readonly proof: IdentityProof;
+}
+
+/** The content of a serving certificate: its hosts, its key and its validity. */
+export interface ServingContent {
+  readonly dnsNames: readonly string[];
+  readonly publicKey: SubjectPublicKey;
+  readonly validity: Validity;
+}
+
+/** What the CA adds to the content. Nothing else that a caller sends can reach a certificate. */
+export interface IssuedFields {
+  readonly keyIdentifier: Bytes;
+  readonly serialNumber: Bytes;
 }
 
 const emptySequence = fromHexLiteral("3000");
@@ -90,8 +99,8 @@ export function createLeafProfile(
  * The TBSCertificate of an X509-SVID: an empty subject, and its SPIFFE ID as its only name. The order of
  * the extensions is istiod's (`security/pkg/pki/util/generate_cert.go`), and the proof comes last.
  */
-export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Bytes {
-  const { publicKey, validity, spiffeId, serialNumber } = subject;
+export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & IssuedFields): Bytes {
+  const { publicKey, validity, spiffeId, serialNumber } = fields;
   const { issuerName, authorityKeyIdentifier, signatureAlgorithm } = profile;
   const der = new DerBuilder(
     publicKey.spki.length +
@@ -103,7 +112,7 @@ export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Byte
   );
   // The builder writes from the last field to the first.
   const end = der.position;
-  prependIdentityProof(der, subject.proof);
+  prependIdentityProof(der, fields.proof);
   const namesEnd = der.position;
   der.prependText(spiffeId);
   der.close(uriName, namesEnd);
@@ -113,7 +122,7 @@ export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Byte
   der.close(Tag.sequence, namesEnd);
   der.prepend(authorityKeyIdentifier);
   const keyIdentifierEnd = der.position;
-  der.prepend(subject.keyIdentifier);
+  der.prepend(fields.keyIdentifier);
   der.close(Tag.octetString, keyIdentifierEnd);
   der.close(Tag.octetString, keyIdentifierEnd);
   der.prepend(Oid.subjectKeyIdentifier);
@@ -146,37 +155,33 @@ const fixedRsaExtensions = concatBytes(
   notAnAuthority,
 );
 
-/** The fields that distinguish one serving certificate. */
-export type ServingSubject = Omit<LeafSubject, "spiffeId" | "proof"> & {
-  readonly dnsNames: readonly string[];
-};
-
 /**
  * The TBSCertificate of a TLS server: an empty subject, DNS names, and serverAuth alone. It carries
  * no identity.
  */
-export function servingToBeSigned(profile: LeafProfile, subject: ServingSubject): Bytes {
-  const { publicKey, dnsNames } = subject;
+export function servingToBeSigned(
+  profile: LeafProfile,
+  fields: ServingContent & IssuedFields,
+): Bytes {
+  const { publicKey, dnsNames } = fields;
   const names = derSequence(...dnsNames.map((name) => derElement(dnsName, derText(name))));
   return certificateToBeSigned(
     profile,
-    { ...subject, name: emptySequence },
+    { ...fields, name: emptySequence },
     publicKey.algorithm === "RSA" ? digitalSignatureAndKeyEncipherment : digitalSignature,
     serverAuthOnly,
     notAnAuthority,
-    subjectKeyIdentifier(subject.keyIdentifier),
+    subjectKeyIdentifier(fields.keyIdentifier),
     profile.authorityKeyIdentifier,
     extension(Oid.subjectAltName, true, names),
   );
 }
 
 /** The fields that distinguish one self-signed authority. */
-export interface AuthoritySubject {
+export interface AuthorityFields extends IssuedFields {
   readonly trustDomain: TrustDomain;
   readonly publicKey: SubjectPublicKey;
-  readonly keyIdentifier: Bytes;
   readonly validity: Validity;
-  readonly serialNumber: Bytes;
   readonly signatureAlgorithm: SignatureAlgorithm;
 }
 
@@ -184,12 +189,12 @@ export interface AuthoritySubject {
  * The TBSCertificate of a self-signed authority: subject `O=<trust domain>`, and the trust domain's
  * SPIFFE ID as its only name.
  */
-export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
-  const { signatureAlgorithm, keyIdentifier, trustDomain } = subject;
+export function authorityToBeSigned(fields: AuthorityFields): Bytes {
+  const { signatureAlgorithm, keyIdentifier, trustDomain } = fields;
   const name = organizationName(trustDomain);
   return certificateToBeSigned(
     { signatureAlgorithm, issuerName: name },
-    { ...subject, name },
+    { ...fields, name },
     certificateAndCrlSigning,
     anAuthority,
     subjectKeyIdentifier(keyIdentifier),
@@ -205,7 +210,7 @@ export function certificateToBeSigned(
     validity,
     name,
     publicKey,
-  }: Pick<LeafSubject, "serialNumber" | "validity" | "publicKey"> & { readonly name: Bytes },
+  }: Pick<AuthorityFields, "serialNumber" | "validity" | "publicKey"> & { readonly name: Bytes },
   ...extensions: readonly Bytes[]
 ): Bytes {
   return derSequence(
