@@ -9,6 +9,13 @@ export const authorityKey = z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"
 /** `INCEPTION_DATE`, and `inception_date` of a signer. */
 export const inceptionDate = z.iso.date("must be a day, YYYY-MM-DD");
 
+/** Whether such a day is over in UTC: then an empty store gets no authority by itself, or has lost its own. */
+export const isOver = (day: string | undefined, now: Date): boolean =>
+  day !== undefined && day < dayOf(now);
+
+/** The day in UTC, such as `2026-11-22`. */
+export const dayOf = (now: Date): string => now.toISOString().slice(0, 10);
+
 const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");
 
 /** Accounts of one issuer that may use a signer. */

@@ -1,5 +1,6 @@
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { successionReasonsAt } from "../ca/rotation/next-step.ts";
+import { dayOf, isOver } from "../config/signer-table.ts";
 import type { RecordError } from "../custody/record-fields.ts";
 import { lastSignature, mintDue } from "../pki/authority/rotation.ts";
 import { leadSeconds, type Schedule } from "../pki/authority/schedule.ts";
@@ -66,37 +67,34 @@ function withoutAuthorities(
 
 /** A new authority beside lost records ends every certificate under them. */
 const lostRecords =
-  "If the CA had records, look whether their volume is mounted, then: rampart authority restore";
+  "If the CA had records, look whether their volume is mounted, then: rampart authority restore rampart-backup.age";
 
+/** A store without authorities is an outage, but for the day on which the CA makes the first one by itself. */
 function emptyStore(
   { authorityRoot }: OpenedStore,
   inceptionDate: string | undefined,
   now: Date,
 ): Finding[] {
-  const today = now.toISOString().slice(0, 10);
-  if (authorityRoot === "offline") {
+  const today = dayOf(now);
+  const isOffline = authorityRoot === "offline";
+  const first = isOffline ? "rampart authority request" : "rampart authority init";
+  const forNew = `${lostRecords}. For a new CA: ${first}`;
+  const nothingSigns = finding(
+    "nothing-signs",
+    "The store holds no authority, and none comes by itself.",
+    forNew,
+  );
+  if (isOffline) {
     const what = "The store holds no authority, and a person has to carry the first request.";
-    return [finding("store-empty", what, "rampart authority request")];
+    return [finding("store-empty", what, first), nothingSigns];
   }
-  if (inceptionDate !== undefined && inceptionDate < today) {
+  if (isOver(inceptionDate, now)) {
     const what = `The store is empty, and INCEPTION_DATE ${inceptionDate} is over.`;
-    return [
-      finding(
-        "inception-date-passed",
-        what,
-        `${lostRecords}. For a new CA, set INCEPTION_DATE = "${today}" or type: rampart authority init`,
-      ),
-    ];
+    return [finding("inception-date-passed", what, forNew)];
   }
-  if (inceptionDate !== undefined) {
-    const what = `The store holds no authority, and INCEPTION_DATE is ${inceptionDate}.`;
-    return [finding("store-empty", what, "rampart authority init")];
-  }
-  const what = "The store holds no authority, and INCEPTION_DATE is not set.";
-  return [
-    finding("store-empty", what, "rampart authority init"),
-    finding("nothing-signs", "No authority signs, and none comes by itself.", lostRecords),
-  ];
+  const day = inceptionDate === today ? "today" : (inceptionDate ?? "not set");
+  const what = `The store holds no authority, and INCEPTION_DATE is ${day}.`;
+  return [finding("store-empty", what, first), ...(inceptionDate === today ? [] : [nothingSigns])];
 }
 
 function signing({ openAuthorities }: OpenedStore, now: Date): Finding[] {

@@ -55,7 +55,7 @@ async function failureOf(words: string): Promise<unknown> {
 
 const verbs = [
   "authority list",
-  "authority init",
+  "authority init --yes",
   "authority plan",
   "authority rotate --yes",
   "authority request",
@@ -131,7 +131,7 @@ test.each(["nonsense", ""])("a KEK %j is a fault of the configuration", async (k
 });
 
 test("another KEK opens no record, and every verb says so", async () => {
-  expect(await failureOf("authority init -c @good.toml")).toBeUndefined();
+  expect(await failureOf("authority init --yes -c @good.toml")).toBeUndefined();
   terminal.setVariable("KEK", randomKek());
   for (const verb of ["list", "plan", "rotate --yes", "export --out @x"]) {
     expect(await failureOf(`authority ${verb} -c @good.toml`)).toMatchObject({

@@ -6,6 +6,7 @@ import {
   parseConfiguration,
 } from "../../config/configuration.ts";
 import { credentialName } from "../../config/issuer-table.ts";
+import { dayOf, isOver } from "../../config/signer-table.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
@@ -37,18 +38,22 @@ export interface DeploymentChoice {
   readonly signer?: string;
   /** Whether nothing is to be written, neither records nor folders. */
   readonly dryRun?: boolean;
+  /** Whether the folder of its store need not exist: the verb brings authorities of elsewhere, or only looks. */
+  readonly mayBeNew?: boolean;
 }
 
 /** @throws OperatorError for a missing or invalid configuration. */
 export async function openDeployment(
   choice: DeploymentChoice,
   environment: NodeJS.ProcessEnv,
+  now: Date,
 ): Promise<Deployment> {
   const config = resolve(configOf(choice));
   if (choice.remote) return openRemote(config, choice.env, environment);
-  const isDry = choice.dryRun ?? false;
   const files = await readServeValues(config, environment);
-  return files ? openServed(files, environment, isDry) : openLocal(config, choice, environment);
+  return files
+    ? openServed(files, { ...choice, now }, environment)
+    : openLocal(config, choice, environment);
 }
 
 const usualFiles = ["wrangler.toml", "rampart.toml"];
@@ -149,17 +154,21 @@ function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> 
   return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
 }
 
+interface DatedChoice extends DeploymentChoice {
+  readonly now: Date;
+}
+
 /** The store of `rampart serve`, which reads a change within its propagation interval. */
 async function openServed(
   values: Record<string, unknown>,
+  choice: DatedChoice,
   environment: NodeJS.ProcessEnv,
-  isDry: boolean,
 ): Promise<Deployment> {
   return orOperatorError(async () => {
     const { ca, store } = parseServeConfiguration(values, environment);
     switch (store.kind) {
       case "directory":
-        return openDirectory(ca, store.directory, isDry);
+        return openDirectory(ca, store.directory, choice);
       case "kubernetes":
         return openNamespace(ca, store, environment);
       case "s3":
@@ -171,8 +180,9 @@ async function openServed(
 async function openDirectory(
   configuration: Configuration,
   directory: string,
-  isDry: boolean,
+  { dryRun: isDry = false, mayBeNew, now }: DatedChoice,
 ): Promise<Deployment> {
+  if (!mayBeNew) requireFolder(directory, configuration, now);
   const files = { storeDirectory: directory, ca: configuration };
   return {
     configuration,
@@ -182,6 +192,18 @@ async function openDirectory(
     directory,
     close: async () => {},
   };
+}
+
+/** A folder that the first start has made, and that is missing, may be on a volume that is not mounted. */
+function requireFolder(directory: string, configuration: Configuration, now: Date): void {
+  const { inceptionDate: day, signers } = configuration;
+  const days = [day, ...signers.map(({ inception_date }) => inception_date)];
+  const over = days.find((each) => isOver(each, now));
+  if (over === undefined || existsSync(directory)) return;
+  throw new OperatorError(
+    `${directory} does not exist, and INCEPTION_DATE ${over} is over: look whether its volume is mounted.\n` +
+      `For a new CA, set INCEPTION_DATE = "${dayOf(now)}"`,
+  );
 }
 
 async function openBucketStores(

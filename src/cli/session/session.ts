@@ -55,7 +55,7 @@ export async function withSession(
   const log = createEventLog(terminal.clock, (line) => terminal.notice(line));
   const deployment = await terminal.progress(
     "opening the store",
-    () => openDeployment(options, terminal.environment),
+    () => openDeployment(options, terminal.environment, terminal.clock()),
     options,
   );
   const { place, close } = deployment;

@@ -35,7 +35,7 @@ const inBucket = () =>
 describe("a verb on a bucket", () => {
   test("founds a CA there, and moves it to a directory and back by a backup", async () => {
     const config = await inBucket();
-    await authority(terminal, config, "init");
+    await authority(terminal, config, "init", "--yes");
     const [name = ""] = api.objects.keys();
     expect(name).toMatch(/^mesh-1\/authorities\/[0-9a-f]{40}$/);
     const listed = await movedAndBack(terminal, config, () => api.objects.clear());
@@ -64,7 +64,9 @@ describe("a verb on a bucket", () => {
   test("founds nothing where the service would let two writers overwrite each other", async () => {
     const config = await inBucket();
     api.ignores = "if-none-match";
-    await expect(authority(terminal, config, "init")).rejects.toThrow(/ignores If-None-Match/);
+    await expect(authority(terminal, config, "init", "--yes")).rejects.toThrow(
+      /ignores If-None-Match/,
+    );
     expect(api.objects.size).toBe(0);
   });
 });

@@ -10,6 +10,8 @@ import {
 } from "../../testkit/programs/command-line.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
+const now = new Date("2026-11-21T12:00:00Z");
+
 async function folderOf(toml: string, secrets?: string): Promise<OperatorFolder> {
   const folder = await createOperatorFolder(toml);
   onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
@@ -62,7 +64,7 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
 
 test.each(Object.entries(mistakes))("says what is wrong: %s", async (_, [toml, secrets, lines]) => {
   const { config } = await folderOf(toml, secrets);
-  const told = await operatorErrorOf(() => openDeployment({ config }, {}));
+  const told = await operatorErrorOf(() => openDeployment({ config }, {}, now));
   expect(told).toEqual(lines.map((line) => expect.stringMatching(line)));
   expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
 });
@@ -73,7 +75,7 @@ test("refuses an environment that the configuration lacks", async () => {
   for (const { config } of [bare, other]) {
     for (const remote of [false, true]) {
       const lines = await operatorErrorOf(() =>
-        openDeployment({ config, env: "prod", remote }, {}),
+        openDeployment({ config, env: "prod", remote }, {}, now),
       );
       expect(lines.join()).toMatch(/has no environment prod$|No environment found/);
     }
@@ -81,7 +83,7 @@ test("refuses an environment that the configuration lacks", async () => {
 });
 
 test("asks for a configuration that does not exist", async () => {
-  expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }, {}))).toEqual([
+  expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }, {}, now))).toEqual([
     "nowhere.toml does not exist: name the configuration with --config",
   ]);
 });
@@ -103,6 +105,6 @@ describe("the configuration of a verb that names none", () => {
 
 test("takes the KEK for the deployed namespace from the environment alone", async () => {
   const { config } = await folderOf(withConfiguration("", ""));
-  const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }, {}));
+  const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }, {}, now));
   expect(lines.at(-1)).toMatch(/^KEK: set the environment variable KEK/);
 });

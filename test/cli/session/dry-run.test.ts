@@ -32,7 +32,7 @@ test("a dry run on the local state of a Worker writes nothing, neither into an e
   const before = await contentOf(operator.path);
   expect((await run("init --dry-run")).code).toBe(0);
   expect(await contentOf(operator.path)).toEqual(before);
-  expect((await run("init")).code).toBe(0);
+  expect((await run("init --yes")).code).toBe(0);
   const held = await contentOf(operator.path);
   const { code, stdout } = await run("rotate --dry-run");
   expect(code).toBe(0);
@@ -58,7 +58,7 @@ test("a dry run on files writes nothing, neither a folder nor a record", async (
     expect((await run(words)).code).toBe(0);
     expect(await contentOf(place)).toEqual([]);
   }
-  expect((await run("init")).code).toBe(0);
+  expect((await run("init --yes")).code).toBe(0);
   const held = await contentOf(place);
   const { code, stderr } = await run("init --dry-run");
   expect(code).toBe(1);

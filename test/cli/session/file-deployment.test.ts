@@ -7,6 +7,7 @@ import { randomKek } from "../../testkit/configuration.ts";
 import { storeToml } from "../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
+const now = new Date("2026-11-21T12:00:00Z");
 let folder: string;
 let environment: NodeJS.ProcessEnv;
 
@@ -18,7 +19,7 @@ beforeEach(async () => {
 async function open(...lines: readonly string[]) {
   const config = join(folder, "rampart.toml");
   await writeFile(config, storeToml(join(folder, "store"), ...lines));
-  return openDeployment({ config }, environment);
+  return openDeployment({ config }, environment, now);
 }
 
 describe("a verb on the files of `rampart serve`", () => {

@@ -41,7 +41,7 @@ const inNamespace = () =>
 describe("a verb on Secrets of a namespace", () => {
   test("founds a CA there, and moves it to a directory and back by a backup", async () => {
     const config = await inNamespace();
-    await authority(terminal, config, "init");
+    await authority(terminal, config, "init", "--yes");
     const [name = ""] = api.secrets.keys();
     expect(name).toMatch(/^rampart\.authorities\.[0-9a-f]{40}$/);
     const listed = await movedAndBack(terminal, config, async () => {
@@ -98,7 +98,7 @@ describe("a verb on Secrets of a namespace", () => {
       STORE: "kubernetes",
       STORE_NAMESPACE: "rampart-store",
     });
-    const { store, place } = await openDeployment({ config }, terminal.environment);
+    const { store, place } = await openDeployment({ config }, terminal.environment, now);
     expect(await store.load()).toEqual([]);
     expect(place).toBe(`Secrets of namespace rampart-store at ${server.origin}`);
     expect(asked).toEqual(["Bearer token-of-an-operator"]);
@@ -110,7 +110,7 @@ describe("a verb on Secrets of a namespace", () => {
       STORE: "kubernetes",
       STORE_NAMESPACE: "rampart-store",
     });
-    await expect(openDeployment({ config }, terminal.environment)).rejects.toThrow(
+    await expect(openDeployment({ config }, terminal.environment, now)).rejects.toThrow(
       /nowhere does not exist/,
     );
   });

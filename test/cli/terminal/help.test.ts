@@ -23,10 +23,10 @@ const changes = [
   ...["init", "rotate", "taint", "import", "request", "withdraw", "install", "restore"],
   ...["add", "remove"],
 ];
-const destructive = ["rotate", "taint", "import", "withdraw", "install", "restore", "remove"];
+const asking = ["init", "rotate", "taint", "import", "withdraw", "install", "restore", "remove"];
 
-test.each(verbs)("%s has --dry-run if it writes, and --yes if it destroys", (_, verb) => {
+test.each(verbs)("%s has --dry-run if it writes, and --yes if it asks", (_, verb) => {
   const has = (flag: string) => verb.options.some(({ long }) => long === flag);
   expect(has("--dry-run")).toBe(changes.includes(verb.name()));
-  expect(has("--yes")).toBe(destructive.includes(verb.name()));
+  expect(has("--yes")).toBe(asking.includes(verb.name()));
 });

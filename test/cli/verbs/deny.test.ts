@@ -29,7 +29,7 @@ beforeEach(async () => {
   terminal = new MemoryTerminal({ clock: () => now });
   terminal.setVariable("KEK", randomKek());
   await configure();
-  await authority("init");
+  await authority("init", "--yes");
 });
 
 describe("deny add", () => {

@@ -63,7 +63,7 @@ beforeAll(async () => {
     join(folder, "rampart.toml"),
     `STORE_DIRECTORY = "store"\nPROPAGATION_INTERVAL = "0s"\n[[ISSUERS]]\nissuer = "https://issuer.test"\n`,
   );
-  if (hasPython) expect((await onTerminal("authority init")).code).toBe(0);
+  if (hasPython) expect((await onTerminal("authority init --yes")).code).toBe(0);
 }, timeoutMilliseconds);
 
 describe.skipIf(!hasPython)("on a terminal", () => {

@@ -26,7 +26,7 @@ test(
     const [folder, kek] = await folderWithKek();
     const api = await startKvApi();
     const environment = { ...kek, ...api.environment };
-    const founded = await rampart(folder, "authority init --remote", environment);
+    const founded = await rampart(folder, "authority init --yes --remote", environment);
     expect(founded.stderr).not.toMatch(/^rampart: (?!still )/m);
     expect(founded.stdout).toMatch(/^Now in the deployed namespace:\n.*\n[0-9a-f]{12} +signing/);
     const [key = "", ...others] = api.written.keys();

@@ -99,7 +99,7 @@ describe.concurrent("an operator", () => {
     "founds a CA, rotates, taints, backs up, restores elsewhere, and changes the KEK",
     async () => {
       const [ours, theirs] = [await folder(), await folder()];
-      expect(done(await rampart(ours, "authority init"))).toMatch(
+      expect(done(await rampart(ours, "authority init --yes"))).toMatch(
         /[0-9a-f]{12} +signing, now +EC-P256/,
       );
       expect(await operatorErrorOfVerb(ours, "authority init")).toEqual([
@@ -194,7 +194,7 @@ describe.concurrent("an operator", () => {
           firstSchedule(mint.phaseLengths, now),
         ),
       );
-      const { store, close } = await openDeployment({ config: spoilt.config }, {});
+      const { store, close } = await openDeployment({ config: spoilt.config }, {}, new Date());
       await store.put({ kind: "authority", id: "ab".repeat(20), value: "broken" });
       await close();
       const list = await rampart(spoilt, "authority list --json");

@@ -201,7 +201,7 @@ ${issuer}`,
     await rampart("authority", "export", "-o", backup, "--config", file(from));
     await rampart("authority", "restore", backup, "--yes", "--config", file(to));
   };
-  await rampart("authority", "init", "--config", file("bucket.toml"));
+  await rampart("authority", "init", "--yes", "--config", file("bucket.toml"));
   const founded = await list("bucket.toml");
   assert.equal(founded.length, 1);
   await move("bucket.toml", "directory.toml");

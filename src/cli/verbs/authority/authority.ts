@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { foundAuthority } from "../../../ca/rotation/rotate.ts";
+import { isOver } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
@@ -25,6 +26,7 @@ import {
   exitCodes,
 } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant } from "../../terminal/text.ts";
 import {
@@ -43,6 +45,7 @@ import { addRotate, addTaint } from "./rotation.ts";
 import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";
 
 interface PlanOptions extends SessionOptions, LoginChoice {}
+interface InitOptions extends SessionOptions, ConfirmationOptions {}
 
 /** `rampart authority …`: the verbs for the CA's own keys. */
 export function authorityCommand(terminal: Terminal): Command {
@@ -64,7 +67,8 @@ export function authorityCommand(terminal: Terminal): Command {
     .action((options: PlanOptions) => withSession(terminal, options, (s) => showPlan(s, options)));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
-    .action((options: SessionOptions) => withSession(terminal, options, init));
+    .option("-y, --yes", "do not ask for confirmation")
+    .action((options: InitOptions) => withSession(terminal, options, (s) => init(s, options)));
   addRotate(addChangeOptions(authority.command("rotate")), terminal);
   addTaint(addChangeOptions(authority.command("taint")), terminal);
   addImport(addChangeOptions(authority.command("import")), terminal);
@@ -105,8 +109,8 @@ async function showPlan(session: Session, { json, ...logins }: PlanOptions): Pro
   else if (plan.nextStep && isStepDue(plan.nextStep, now)) terminal.exitWith(exitCodes.attention);
 }
 
-export async function init(session: Session): Promise<void> {
-  const { terminal, mint, now } = session;
+export async function init(session: Session, options: ConfirmationOptions): Promise<void> {
+  const { terminal, mint, now, isDry } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {
     throw new OperatorError(
@@ -114,11 +118,28 @@ export async function init(session: Session): Promise<void> {
     );
   }
   requireRootHere(session);
+  if (!isDry) await confirm(terminal, await foundingQuestion(session), options);
   await terminal.progress("making the first authority", () =>
     orOperatorError(() => foundAuthority(mint, now)),
   );
   await printStoreSummary(session);
-  if (!session.isDry) terminal.noticeNext([backupStep(session), planStep(session)]);
+  if (!isDry) terminal.noticeNext([backupStep(session), planStep(session)]);
+}
+
+/** A store that has lost its records looks like a new one. */
+async function foundingQuestion({ place, mint, now }: Session): Promise<string> {
+  const { store, inceptionDate } = mint;
+  const others = (await store.load()).length;
+  return [
+    others > 0 ? `The store holds records (${others}) and no authority: one was lost.` : "",
+    isOver(inceptionDate, now)
+      ? `INCEPTION_DATE ${inceptionDate} is over: if the CA had records, look whether their volume is mounted.`
+      : "",
+    "No certificate of another root of this CA verifies under a new one.",
+    `Make the first authority in the ${place}?`,
+  ]
+    .filter((line) => line !== "")
+    .join("\n");
 }
 
 /** `rampart authority show`. */

@@ -118,7 +118,7 @@ export function addRestore(command: Command, terminal: Terminal): void {
 ${forgeryHelp}`,
     )
     .action((file: string, options: RestoreOptions) =>
-      withSession(terminal, options, (s) => restore(s, file, options)),
+      withSession(terminal, { ...options, mayBeNew: true }, (s) => restore(s, file, options)),
     );
 }
 

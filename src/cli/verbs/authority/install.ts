@@ -142,7 +142,9 @@ export function addImport(command: Command, terminal: Terminal): void {
     .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
     .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
     .action((source: string, options: ImportOptions) =>
-      withSession(terminal, options, (s) => importAuthority(s, source, options)),
+      withSession(terminal, { ...options, mayBeNew: true }, (s) =>
+        importAuthority(s, source, options),
+      ),
     );
 }
 

@@ -149,7 +149,7 @@ interface CheckOptions extends DeploymentChoice, LoginChoice {
 }
 
 async function check({ json, ...choice }: CheckOptions, terminal: Terminal): Promise<void> {
-  const deployment = await openDeployment(choice, terminal.environment);
+  const deployment = await openDeployment(choice, terminal.environment, terminal.clock());
   try {
     terminal.noticePlace(deployment.place, { json });
     const inspect = () =>

@@ -58,7 +58,7 @@ export interface Examination {
 export async function examine(choice: ExaminationChoice, terminal: Terminal): Promise<Examination> {
   const now = terminal.clock();
   const config = configOf(choice);
-  const opened = await open(choice, terminal);
+  const opened = await open(choice, terminal, now);
   const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
   if (!("store" in opened)) {
     return { place: undefined, at: now, findings: worstFirst([...before, opened]) };
@@ -92,9 +92,10 @@ async function textFindings(config: string): Promise<readonly Finding[]> {
 async function open(
   choice: DeploymentChoice,
   { environment }: Terminal,
+  now: Date,
 ): Promise<Deployment | Finding> {
   try {
-    return await openDeployment({ ...choice, dryRun: true }, environment);
+    return await openDeployment({ ...choice, dryRun: true, mayBeNew: true }, environment, now);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return configurationFault(error.message);

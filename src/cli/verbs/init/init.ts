@@ -1,6 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { Command } from "commander";
+import { dayOf } from "../../../config/signer-table.ts";
 import { version } from "../../../foundation/build.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
@@ -122,7 +123,7 @@ const manifest = ({ name, rampart }: ProjectSettings): object => ({
 
 /** The lines of the repository's configuration that a project has otherwise. */
 function configuration({ name, today, wranglerToml }: ProjectSettings): string {
-  const day = today.toISOString().slice(0, 10);
+  const day = dayOf(today);
   const withLog = `export { default, IssuanceLogShard } from "${packageName}/worker-with-log"`;
   const withConsole = `export { default } from "${packageName}/worker-with-console"`;
   return [

@@ -34,7 +34,7 @@ beforeEach(async () => {
   );
   terminal = new MemoryTerminal({ clock: () => now });
   terminal.setVariable("KEK", randomKek());
-  await authority("init");
+  await authority("init", "--yes");
 });
 
 test("shows who signs, and from when the new one does, and changes nothing without an answer", async () => {

@@ -43,7 +43,7 @@ beforeEach(async () => {
   terminal = new MemoryTerminal({ clock: () => now });
   terminal.setVariable("KEK", randomKek());
   await configure();
-  await authority("init");
+  await authority("init", "--yes");
 });
 
 const out = () => join(folder, "backup.age");

@@ -55,7 +55,7 @@ beforeEach(async () => {
   terminal.setVariable("UPSTREAM_CREDENTIAL", secret);
   upstream = await startUpstream(vault(root, () => now));
   await writeConfiguration(upstream.url);
-  await authority("init");
+  await authority("init", "--yes");
   now = addSeconds(start, 15 * day);
 });
 
@@ -153,6 +153,6 @@ test("plan of an empty store says that the cron asks, and ends with 1", async ()
   upstream.behaviour = text(403, "{}");
   const plan = await operatorRefusalOf(() => authority("plan"));
   expect([plan.exitCode, plan.message]).toEqual([1, expect.stringContaining("holds no authority")]);
-  const { message, exitCode } = await operatorRefusalOf(() => authority("init"));
+  const { message, exitCode } = await operatorRefusalOf(() => authority("init", "--yes"));
   expect([exitCode, message]).toEqual([1, "the CA upstream answered with status 403"]);
 });

@@ -58,8 +58,8 @@ beforeEach(async () => {
   store = "store";
   environment = { KEK: randomKek() };
   await configure('CRL = "on"');
-  await run(authorityCommand, ["init"]);
-  const deployment = await openDeployment({ config: config() }, environment);
+  await run(authorityCommand, ["init", "--yes"]);
+  const deployment = await openDeployment({ config: config() }, environment, now);
   const [first] = (await currentView(deployment, now))?.crlIssuers ?? [];
   if (!first) throw new Error("no authority");
   issuer = first;

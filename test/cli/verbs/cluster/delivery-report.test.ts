@@ -401,7 +401,7 @@ test("`cluster check` and `authority plan` print the delivery", async () => {
   const KEK = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
   const run = (words: string, environment: Record<string, string> = {}) =>
     rampart(folder, `${words} -c rampart.toml`, { KEK, ...environment });
-  expect(await run("authority init")).toMatchObject({ code: 0 });
+  expect(await run("authority init --yes")).toMatchObject({ code: 0 });
   const access = { [credential]: watchedToken };
   const [plan, blind, check] = await Promise.all([
     run("authority plan", access),

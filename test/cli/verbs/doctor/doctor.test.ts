@@ -89,7 +89,7 @@ beforeEach(async () => {
 issuer = "https://a.test"
 jwks = { keys = [{ kty = "${kty}", crv = "${crv}", x = "${x}", y = "${y}", kid = "a" }] }`;
   await configure(issuer);
-  await authority(founded, "init");
+  await authority(founded, "init", "--yes");
 });
 
 describe("a healthy CA", () => {

@@ -37,7 +37,7 @@ const nothing = async (): Promise<void> => {};
 
 /** Makes an authority that signs now. */
 const found = (session: Session): Promise<void> =>
-  init({ ...session, now: addSeconds(now, -86_400) });
+  init({ ...session, now: addSeconds(now, -86_400) }, yes);
 
 const subject = "spiffe://cluster.local/ns/foo/sa/bar";
 const company = await createCa("O=company,CN=root");
@@ -101,7 +101,7 @@ async function prepareBackup(session: Session, folder: string): Promise<void> {
 
 /** Every way in which a verb changes a store. */
 const changes: readonly StoreChange[] = [
-  { verb: "authority init", prepare: nothing, run: init },
+  { verb: "authority init", prepare: nothing, run: (session) => init(session, yes) },
   { verb: "authority rotate", prepare: found, run: (session) => rotateNow(session, yes) },
   {
     verb: "authority taint",
