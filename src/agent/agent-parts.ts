@@ -16,7 +16,7 @@ import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles } from "./trust/followers.ts";
 import { Revocation } from "./trust/revocation.ts";
-import { TrustRoots } from "./trust/trust-roots.ts";
+import { pemOf, TrustRoots } from "./trust/trust-roots.ts";
 
 /** The dependencies of an agent on its process. */
 export interface AgentPorts {
@@ -101,5 +101,5 @@ function bounded(issue: Issue): Issue {
 async function followCache(trust: TrustRoots, cache: CertificateCache): Promise<void> {
   const roots = parseCertificates((await cache.loadRoots()) ?? "");
   if (roots.length > 0) trust.restore("", roots);
-  trust.changes.add(() => void cache.storeRoots(trust.pem));
+  trust.changes.add(() => void cache.storeRoots(pemOf(trust.current)));
 }

@@ -77,7 +77,7 @@ async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
         spiffeId,
         x509Svid: joinDer(chain),
         x509SvidKey: privateKey.export({ type: "pkcs8", format: "der" }),
-        bundle: joinDer(view.trust.current),
+        bundle: joinDer(view.trust.served),
       },
     ],
     crl,
@@ -88,7 +88,7 @@ async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
 async function bundlesResponse(view: WorkloadApiView): Promise<X509BundlesResponse> {
   const { identity, trust, trustDomain } = view;
   if (trust.current.length === 0) await identity.awaitSvid().catch(throwUnavailable);
-  const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.current) };
+  const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.served) };
   const crl = await crlOf(view);
   return create(X509BundlesResponseSchema, { crl, bundles: { ...federated(view), ...own } });
 }

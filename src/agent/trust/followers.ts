@@ -4,7 +4,7 @@ import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
-import { crlDocument } from "../../program/bundle/crls.ts";
+import { crlDocument } from "../../program/bundle/crl-document.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,

@@ -4,8 +4,9 @@ import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
+import { crlsPem } from "../../program/bundle/crl-document.ts";
 import {
-  crlsPem,
+  type CrlFault,
   type MeshAuthorities,
   MeshCrls,
   type UsableCrls,
@@ -41,13 +42,10 @@ const firstAnswerMilliseconds = 2_000;
 
 const longestSleepMilliseconds = 3_600_000;
 
-/** How long the CRLs in use stay while a new root has none yet. The CA publishes both within seconds. */
-const awaitedMilliseconds = 10_000;
-
 /**
  * The CRLs that the CA publishes, as long as verifiers can use them. They stop being served before one
- * of them runs out, and while a root has none: Envoy would refuse every certificate of that root. A new root leaves them
- * in force for a moment, until its own is there. Otherwise each rotation would let revoked certificates in.
+ * of them runs out, and while a root has none: Envoy would refuse every certificate of that root. A new root is held
+ * back for a moment, until its own is there.
  */
 export class Revocation {
   readonly changes: Subscribers = new Subscribers();
@@ -57,12 +55,10 @@ export class Revocation {
   readonly #known = new MeshCrls();
   readonly #sleep: InterruptibleSleep;
   readonly #asked = Promise.withResolvers<void>();
-  #usable: UsableCrls = { crls: [], current: [], missing: [], until: undefined };
-  /** The fingerprints of the roots that had CRLs when all of them had. */
-  #covered: ReadonlySet<string> = new Set();
-  #awaitedUntil: Date | undefined;
+  #usable: UsableCrls = { roots: [], crls: [], awaited: [], missing: [], until: undefined };
   #pem = "";
   #isAbsent = false;
+  #saidFaults = "";
 
   constructor(ports: RevocationPorts) {
     this.#ports = ports;
@@ -97,9 +93,9 @@ export class Revocation {
     return this.#usable.crls;
   }
 
-  /** Whether the CRLs in use stay for a moment, until that of a new root is there. */
+  /** Whether a new root is held back, until its CRL is there. */
   get isAwaiting(): boolean {
-    return this.crls.length > 0 && this.#usable.missing.length > 0;
+    return this.#usable.awaited.length > 0;
   }
 
   /** PEM of {@link crls}. */
@@ -123,17 +119,25 @@ export class Revocation {
 
   /** Takes a published document. @returns Whether each of its CRLs was good. */
   take(crls: readonly Crl[]): boolean {
-    const { clock, log, metrics } = this.#ports;
     this.#isAbsent = false;
-    const faults = this.#known.take(crls, this.#authorities, clock());
-    if (faults.length > 0) {
-      metrics.crlsRefused(faults.length);
-      const detail = [...new Set(faults)].join(", ");
-      log.operation({ event: "revocation-lists-refused", level: "error", detail });
-    }
+    const all = this.#known.take(crls, this.#authorities, this.#ports.clock());
+    const faults = all.filter((fault) => fault !== "issuer-unknown");
+    this.#logFaults(all, faults);
     this.#refreshNow();
     this.noteAnswer();
     return faults.length === 0;
+  }
+
+  /** A CRL often comes before its root, and some CAs publish those of authorities that the mesh never meets. */
+  #logFaults(all: readonly CrlFault[], faults: readonly CrlFault[]): void {
+    const { log, metrics } = this.#ports;
+    const detail = [...new Set(all)].join(", ");
+    const isSaid = faults.length === 0 && detail === this.#saidFaults;
+    this.#saidFaults = detail;
+    if (faults.length > 0) metrics.crlsRefused(faults.length);
+    if (detail === "" || isSaid) return;
+    const level = faults.length > 0 ? "error" : "info";
+    log.operation({ event: "revocation-lists-refused", level, detail });
   }
 
   /** Whether an endpoint without CRLs is no fault, because there were none before. */
@@ -178,34 +182,18 @@ export class Revocation {
   }
 
   #refresh(): void {
-    const before = this.crls;
-    this.#usable = this.#orAwaited(this.#known.usable(this.#authorities, this.#ports.clock()));
-    const { crls } = this;
-    if (crls.length === before.length && crls.every((crl) => before.includes(crl))) return;
-    this.#pem = crlsPem(crls);
+    const { crls: before, isAwaiting: wasAwaiting } = this;
+    this.#usable = this.#known.usable(this.#authorities, this.#ports.clock());
+    const { crls, isAwaiting } = this;
+    if (isAwaiting && !wasAwaiting) this.awaiting.notify();
+    const isSame = crls.length === before.length && crls.every((crl) => before.includes(crl));
+    if (!isSame) this.#pem = crlsPem(crls);
+    this.#ports.trust.holdBack(this.#usable.awaited);
+    if (isSame) return;
     const isUsed = crls.length > 0;
     if (isUsed !== before.length > 0) this.#logUse(isUsed);
     this.#renewRevoked();
     this.changes.notify();
-  }
-
-  /** The same, or the current CRLs while those in use leave nothing but new roots out. */
-  #orAwaited(usable: UsableCrls): UsableCrls {
-    const { trust, clock } = this.#ports;
-    const { missing, current, until } = usable;
-    if (missing.length === 0) {
-      this.#covered = new Set(trust.current.map((root) => root.fingerprint256));
-      this.#awaitedUntil = undefined;
-      return usable;
-    }
-    const areNew = missing.every((root) => !this.#covered.has(root.fingerprint256));
-    if (!areNew || this.crls.length === 0) return usable;
-    const now = clock();
-    if (this.#awaitedUntil === undefined) this.awaiting.notify();
-    this.#awaitedUntil ??= new Date(now.getTime() + awaitedMilliseconds);
-    if (now >= this.#awaitedUntil) return usable;
-    const end = until && until < this.#awaitedUntil ? until : this.#awaitedUntil;
-    return { ...usable, crls: current, until: end };
   }
 
   /** Peers refuse a revoked certificate. The workload gets another one, unless it is denied as well. */

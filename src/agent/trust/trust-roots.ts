@@ -36,6 +36,8 @@ export class TrustRoots {
   readonly #withdrawn = new Set<string>();
   #bundle: SpiffeBundle | undefined;
   #roots: readonly X509Certificate[] = [];
+  #heldBack: readonly X509Certificate[] = [];
+  #served: readonly X509Certificate[] = [];
   #pem = "";
 
   /** Sorted by PEM, as in Istio, without duplicates. */
@@ -43,11 +45,16 @@ export class TrustRoots {
     return this.#roots;
   }
 
+  /** Those that verifiers get: all but the new ones whose CRLs are awaited. */
+  get served(): readonly X509Certificate[] {
+    return this.#served;
+  }
+
   get sequence(): number | undefined {
     return this.#bundle?.sequence;
   }
 
-  /** PEM in Istio's form: sorted, without a final newline. */
+  /** PEM of {@link served} in Istio's form: sorted, without a final newline. */
   get pem(): string {
     return this.#pem;
   }
@@ -87,6 +94,12 @@ export class TrustRoots {
     this.#intern(bundle.roots);
     this.#answers.clear();
     return this.#merge() ? "changed" : "unchanged";
+  }
+
+  /** Keeps roots from verifiers, in place of those of the last call. */
+  holdBack(roots: readonly X509Certificate[]): void {
+    this.#heldBack = roots;
+    if (this.#serve()) this.changes.notify();
   }
 
   /** Records that the known bundle is current. */
@@ -134,10 +147,23 @@ export class TrustRoots {
       if (!named.has(each)) this.#certificates.delete(each);
     }
     this.#roots = [...this.#certificates.values()].toSorted(byPem);
-    this.#pem = this.#roots.map((root) => root.toString().trimEnd()).join("\n");
+    this.#serve();
     this.changes.notify();
     return true;
   }
+
+  /** @returns Whether verifiers get other roots. */
+  #serve(): boolean {
+    this.#served = this.#roots.filter((root) => !this.#heldBack.includes(root));
+    const before = this.#pem;
+    this.#pem = pemOf(this.#served);
+    return this.#pem !== before;
+  }
+}
+
+/** PEM in Istio's form. */
+export function pemOf(roots: readonly X509Certificate[]): string {
+  return roots.map((root) => root.toString().trimEnd()).join("\n");
 }
 
 function byPem(a: X509Certificate, b: X509Certificate): number {

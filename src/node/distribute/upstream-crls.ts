@@ -2,7 +2,8 @@ import { logFault } from "../../foundation/events.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
-import { crlDocument, crlsPem, type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
+import { crlDocument, crlsPem } from "../../program/bundle/crl-document.ts";
+import { type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { ServerContext } from "../server.ts";
 import { followUpstream, type UpstreamBundle, type UpstreamDocument } from "./upstream-bundle.ts";
@@ -15,7 +16,7 @@ export interface UpstreamCrls {
 }
 
 /** A kubelet takes some minutes to bring a ConfigMap to a proxy. An outage of the API server is longer. */
-const marginSeconds = 600;
+const times = { margin: 600, awaited: 60 };
 
 /**
  * Follows the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the CRLs of
@@ -26,7 +27,7 @@ export function followUpstreamCrls(
   context: ServerContext,
 ): UpstreamCrls {
   const { log, clock } = context;
-  const known = new MeshCrls(marginSeconds);
+  const known = new MeshCrls(times);
   const authorities = rootsOf(bundle);
   const content = contentOf((detail) => {
     log.operation({ event: "crl-not-delivered", level: "error", detail });

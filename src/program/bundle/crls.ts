@@ -1,23 +1,12 @@
 import { verify, type X509Certificate } from "node:crypto";
 import { CaError } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/fetch.ts";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
-import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
 import { signatureAlgorithms } from "../../pki/signature-algorithm.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
-import {
-  type Crl,
-  crlIssuerOf,
-  isCrlOf,
-  isCurrentAt,
-  namedIn,
-  parseCrl,
-} from "../../pki/x509/crl/crl.ts";
+import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt } from "../../pki/x509/crl/crl.ts";
 import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
-import type { DocumentKind } from "./document-follower.ts";
 
 /** Why a CRL is not taken. The one that is known already stays. */
 export type CrlFault =
@@ -35,39 +24,51 @@ export interface MeshAuthorities {
   readonly intermediates: readonly X509Certificate[];
 }
 
-/** The CRLs that verifiers can use. */
+/** The roots and the CRLs that verifiers get together. */
 export interface UsableCrls {
-  /** Empty unless they leave no root out. */
+  /** All but the awaited ones. */
+  readonly roots: readonly X509Certificate[];
+  /** Empty unless they leave none of {@link roots} out. */
   readonly crls: readonly Crl[];
-  /** Those that are current, whether they leave a root out or not. */
-  readonly current: readonly Crl[];
-  /** The roots without a CRL, which keep every CRL from use. */
+  /** New roots, which wait for their CRLs. */
+  readonly awaited: readonly X509Certificate[];
+  /** The roots without a CRL, which keep every CRL from use unless they are awaited. */
   readonly missing: readonly X509Certificate[];
-  /** When a CRL runs out, and the answer changes. */
+  /** When a CRL or a wait runs out, and the answer changes. */
   readonly until: Date | undefined;
 }
 
-/** The time that a verifier beside this process takes to get another answer. */
-const nearSeconds = 5;
+/** The times of a delivery of roots and CRLs, in seconds. */
+export interface CrlTimes {
+  /** How long before its end a CRL is out of use. Verifiers refuse everything that an expired CRL is about. */
+  readonly margin: number;
+  /** How long a new root waits for its CRL. The CA publishes both at the same time. */
+  readonly awaited: number;
+}
+
+/** A verifier beside this process gets another answer within seconds. */
+const nearTimes: CrlTimes = { margin: 5, awaited: 10 };
 
 /**
  * The newest CRL of each authority.
  *
  * OpenSSL and BoringSSL refuse every certificate whose issuer has no current CRL, as soon as they have a CRL of
  * anybody. Lists are therefore used together or not at all: each root needs one of its own, or of a known
- * intermediate below it. A CRL that is late or broken takes nothing away but itself.
+ * intermediate below it. A CRL that is late or broken takes nothing away but itself. A new root waits for its CRL for
+ * a moment. Otherwise each rotation would let revoked certificates in, or have the new root's certificates refused.
  */
 export class MeshCrls {
   readonly #crls = new Map<string, Crl>();
   readonly #issuers = new Map<string, CrlAuthority>();
-  readonly #marginSeconds: number;
+  readonly #times: CrlTimes;
+  /** Of the last document, those whose root may still come. */
+  #early: readonly Crl[] = [];
+  /** The fingerprints of the roots that had CRLs when all of them had; empty while no CRL is used. */
+  #covered: ReadonlySet<string> = new Set();
+  #awaitedUntil: Date | undefined;
 
-  /**
-   * @param marginSeconds How long before its end a CRL is out of use. Verifiers refuse everything that an
-   *   expired CRL is about.
-   */
-  constructor(marginSeconds: number = nearSeconds) {
-    this.#marginSeconds = marginSeconds;
+  constructor(times: CrlTimes = nearTimes) {
+    this.#times = times;
   }
 
   get all(): readonly Crl[] {
@@ -80,30 +81,59 @@ export class MeshCrls {
 
   /** Takes each CRL that is good and no older than the known one. @returns The faults of the others. */
   take(crls: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly CrlFault[] {
-    const faults = crls.flatMap((crl) => {
-      const fault = this.#faultOf(crl, authorities, now);
-      if (fault === undefined) this.#crls.set(keyOf(crl), crl);
-      return fault ?? [];
-    });
+    const faults = crls.map((crl) => this.#takeOne(crl, authorities, now));
+    this.#early = crls.filter((_, i) => faults[i] === "issuer-unknown");
     for (const [key, crl] of this.#crls) if (!isCurrentAt(crl, now)) this.#crls.delete(key);
-    return faults;
+    return faults.filter((fault) => fault !== undefined);
   }
 
+  /** The roots and CRLs to use from now on. */
   usable(authorities: MeshAuthorities, now: Date): UsableCrls {
-    const latest = addSeconds(now, this.#marginSeconds);
+    const { roots, intermediates } = authorities;
+    this.#early = this.#early.filter((crl) => this.#takeOne(crl, authorities, now) !== undefined);
+    const latest = addSeconds(now, this.#times.margin);
     const current = this.all.filter(
       (crl) => isCurrentAt(crl, latest) && this.#isOfMesh(crl, authorities),
     );
-    const missing = authorities.roots.filter(
-      (root) => !this.#isCovered(root, authorities.intermediates, current),
-    );
+    const missing = roots.filter((root) => !this.#isCovered(root, intermediates, current));
     const ends = current.flatMap(({ nextUpdate }) => nextUpdate ?? []);
+    const until =
+      ends.length > 0 ? addSeconds(ends.reduce(earlier), -this.#times.margin) : undefined;
+    if (missing.length === 0) {
+      this.#covered = new Set(current.length > 0 ? roots.map(fingerprintOf) : []);
+      this.#awaitedUntil = undefined;
+      return { roots, crls: current, awaited: [], missing, until };
+    }
+    const end = this.#endOfWait(authorities, missing, now);
+    if (end === undefined) return { roots, crls: [], awaited: [], missing, until };
+    const covered = roots.filter((root) => !missing.includes(root));
     return {
-      crls: missing.length === 0 ? current : [],
-      current,
-      missing,
-      until: ends.length > 0 ? addSeconds(ends.reduce(earlier), -this.#marginSeconds) : undefined,
+      ...{ roots: covered, crls: current, awaited: missing, missing },
+      until: until ? earlier(until, end) : end,
     };
+  }
+
+  /** Until when the roots wait for their CRLs; `undefined` if they do not. */
+  #endOfWait(
+    { roots }: MeshAuthorities,
+    missing: readonly X509Certificate[],
+    now: Date,
+  ): Date | undefined {
+    const areNew = missing.every((root) => !this.#covered.has(fingerprintOf(root)));
+    const isAnyLeft = missing.length < roots.length;
+    if (this.#covered.size > 0 && areNew && isAnyLeft) {
+      this.#awaitedUntil ??= addSeconds(now, this.#times.awaited);
+      if (now < this.#awaitedUntil) return this.#awaitedUntil;
+    }
+    this.#covered = new Set();
+    return undefined;
+  }
+
+  /** @returns Why it is not taken. */
+  #takeOne(crl: Crl, authorities: MeshAuthorities, now: Date): CrlFault | undefined {
+    const fault = this.#faultOf(crl, authorities, now);
+    if (fault === undefined) this.#crls.set(keyOf(crl), crl);
+    return fault;
   }
 
   #faultOf(crl: Crl, authorities: MeshAuthorities, now: Date): CrlFault | undefined {
@@ -197,47 +227,4 @@ function issuerWith(certificate: X509Certificate): CrlAuthority {
   }
 }
 
-/** More authorities than a mesh has at once. */
-const maximumCrls = 100;
-
-/** The document of `/crl.pem`: a CRL of each authority. Three hundred thousand entries fit into it. */
-export const crlDocument: DocumentKind<readonly Crl[]> = {
-  name: "CRL",
-  mediaType: "application/x-pem-file",
-  maximumOctets: 16 << 20,
-  parse: (octets) => parseCrls(Buffer.from(octets).toString("latin1")),
-  // An authority revokes at any time, so an endpoint that holds no answers is asked often.
-  refreshSeconds: () => 60,
-};
-
-/**
- * The CRLs in a PEM text.
- *
- * @throws FetchError for a text without a CRL, with too many, with any other block, or with one that is no CRL.
- */
-export function parseCrls(text: string): readonly Crl[] {
-  const blocks = revocationListBlocks(text);
-  const begun = text.match(/-----BEGIN /g)?.length ?? 0;
-  if (blocks.length === 0 || blocks.length > maximumCrls || blocks.length !== begun) {
-    throw new FetchError("did not answer CRLs");
-  }
-  return blocks.map(parseOne);
-}
-
-function parseOne(base64: string): Crl {
-  try {
-    const der = parseBase64(base64);
-    const crl = der && parseCrl(der);
-    // Later readers of the entries need not expect a broken one.
-    if (crl && namedIn(crl, new Set()).length === 0) return crl;
-  } catch (error) {
-    if (!(error instanceof DerError)) throw error;
-    throw new FetchError("answered a broken CRL", { cause: error });
-  }
-  throw new FetchError("answered a broken CRL");
-}
-
-/** PEM of CRLs, each with its last newline; empty for none. */
-export function crlsPem(crls: readonly Crl[]): string {
-  return crls.map(({ der }) => toPem("X509 CRL", der)).join("");
-}
+const fingerprintOf = ({ fingerprint256 }: X509Certificate): string => fingerprint256;

@@ -34,6 +34,7 @@ function follow() {
   revocation.awaiting.add(() => void asked++);
   return {
     revocation,
+    trust,
     log,
     asked: () => asked,
     roots: (...authorities: readonly ListAuthority[]) => {
@@ -49,14 +50,17 @@ function follow() {
 }
 
 test("stay in force while a new root has none yet, and that is fetched at once", () => {
-  const { revocation, roots, asked, log } = follow();
+  const { revocation, trust, roots, asked, log } = follow();
   roots(a);
   revocation.take([crlOfA]);
   expect(revocation.crls).toEqual([crlOfA]);
   roots(a, b);
   expect(revocation).toMatchObject({ crls: [crlOfA], isAwaiting: true, fault: undefined });
+  expect(trust.current).toHaveLength(2);
+  expect(trust.served).toEqual([a.certificate]);
   expect(asked()).toBe(1);
   revocation.take([crlOfA, crlOfB]);
+  expect(trust.served).toHaveLength(2);
   expect(revocation).toMatchObject({ crls: [crlOfA, crlOfB], isAwaiting: false });
   expect(log.operations.map(({ event }) => event)).toEqual(["revocation-lists-used"]);
 });
@@ -93,5 +97,29 @@ test("leave at once when that of a known root runs out", async () => {
   revocation.take([crlOfA, await crlOf(b, { nextUpdate: addSeconds(listTime, 60) })]);
   expect(revocation.crls).toHaveLength(2);
   pass(55);
+  expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
+});
+
+test("are kept for a root that comes after its own, which is no error", () => {
+  const { revocation, trust, roots, asked, log } = follow();
+  roots(a);
+  expect(revocation.take([crlOfA, crlOfB])).toBe(true);
+  expect(revocation.take([crlOfA, crlOfB])).toBe(true);
+  roots(a, b);
+  expect(revocation).toMatchObject({ crls: [crlOfA, crlOfB], isAwaiting: false });
+  expect(trust.served).toHaveLength(2);
+  expect(asked()).toBe(0);
+  expect(log.operations).toMatchObject([
+    { event: "revocation-lists-refused", level: "info", detail: "issuer-unknown" },
+    { event: "revocation-lists-used", level: "info", lists: 1 },
+  ]);
+});
+
+test("keep no root from verifiers whose others are all withdrawn", () => {
+  const { revocation, trust, roots } = follow();
+  roots(a);
+  revocation.take([crlOfA]);
+  roots(b);
+  expect(trust.served).toEqual([b.certificate]);
   expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
 });

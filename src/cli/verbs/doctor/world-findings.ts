@@ -3,7 +3,7 @@ import type { Configuration, CrlLifetime } from "../../../config/configuration.t
 import { FetchError } from "../../../foundation/fetch.ts";
 import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
-import { parseCrls } from "../../../program/bundle/crls.ts";
+import { parseCrls } from "../../../program/bundle/crl-document.ts";
 import { crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
