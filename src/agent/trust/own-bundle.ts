@@ -76,8 +76,10 @@ export class OwnBundle implements FollowerState {
       onDocument: (bundle) => this.#take(bundle),
       onConfirmed: () => trust.confirmBundle(),
       failed: (message, error) => {
-        if (!this.#isRefusal(error)) common.failed(message, error);
-        else this.#unfollow(`${url} has no bundle: ${message}`);
+        if (this.#isRefusal(error)) return this.#unfollow(`${url} has no bundle: ${message}`);
+        common.failed(message, error);
+        // Not an istiod: what is beside the bundle may be read meanwhile.
+        if (error instanceof FetchError && error.status !== undefined) this.#found.resolve();
       },
       sleepUntil: (instant, signal) => {
         const later = new Date(clock().getTime() + askAgainMilliseconds);
