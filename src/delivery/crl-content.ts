@@ -6,7 +6,7 @@ import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { revocationListBlocks, toPem } from "../pki/encoding/pem.ts";
+import { crlBlocks, toPem } from "../pki/encoding/pem.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
 import { isSignedByKey } from "../pki/x509/certificate-signature.ts";
 import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt, parseCrl } from "../pki/x509/crl/crl.ts";
@@ -36,47 +36,47 @@ export function crlContent(
       if (!crls) return { pem: "", sequence: 0 };
       const [view, published] = [await authorities.at(now), await crls(now)];
       const { trustBundle } = view;
-      const own = published.crls.flatMap(({ authority: id, der }): OwnList[] => {
+      const own = published.crls.flatMap(({ authority: id, der }): OwnCrl[] => {
         const authority = view.crlIssuers.find((issuer) => issuer.authority.id === id)?.authority;
-        return authority ? [{ list: parseCrl(der), authority }] : [];
+        return authority ? [{ crl: parseCrl(der), authority }] : [];
       });
-      const lists = own.map(({ list }) => list);
-      const uncovered = trustBundle.roots.filter((root) => !hasList(root, lists)).length;
+      const ownCrls = own.map(({ crl }) => crl);
+      const uncovered = trustBundle.roots.filter((root) => !hasCrl(root, ownCrls)).length;
       const isTooLong = published.pem.length > maximumContentOctets;
       const why = uncovered > 0 ? `roots without one: ${uncovered}` : isTooLong ? tooLong : "";
       tell(why);
-      const times = lists.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
+      const times = ownCrls.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
       const sequence = Math.max(0, ...times);
       if (why !== "") return { pem: "", sequence };
-      return { pem: published.pem, sequence, isAsGood: comparingLists(own, now) };
+      return { pem: published.pem, sequence, isAsGood: comparingWith(own, now) };
     },
   };
 }
 
 const tooLong = `they have more than ${maximumContentOctets} octets`;
 
-function hasList(root: Crl["der"], lists: readonly Crl[]): boolean {
+function hasCrl(root: Crl["der"], crls: readonly Crl[]): boolean {
   const signer = crlIssuerOf(parseCertificate(root));
-  return lists.some((list) => isCrlOf(list, signer));
+  return crls.some((crl) => isCrlOf(crl, signer));
 }
 
-/** A list of this CA, and the authority that has signed it. */
-interface OwnList {
-  readonly list: Crl;
+/** A CRL of this CA, and the authority that has signed it. */
+interface OwnCrl {
+  readonly crl: Crl;
   readonly authority: SigningAuthority;
 }
 
-/** A newer list that ends this soon is replaced. A kubelet takes some minutes to bring a ConfigMap to a proxy. */
+/** A newer CRL that ends this soon is replaced. A kubelet takes some minutes to bring a ConfigMap to a proxy. */
 const marginSeconds = 600;
 
 /**
- * Compares the CRLs that a cluster holds with those of this process. Each replica signs lists of its own, so
+ * Compares the CRLs that a cluster holds with those of this process. Each replica signs CRLs of its own, so
  * the same content has several encodings. The content that is the same wins, or the higher number
  * (RFC 5280 §5.2.3). Tenants may write to the ConfigMap, so only signatures count.
  *
- * @returns Whether held PEM says all that the own lists say.
+ * @returns Whether held PEM says all that the own CRLs say.
  */
-function comparingLists(own: readonly OwnList[], now: Date): (pem: string) => Promise<boolean> {
+function comparingWith(own: readonly OwnCrl[], now: Date): (pem: string) => Promise<boolean> {
   // Most namespaces hold the same, and a verification of each would take its time.
   let last: { readonly pem: string; readonly saysAll: Promise<boolean> } | undefined;
   return (pem) => {
@@ -85,34 +85,34 @@ function comparingLists(own: readonly OwnList[], now: Date): (pem: string) => Pr
   };
 }
 
-async function saysAllOf(own: readonly OwnList[], pem: string, now: Date): Promise<boolean> {
-  const held = parseLists(pem);
+async function saysAllOf(own: readonly OwnCrl[], pem: string, now: Date): Promise<boolean> {
+  const held = parseWritten(pem);
   if (held.length !== own.length) return false;
   for (const each of own) {
     const signer = crlIssuerOf(each.authority.certificate);
-    const [other, ...more] = held.filter((list) => isCrlOf(list, signer));
+    const [other, ...more] = held.filter((crl) => isCrlOf(crl, signer));
     if (!other || more.length > 0 || !(await isAsGood(other, each, now))) return false;
   }
   return true;
 }
 
-async function isAsGood(held: Crl, { list, authority }: OwnList, now: Date): Promise<boolean> {
-  const isSame = bytesEqual(held.signedBytes, list.signedBytes);
+async function isAsGood(held: Crl, { crl, authority }: OwnCrl, now: Date): Promise<boolean> {
+  const isSame = bytesEqual(held.signedBytes, crl.signedBytes);
   const isNewer =
-    (held.number ?? 0n) > (list.number ?? 0n) && isCurrentAt(held, addSeconds(now, marginSeconds));
+    (held.number ?? 0n) > (crl.number ?? 0n) && isCurrentAt(held, addSeconds(now, marginSeconds));
   if (!isSame && !isNewer) return false;
   const { signatureAlgorithm, signedBytes, signature } = held;
   const signed = { toBeSigned: { signatureAlgorithm }, signedBytes, signature };
   return isSignedByKey(signed, authority.publicKey);
 }
 
-/** Empty for text that is anything but lists as this CA writes them. */
-function parseLists(pem: string): Crl[] {
+/** Empty for text that is anything but CRLs as this CA writes them. */
+function parseWritten(pem: string): Crl[] {
   try {
-    const lists = revocationListBlocks(pem).map((symbols) =>
+    const crls = crlBlocks(pem).map((symbols) =>
       parseCrl(parseBase64(symbols) ?? new Uint8Array()),
     );
-    return lists.map(({ der }) => toPem("X509 CRL", der)).join("") === pem ? lists : [];
+    return crls.map(({ der }) => toPem("X509 CRL", der)).join("") === pem ? crls : [];
   } catch (error) {
     if (error instanceof DerError) return [];
     throw error;

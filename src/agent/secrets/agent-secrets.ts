@@ -145,5 +145,5 @@ async function readCrls(file: string): Promise<string> {
   });
   if (text.trim() === "") return "";
   if (crlBlock.test(text)) return text;
-  throw new OperatorError(`${file} holds no certificate revocation list`);
+  throw new OperatorError(`${file} holds no CRL`);
 }

@@ -30,7 +30,7 @@ export class AgentMetrics implements IssuanceMetrics {
   readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
   readonly #crlFaults = this.#plainCounter(
     "num_revocation_list_failures_total",
-    "published revocation lists that were refused",
+    "published CRLs that were refused",
   );
 
   /** Adds the gauges. Their values come from `view`. */
@@ -58,7 +58,7 @@ export class AgentMetrics implements IssuanceMetrics {
     );
     this.#gauge(
       "revocation_list_expiry_seconds",
-      "seconds until a revocation list runs out",
+      "seconds until a CRL runs out",
       ["authority"],
       (set) => {
         for (const [authority, end] of view.crlExpiries()) set(secondsUntil(end), { authority });

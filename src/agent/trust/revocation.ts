@@ -113,8 +113,8 @@ export class Revocation {
     if (!this.isPublished || this.crls.length > 0) return undefined;
     const [missing] = this.#usable.missing;
     return missing === undefined
-      ? "no revocation list of the CA is current"
-      : `revoked certificates are not refused: the root ${missing.subject} has no current revocation list`;
+      ? "no CRL of the CA is current"
+      : `revoked certificates are not refused: the root ${missing.subject} has no current CRL`;
   }
 
   /** Takes a published document. @returns Whether each of its CRLs was good. */
@@ -213,7 +213,7 @@ export class Revocation {
       const lists = this.crls.length;
       log.operation({ event: "revocation-lists-used", level: "info", lists });
     } else {
-      const detail = this.fault ?? "the CA publishes no revocation list any more";
+      const detail = this.fault ?? "the CA publishes no CRL any more";
       log.operation({ event: "revocation-lists-unused", level: "error", detail });
     }
   }

@@ -47,10 +47,10 @@ export async function refreshRoots(
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
   const roots = createWork(bundle.current, deliveries);
-  const lists = places.deliversCrls ? followUpstreamCrls(bundle, serverContext) : undefined;
+  const upstreamCrls = places.deliversCrls ? followUpstreamCrls(bundle, serverContext) : undefined;
   const crls =
-    lists &&
-    createWork(lists.current, [createConfigMapDelivery(client, crlConfigMap, log, signal)]);
+    upstreamCrls &&
+    createWork(upstreamCrls.current, [createConfigMapDelivery(client, crlConfigMap, log, signal)]);
   const deliver = async (): Promise<void> => {
     await Promise.all([roots.deliver(clock()), crls?.deliver(clock())]);
   };
@@ -64,7 +64,7 @@ export async function refreshRoots(
     },
     end: async () => {
       ending.abort();
-      await Promise.all([delivering.end(), lists?.end()]);
+      await Promise.all([delivering.end(), upstreamCrls?.end()]);
     },
   };
 }

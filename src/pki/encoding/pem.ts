@@ -65,7 +65,7 @@ const blockOf = (label: string): RegExp =>
   );
 
 const certificateBlock = blockOf("CERTIFICATE");
-const listBlock = blockOf("X509 CRL");
+const crlBlock = blockOf("X509 CRL");
 
 /**
  * The base64 of every certificate in a text, each on one line. It skips text between the blocks
@@ -75,9 +75,9 @@ export function certificateBlocks(text: string): readonly string[] {
   return bodiesOf(text, certificateBlock);
 }
 
-/** {@link certificateBlocks} for revocation lists. */
-export function revocationListBlocks(text: string): readonly string[] {
-  return bodiesOf(text, listBlock);
+/** {@link certificateBlocks} for CRLs. */
+export function crlBlocks(text: string): readonly string[] {
+  return bodiesOf(text, crlBlock);
 }
 
 function bodiesOf(text: string, block: RegExp): readonly string[] {

@@ -1,7 +1,7 @@
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
-import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
+import { crlBlocks, toPem } from "../../pki/encoding/pem.ts";
 import { type Crl, namedIn, parseCrl } from "../../pki/x509/crl/crl.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
@@ -24,7 +24,7 @@ export const crlDocument: DocumentKind<readonly Crl[]> = {
  * @throws FetchError for a text without a CRL, with too many, with any other block, or with one that is no CRL.
  */
 export function parseCrls(text: string): readonly Crl[] {
-  const blocks = revocationListBlocks(text);
+  const blocks = crlBlocks(text);
   const begun = text.match(/-----BEGIN /g)?.length ?? 0;
   if (blocks.length === 0 || blocks.length > maximumCrls || blocks.length !== begun) {
     throw new FetchError("did not answer CRLs");

@@ -53,7 +53,7 @@ const nearTimes: CrlTimes = { margin: 5, awaited: 10 };
  * The newest CRL of each authority.
  *
  * OpenSSL and BoringSSL refuse every certificate whose issuer has no current CRL, as soon as they have a CRL of
- * anybody. Lists are therefore used together or not at all: each root needs one of its own, or of a known
+ * anybody. CRLs are therefore used together or not at all: each root needs one of its own, or of a known
  * intermediate below it. A CRL that is late or broken takes nothing away but itself. A new root waits for its CRL for
  * a moment. Otherwise each rotation would let revoked certificates in, or have the new root's certificates refused.
  */

@@ -72,7 +72,7 @@ test("belong to the roots of the agent's own trust domain alone", async () => {
 
 test("are not replaced by a file that holds none", async () => {
   await write("-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n");
-  await expect(source.load("ROOTCA")).rejects.toThrow("holds no certificate revocation list");
+  await expect(source.load("ROOTCA")).rejects.toThrow("holds no CRL");
 });
 
 test("notify of a file whose folder did not exist, and of its next version", async () => {

@@ -103,7 +103,7 @@ test.each<[string, readonly Step[]]>([
   ],
 ])("%s", (_name, steps) => play(steps));
 
-/** The validation context of roots with these revocation lists. */
+/** The validation context of roots with these CRLs. */
 function contextOf(revocation?: Crls) {
   const roots = { kind: "roots" as const, pem: "roots", ...(revocation && { revocation }) };
   const message: SecretMessage | undefined = anyUnpack(toResource("ROOTCA", roots), SecretSchema);
@@ -111,12 +111,12 @@ function contextOf(revocation?: Crls) {
   return message.type.value;
 }
 
-test("carries the revocation lists themselves, so that another list is another version", () => {
+test("carries the CRLs themselves, so that another CRL is another version", () => {
   const { crl } = contextOf({ pem: "lists", isOfLeaves: false });
   expect(crl?.specifier).toEqual({ case: "inlineBytes", value: new TextEncoder().encode("lists") });
 });
 
-test("names no revocation list where there is none", () => {
+test("names no CRL where there is none", () => {
   expect(contextOf().crl).toBeUndefined();
 });
 

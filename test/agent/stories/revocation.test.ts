@@ -10,8 +10,8 @@ import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { createCrlAuthority } from "../../testkit/pki/crl-authority.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
-import { createListAuthority } from "../../testkit/pki/revocation-list.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let ca: HttpCa;
@@ -93,13 +93,13 @@ test("are nothing to speak of where the CA publishes none", async () => {
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
-const stranger = await createListAuthority();
+const stranger = await createCrlAuthority();
 
 test.each<[string, string, () => Promise<string>]>([
   ["garbage", "revocation-lists-unread", async () => "<html></html>"],
   ["nothing", "revocation-lists-unread", async () => ""],
   ["too much", "revocation-lists-unread", async () => "x".repeat((16 << 20) + 1)],
-  ["a stranger's list", "revocation-lists-refused", () => stranger.list()],
+  ["a stranger's list", "revocation-lists-refused", () => stranger.crl()],
 ])("are kept when the CA answers with %s instead", async (_what, expected, create) => {
   const good = await (await fetch(`${ca.url}/crl.pem`)).text();
   const bad = await create();
@@ -118,7 +118,7 @@ test.each<[string, string, () => Promise<string>]>([
 });
 
 test("of an authority that is not in the bundle are never used", async () => {
-  const list = await stranger.list();
+  const list = await stranger.crl();
   const server = await startLoopbackServer((_request, response) => void response.end(list));
   const variables = { RAMPART_CRL_URL: `${server.origin}/crl.pem` };
   const { sdsSocket, event, agent } = await runAgent(ca, variables);

@@ -6,16 +6,16 @@ import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import {
-  createListAuthority,
-  type ListAuthority,
-  type ListDepartures,
-  listTime,
-  parsedList,
-} from "../../testkit/pki/revocation-list.ts";
+  type CrlAuthority,
+  type CrlDepartures,
+  createCrlAuthority,
+  crlTime,
+  parsedCrl,
+} from "../../testkit/pki/crl-authority.ts";
 
-const [a, b] = await Promise.all([createListAuthority(), createListAuthority()]);
-const crlOf = async (authority: ListAuthority, departures?: ListDepartures) =>
-  parsedList(await authority.list(departures));
+const [a, b] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
+const crlOf = async (authority: CrlAuthority, departures?: CrlDepartures) =>
+  parsedCrl(await authority.crl(departures));
 const [crlOfA, crlOfB] = await Promise.all([crlOf(a), crlOf(b)]);
 
 /** Follows the CRLs of a mesh whose roots and clock the test sets. */
@@ -23,7 +23,7 @@ function follow() {
   const log = createEventRecorder();
   const trust = new TrustRoots();
   let sequence = 0;
-  let now = listTime;
+  let now = crlTime;
   const identities = { all: () => [], changes: new Subscribers() };
   const metrics = { crlsRefused: () => undefined };
   const revocation = new Revocation({ trust, identities, metrics, log, clock: () => now });
@@ -37,7 +37,7 @@ function follow() {
     trust,
     log,
     asked: () => asked,
-    roots: (...authorities: readonly ListAuthority[]) => {
+    roots: (...authorities: readonly CrlAuthority[]) => {
       const roots: readonly X509Certificate[] = authorities.map(({ certificate }) => certificate);
       trust.updateFromBundle({ roots, sequence: ++sequence, refreshSeconds: 300 });
     },
@@ -94,7 +94,7 @@ test("are in force for ten seconds without that of a new root, and no longer", (
 test("leave at once when that of a known root runs out", async () => {
   const { revocation, roots, pass } = follow();
   roots(a, b);
-  revocation.take([crlOfA, await crlOf(b, { nextUpdate: addSeconds(listTime, 60) })]);
+  revocation.take([crlOfA, await crlOf(b, { nextUpdate: addSeconds(crlTime, 60) })]);
   expect(revocation.crls).toHaveLength(2);
   pass(55);
   expect(revocation).toMatchObject({ crls: [], isAwaiting: false });

@@ -112,7 +112,7 @@ async function files(
     const revoked = oneOf(random, cas.slice(1));
     mutations.push(`a CRL names ${revoked.name}`);
     const text = await revocationOf(cas, revoked);
-    return { ...materialOf(authority, usual), revocationList: { name: "ca-crl.pem", text } };
+    return { ...materialOf(authority, usual), crl: { name: "ca-crl.pem", text } };
   }
   return materialOf(authority, usual);
 }

@@ -17,7 +17,7 @@ import {
 } from "../../testkit/kubernetes/watched-api.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
-import { createListAuthority } from "../../testkit/pki/revocation-list.ts";
+import { createCrlAuthority } from "../../testkit/pki/crl-authority.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -128,8 +128,8 @@ test("are emptied before one runs out, so that no proxy refuses the mesh", async
 });
 
 test("are not delivered while a root has none, and the log says which", async () => {
-  const stranger = await createListAuthority();
-  instead = await stranger.list();
+  const stranger = await createCrlAuthority();
+  instead = await stranger.crl();
   await start();
   expect(await log.until("crl-refused")).toMatchObject({ detail: "issuer-unknown" });
   await delivered("shop", "");

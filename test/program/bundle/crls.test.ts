@@ -7,62 +7,62 @@ import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { crlsPem, parseCrls } from "../../../src/program/bundle/crl-document.ts";
 import { type MeshAuthorities, MeshCrls } from "../../../src/program/bundle/crls.ts";
 import {
-  createListAuthority,
-  type ListAuthority,
-  type ListDepartures,
-  listTime,
-  parsedList,
-} from "../../testkit/pki/revocation-list.ts";
+  type CrlAuthority,
+  type CrlDepartures,
+  createCrlAuthority,
+  crlTime,
+  parsedCrl,
+} from "../../testkit/pki/crl-authority.ts";
 
 // As in a real mesh, the authorities share one name.
-const [a, b, stranger] = await Promise.all([1, 2, 3].map(() => createListAuthority()));
-const company = await createListAuthority("CN=Company");
+const [a, b, stranger] = await Promise.all([1, 2, 3].map(() => createCrlAuthority()));
+const company = await createCrlAuthority("CN=Company");
 const [inner, innerToo] = await Promise.all(
-  [1, 2].map(() => createListAuthority("O=cluster.local", { issuer: company })),
+  [1, 2].map(() => createCrlAuthority("O=cluster.local", { issuer: company })),
 );
-const mute = await createListAuthority("O=cluster.local", { mayList: false });
+const mute = await createCrlAuthority("O=cluster.local", { mayList: false });
 if (!a || !b || !stranger || !inner || !innerToo) throw new Error("an authority is missing");
 
-const mesh = (roots: readonly ListAuthority[], ...below: ListAuthority[]): MeshAuthorities => ({
+const mesh = (roots: readonly CrlAuthority[], ...below: CrlAuthority[]): MeshAuthorities => ({
   roots: roots.map(({ certificate }) => certificate),
   intermediates: below.map(({ certificate }) => certificate),
 });
-const listOf = async (authority: ListAuthority, departures?: ListDepartures) =>
-  parsedList(await authority.list(departures));
+const listOf = async (authority: CrlAuthority, departures?: CrlDepartures) =>
+  parsedCrl(await authority.crl(departures));
 
 test("CRLs are used when each root of the mesh has one", async () => {
   const known = new MeshCrls();
   const crls = [await listOf(a), await listOf(b)];
-  expect(known.take(crls, mesh([a, b]), listTime)).toEqual([]);
-  expect(known.usable(mesh([a, b]), listTime)).toMatchObject({ crls, missing: [] });
+  expect(known.take(crls, mesh([a, b]), crlTime)).toEqual([]);
+  expect(known.usable(mesh([a, b]), crlTime)).toMatchObject({ crls, missing: [] });
 });
 
 test("CRLs are not used while a root has none, and say which", async () => {
   const known = new MeshCrls();
-  known.take([await listOf(a)], mesh([a, b]), listTime);
-  const { crls, missing } = known.usable(mesh([a, b]), listTime);
+  known.take([await listOf(a)], mesh([a, b]), crlTime);
+  const { crls, missing } = known.usable(mesh([a, b]), crlTime);
   expect(crls).toEqual([]);
   expect(missing).toEqual([b.certificate]);
-  expect(known.usable(mesh([a]), listTime).crls).toHaveLength(1);
+  expect(known.usable(mesh([a]), crlTime).crls).toHaveLength(1);
 });
 
 test("CRLs stop being used some seconds before one runs out", async () => {
   const known = new MeshCrls();
-  const nextUpdate = addSeconds(listTime, 60);
-  known.take([await listOf(a, { nextUpdate }), await listOf(b)], mesh([a, b]), listTime);
-  const { until } = known.usable(mesh([a, b]), listTime);
-  expect(until).toEqual(addSeconds(listTime, 55));
-  expect(known.usable(mesh([a, b]), addSeconds(listTime, 54)).crls).toHaveLength(2);
-  const { crls, missing } = known.usable(mesh([a, b]), addSeconds(listTime, 55));
+  const nextUpdate = addSeconds(crlTime, 60);
+  known.take([await listOf(a, { nextUpdate }), await listOf(b)], mesh([a, b]), crlTime);
+  const { until } = known.usable(mesh([a, b]), crlTime);
+  expect(until).toEqual(addSeconds(crlTime, 55));
+  expect(known.usable(mesh([a, b]), addSeconds(crlTime, 54)).crls).toHaveLength(2);
+  const { crls, missing } = known.usable(mesh([a, b]), addSeconds(crlTime, 55));
   expect(crls).toEqual([]);
   expect(missing).toEqual([a.certificate]);
 });
 
 test("CRLs are replaced by newer ones, also by an empty one", async () => {
   const known = new MeshCrls();
-  known.take([await listOf(a, { number: 4, revoked: ["01"] })], mesh([a]), listTime);
+  known.take([await listOf(a, { number: 4, revoked: ["01"] })], mesh([a]), crlTime);
   const empty = await listOf(a, { number: 5 });
-  expect(known.take([empty], mesh([a]), listTime)).toEqual([]);
+  expect(known.take([empty], mesh([a]), crlTime)).toEqual([]);
   expect(known.all).toEqual([empty]);
   expect(empty.entries).toBeUndefined();
 });
@@ -76,17 +76,17 @@ test.each<[string, string, () => Promise<Awaited<ReturnType<typeof listOf>>>]>([
   [
     "with the same number and an earlier time",
     "number-backwards",
-    () => listOf(a, { number: 2, thisUpdate: addSeconds(listTime, -7200) }),
+    () => listOf(a, { number: 2, thisUpdate: addSeconds(crlTime, -7200) }),
   ],
   [
     "that has run out",
     "not-current",
-    () => listOf(a, { number: 3, nextUpdate: addSeconds(listTime, -1) }),
+    () => listOf(a, { number: 3, nextUpdate: addSeconds(crlTime, -1) }),
   ],
   [
     "from the future",
     "not-current",
-    () => listOf(a, { number: 3, thisUpdate: addSeconds(listTime, 1) }),
+    () => listOf(a, { number: 3, thisUpdate: addSeconds(crlTime, 1) }),
   ],
   [
     "without a key identifier",
@@ -101,57 +101,57 @@ test.each<[string, string, () => Promise<Awaited<ReturnType<typeof listOf>>>]>([
 ])("a CRL %s is refused, and the known one stays", async (_what, fault, create) => {
   const known = new MeshCrls();
   const good = await listOf(a, { number: 2 });
-  known.take([good], mesh([a]), listTime);
-  expect(known.take([await create()], mesh([a]), listTime)).toEqual([fault]);
-  expect(known.usable(mesh([a]), listTime).crls).toEqual([good]);
+  known.take([good], mesh([a]), crlTime);
+  expect(known.take([await create()], mesh([a]), crlTime)).toEqual([fault]);
+  expect(known.usable(mesh([a]), crlTime).crls).toEqual([good]);
 });
 
 test("a CRL of an authority that may sign none is refused", async () => {
   const known = new MeshCrls();
-  expect(known.take([await listOf(mute)], mesh([mute]), listTime)).toEqual(["signature-invalid"]);
-  expect(known.usable(mesh([mute]), listTime).missing).toEqual([mute.certificate]);
+  expect(known.take([await listOf(mute)], mesh([mute]), crlTime)).toEqual(["signature-invalid"]);
+  expect(known.usable(mesh([mute]), crlTime).missing).toEqual([mute.certificate]);
 });
 
 test("a bad CRL does not keep out the good ones beside it", async () => {
   const known = new MeshCrls();
   const crls = [await listOf(a), await listOf(b, { signer: stranger })];
-  expect(known.take(crls, mesh([a, b]), listTime)).toEqual(["signature-invalid"]);
+  expect(known.take(crls, mesh([a, b]), crlTime)).toEqual(["signature-invalid"]);
   expect(known.all).toEqual([crls[0]]);
 });
 
 test("CRLs of intermediates count for the root above them", async () => {
   const known = new MeshCrls();
   const crls = [await listOf(inner)];
-  expect(known.take(crls, mesh([company], inner), listTime)).toEqual([]);
-  expect(known.usable(mesh([company], inner), listTime).crls).toEqual(crls);
-  expect(known.usable(mesh([company, a], inner), listTime).missing).toEqual([a.certificate]);
+  expect(known.take(crls, mesh([company], inner), crlTime)).toEqual([]);
+  expect(known.usable(mesh([company], inner), crlTime).crls).toEqual(crls);
+  expect(known.usable(mesh([company, a], inner), crlTime).missing).toEqual([a.certificate]);
 });
 
 // The next intermediate signs for other workloads first, and this one has not seen its certificate.
 test("CRLs of unknown intermediates are used beside those of a known one", async () => {
   const known = new MeshCrls();
   const crls = [await listOf(inner), await listOf(innerToo)];
-  expect(known.take(crls, mesh([company], inner), listTime)).toEqual([]);
-  expect(known.usable(mesh([company], inner), listTime).crls).toEqual(crls);
+  expect(known.take(crls, mesh([company], inner), crlTime)).toEqual([]);
+  expect(known.usable(mesh([company], inner), crlTime).crls).toEqual(crls);
 });
 
 test("CRLs of a root that the mesh no longer has are left out", async () => {
   const known = new MeshCrls();
-  known.take([await listOf(a), await listOf(b)], mesh([a, b]), listTime);
-  expect(known.usable(mesh([b]), listTime).crls).toHaveLength(1);
+  known.take([await listOf(a), await listOf(b)], mesh([a, b]), crlTime);
+  expect(known.usable(mesh([b]), crlTime).crls).toHaveLength(1);
 });
 
 test("CRLs without an end are used for good", async () => {
   const known = new MeshCrls();
-  known.take([await listOf(a, { nextUpdate: undefined })], mesh([a]), listTime);
-  expect(known.usable(mesh([a]), addSeconds(listTime, 1e9))).toMatchObject({ until: undefined });
-  expect(known.hasCurrent(addSeconds(listTime, 1e9))).toBe(true);
+  known.take([await listOf(a, { nextUpdate: undefined })], mesh([a]), crlTime);
+  expect(known.usable(mesh([a]), addSeconds(crlTime, 1e9))).toMatchObject({ until: undefined });
+  expect(known.hasCurrent(addSeconds(crlTime, 1e9))).toBe(true);
 });
 
-const one = await a.list({ number: 7, revoked: ["01", "02"] });
+const one = await a.crl({ number: 7, revoked: ["01", "02"] });
 
 test("CRLs are read with issuer, times and number, and written again", async () => {
-  const [first, second] = parseCrls(`${one}\n${await a.list()}`);
+  const [first, second] = parseCrls(`${one}\n${await a.crl()}`);
   expect(first).toMatchObject({
     number: 7n,
     thisUpdate: new Date("2026-06-01T11:00:00Z"),

@@ -110,13 +110,13 @@ function stateOfLists(pem: string, knowledge: CrlKnowledge, now: Date): State {
   return isYoung && knowsLatest ? "current" : "stale";
 }
 
-/** The first end and the last begin of the lists in a text; `undefined` if it has none that can be read. */
+/** The first end and the last begin of the CRLs in a text; `undefined` if it has none that can be read. */
 function timesOf(pem: string): { readonly begins: number; readonly ends: number } | undefined {
   try {
-    const lists = parseCrls(pem);
+    const crls = parseCrls(pem);
     return {
-      begins: Math.max(...lists.map(({ thisUpdate }) => thisUpdate.getTime())),
-      ends: Math.min(...lists.map(({ nextUpdate = new Date(0) }) => nextUpdate.getTime())),
+      begins: Math.max(...crls.map(({ thisUpdate }) => thisUpdate.getTime())),
+      ends: Math.min(...crls.map(({ nextUpdate = new Date(0) }) => nextUpdate.getTime())),
     };
   } catch (error) {
     if (error instanceof FetchError) return undefined;

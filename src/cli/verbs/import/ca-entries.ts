@@ -29,14 +29,14 @@ const kubernetesTls: Layout = {
 
 const layouts: readonly Layout[] = [istio, kubernetesTls];
 
-const revocationList = "ca-crl.pem";
+const crlEntry = "ca-crl.pem";
 
 /** The keys of all layouts. */
 export const caKeys: readonly string[] = [
   ...layouts.flatMap(({ certificate, privateKey, root, chain }) =>
     [certificate, privateKey, root, chain].filter((key) => key !== undefined),
   ),
-  revocationList,
+  crlEntry,
 ];
 
 /** Whether these keys include the certificate and the private key of a layout. */
@@ -61,13 +61,13 @@ export function materialOf(entries: Entries, name: string, isComplete: boolean):
     faults.push(`${name}: ${chain} is missing (it may be empty)`);
   }
   if (faults.length > 0) throw new OperatorError(["incomplete CA bundle", ...faults].join("\n"));
-  const crl = filled(entries, revocationList);
+  const crl = filled(entries, crlEntry);
   return {
     certificate: present(entries, certificate),
     privateKey: present(entries, privateKey),
     chain: chain ? filled(entries, chain) : [],
     roots: filled(entries, root),
-    ...(crl[0] ? { revocationList: crl[0] } : {}),
+    ...(crl[0] ? { crl: crl[0] } : {}),
   };
 }
 
@@ -121,7 +121,7 @@ export interface PluggedInMaterial {
   /** The roots that the operator trusts; empty only where the authority may be its own root. */
   readonly roots: readonly Source[];
   /** Istio's `ca-crl.pem`, which Rampart does not import. */
-  readonly revocationList?: Source;
+  readonly crl?: Source;
 }
 
 /**

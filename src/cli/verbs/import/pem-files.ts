@@ -150,17 +150,17 @@ function rsaPartsFit(key: KeyObject): boolean {
 }
 
 /**
- * The revocation lists of Istio's `ca-crl.pem`.
+ * The CRLs of Istio's `ca-crl.pem`.
  *
  * @throws OperatorError for a file that holds anything else, or nothing.
  */
-export function readRevocationLists(source: Source): readonly CrlEntries[] {
+export function readCrls(source: Source): readonly CrlEntries[] {
   const blocks = pemBlocks(source);
   if (blocks.length === 0) throw new OperatorError(`${source.name}: failed to parse CRL PEM`);
-  return blocks.map((block, i) => readList(block, `${source.name}, CRL ${i + 1}`));
+  return blocks.map((block, i) => readCrl(block, `${source.name}, CRL ${i + 1}`));
 }
 
-function readList({ label, der }: PemBlock, place: string): CrlEntries {
+function readCrl({ label, der }: PemBlock, place: string): CrlEntries {
   try {
     if (label === "X509 CRL") return parseCrlEntries(der);
   } catch (error) {
@@ -169,13 +169,13 @@ function readList({ label, der }: PemBlock, place: string): CrlEntries {
   throw new OperatorError(`${place}: failed to parse CRL PEM`);
 }
 
-/** @throws OperatorError if a list names a certificate of the path. */
+/** @throws OperatorError if a CRL names a certificate of the path. */
 export function requireNotRevoked(
   path: CertificationPath,
-  lists: readonly CrlEntries[],
+  crls: readonly CrlEntries[],
   { name }: Source,
 ): void {
-  const revoked = path.filter((certificate) => isRevoked(certificate, lists));
+  const revoked = path.filter((certificate) => isRevoked(certificate, crls));
   if (revoked.length === 0) return;
   throw new OperatorError(
     revoked.map(({ title }) => `${title}: is revoked, says ${name}`).join("\n"),

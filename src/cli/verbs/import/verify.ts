@@ -24,8 +24,8 @@ import {
   importExtractable,
   isAuthoritys,
   readCertificates,
+  readCrls,
   readPrivateKey,
-  readRevocationLists,
   requireNotRevoked,
 } from "./pem-files.ts";
 
@@ -54,12 +54,12 @@ export async function verifyPluggedIn(
   trustDomain: TrustDomain,
   now: Date,
 ): Promise<ImportedAuthority> {
-  const { key, lists, ...certificates } = readAll(material);
+  const { key, crls, ...certificates } = readAll(material);
   const [verified] = collectFaults(
     await settled(verifyImported(certificates, trustDomain, now)),
     () => requireOwnKey(certificates.authority, key, material.privateKey),
   );
-  if (material.revocationList) requireNotRevoked(verified.path, lists, material.revocationList);
+  if (material.crl) requireNotRevoked(verified.path, crls, material.crl);
   const privateKey = await importExtractable(
     key,
     certificates.authority.publicKey,
@@ -117,13 +117,13 @@ function misfitsIn(
 }
 
 /** The parsed parts of a material, not compared with each other yet. */
-function readAll({ certificate, chain, roots, privateKey, revocationList }: PluggedInMaterial) {
-  const [certificates, key, lists] = collectFaults(
+function readAll({ certificate, chain, roots, privateKey, crl }: PluggedInMaterial) {
+  const [certificates, key, crls] = collectFaults(
     () => readImported(certificate, chain, roots),
     () => readPrivateKey(privateKey),
-    () => (revocationList ? readRevocationLists(revocationList) : []),
+    () => (crl ? readCrls(crl) : []),
   );
-  return { ...certificates, key, lists };
+  return { ...certificates, key, crls };
 }
 
 /** Reads the certificates of files. @throws OperatorError with one line for each fault. */
@@ -162,10 +162,8 @@ function requireOwnKey(authority: ImportedCertificate, key: KeyObject, source: S
   );
 }
 
-function revocationWarnings({ revocationList }: PluggedInMaterial): string[] {
-  return revocationList
-    ? [`${revocationList.name}: is not imported: Rampart signs CRLs of its own (CRL = "on")`]
-    : [];
+function revocationWarnings({ crl }: PluggedInMaterial): string[] {
+  return crl ? [`${crl.name}: is not imported: Rampart signs CRLs of its own (CRL = "on")`] : [];
 }
 
 /** @throws OperatorError with one line for each fault, if there is any. */

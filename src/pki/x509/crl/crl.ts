@@ -3,7 +3,7 @@ import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { type Certificate, readTime } from "../certificate.ts";
 
-/** A certificate revocation list (RFC 5280 §5.1). Nobody has verified its signature. */
+/** A CRL (RFC 5280 §5.1). Nobody has verified its signature. */
 export interface Crl {
   readonly der: Bytes;
   /** The whole TBSCertList, which the signature covers. */

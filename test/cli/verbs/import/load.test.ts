@@ -49,11 +49,11 @@ test("follows links as Kubernetes mounts a Secret", async () => {
   ]);
 });
 
-test("takes an empty chain as absent, and keeps a revocation list for a warning", async () => {
+test("takes an empty chain as absent, and keeps a CRL for a warning", async () => {
   const files = { ...cacerts, "cert-chain.pem": "\n", "ca-crl.pem": "list" };
   const material = await loadPluggedIn(await writeFolder(await temporaryFolder(), files));
   expect(material.chain).toEqual([]);
-  expect(material.revocationList?.text).toBe("list");
+  expect(material.crl?.text).toBe("list");
 });
 
 test("adds the roots of another file", async () => {

@@ -22,7 +22,7 @@ const stranger = await createCa("O=stranger");
 const sha1Keys = await generateKeys(rsa(2048, "SHA-1"));
 const serialOf = ({ pem }: { readonly pem: string }) => new x509.X509Certificate(pem).serialNumber;
 
-async function revocationListPem(issuer: typeof root, serialNumbers: readonly string[]) {
+async function crlPem(issuer: typeof root, serialNumbers: readonly string[]) {
   const list = await x509.X509CrlGenerator.create({
     issuer: issuer.name,
     thisUpdate: now,
@@ -48,27 +48,27 @@ test("refuses more intermediates than ztunnel verifies", async () => {
   await verifyPluggedIn(materialWith(next, others), clusterLocal, now);
 });
 
-test("refuses an authority that the revocation list names, or its issuer", async () => {
+test("refuses an authority that the CRL names, or its issuer", async () => {
   const authority = await createCa("O=mesh,CN=authority", { issuer: upper });
   const material = materialOf(authority, { chain: upper.pem, roots: root.pem });
   const listOf = async (issuer: typeof root, revoked: readonly string[]) => ({
     name: "ca-crl.pem",
-    text: await revocationListPem(issuer, revoked),
+    text: await crlPem(issuer, revoked),
   });
   for (const [issuer, revoked] of [
     [upper, authority],
     [root, upper],
   ] as const) {
-    const revocationList = await listOf(issuer, ["01", serialOf(revoked)]);
-    expect(await linesFor({ ...material, revocationList })).toEqual([
+    const crl = await listOf(issuer, ["01", serialOf(revoked)]);
+    expect(await linesFor({ ...material, crl })).toEqual([
       expect.stringContaining("is revoked, says ca-crl.pem"),
     ]);
   }
   // The number is another CA's.
-  const revocationList = await listOf(stranger, [serialOf(authority)]);
-  await verifyPluggedIn({ ...material, revocationList }, clusterLocal, now);
+  const crl = await listOf(stranger, [serialOf(authority)]);
+  await verifyPluggedIn({ ...material, crl }, clusterLocal, now);
   const bogus = { name: "ca-crl.pem", text: root.pem };
-  expect(await linesFor({ ...material, revocationList: bogus })).toEqual([
+  expect(await linesFor({ ...material, crl: bogus })).toEqual([
     "ca-crl.pem, CRL 1: failed to parse CRL PEM",
   ]);
 });

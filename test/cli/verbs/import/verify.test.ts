@@ -167,7 +167,7 @@ test("warns of a root that names another key as its issuer's, which OpenSSL does
   expect(warnings).toEqual([expect.stringContaining("OpenSSL refuses it without -partial_chain")]);
 });
 
-test("warns that it does not import a revocation list", async () => {
+test("warns that it does not import a CRL", async () => {
   const material = materialOf(root);
   const list = await x509.X509CrlGenerator.create({
     issuer: root.name,
@@ -176,7 +176,7 @@ test("warns that it does not import a revocation list", async () => {
     signingKey: root.keys.privateKey,
   });
   const text = x509.PemConverter.encode(list.rawData, "X509 CRL");
-  const revocationList = { name: "ca-crl.pem", text };
-  const { warnings } = await verify({ ...material, revocationList });
+  const crl = { name: "ca-crl.pem", text };
+  const { warnings } = await verify({ ...material, crl });
   expect(warnings).toEqual([expect.stringContaining("ca-crl.pem: is not imported")]);
 });

@@ -4,16 +4,16 @@ import * as x509 from "@peculiar/x509";
 import { type Crl, parseCrl } from "../../../src/pki/x509/crl/crl.ts";
 import { createCa, generateKeys, isCa, maySign, type TestCa } from "./plugged-in.ts";
 
-/** A CA that signs lists with a library of others. */
-export interface ListAuthority {
+/** A CA that signs CRLs with a library of others. */
+export interface CrlAuthority {
   readonly ca: TestCa;
   readonly certificate: X509Certificate;
-  /** PEM of a list. */
-  readonly list: (departures?: ListDepartures) => Promise<string>;
+  /** PEM of a CRL. */
+  readonly crl: (departures?: CrlDepartures) => Promise<string>;
 }
 
-/** Departures from list number 1, which is current on 2026-06-01 and revokes nothing. */
-export interface ListDepartures {
+/** Departures from CRL number 1, which is current on 2026-06-01 and revokes nothing. */
+export interface CrlDepartures {
   readonly number?: number | undefined;
   readonly thisUpdate?: Date;
   readonly nextUpdate?: Date | undefined;
@@ -21,17 +21,17 @@ export interface ListDepartures {
   readonly revoked?: readonly string[];
   readonly extensions?: readonly x509.Extension[];
   /** Signs in place of the authority. */
-  readonly signer?: ListAuthority;
+  readonly signer?: CrlAuthority;
   readonly hasKeyIdentifier?: boolean;
 }
 
 /** The time at which everything here is current. */
-export const listTime: Date = new Date("2026-06-01T12:00:00Z");
+export const crlTime: Date = new Date("2026-06-01T12:00:00Z");
 
-export async function createListAuthority(
+export async function createCrlAuthority(
   name = "O=cluster.local",
-  { issuer, mayList = true }: { readonly issuer?: ListAuthority; readonly mayList?: boolean } = {},
-): Promise<ListAuthority> {
+  { issuer, mayList = true }: { readonly issuer?: CrlAuthority; readonly mayList?: boolean } = {},
+): Promise<CrlAuthority> {
   const keys = await generateKeys();
   const ca = await createCa(name, {
     keys,
@@ -45,11 +45,11 @@ export async function createListAuthority(
   return {
     ca,
     certificate: new X509Certificate(ca.pem),
-    list: (departures) => signList(ca, departures),
+    crl: (departures) => signedCrl(ca, departures),
   };
 }
 
-async function signList(ca: TestCa, departures: ListDepartures = {}): Promise<string> {
+async function signedCrl(ca: TestCa, departures: CrlDepartures = {}): Promise<string> {
   const {
     thisUpdate = new Date("2026-06-01T11:00:00Z"),
     revoked = [],
@@ -58,7 +58,7 @@ async function signList(ca: TestCa, departures: ListDepartures = {}): Promise<st
   const number = "number" in departures ? departures.number : 1;
   const nextUpdate =
     "nextUpdate" in departures ? departures.nextUpdate : new Date("2026-06-01T13:00:00Z");
-  const list = await x509.X509CrlGenerator.create({
+  const crl = await x509.X509CrlGenerator.create({
     issuer: ca.name,
     thisUpdate,
     ...(nextUpdate && { nextUpdate }),
@@ -73,13 +73,13 @@ async function signList(ca: TestCa, departures: ListDepartures = {}): Promise<st
       ...extensions,
     ],
   });
-  return `${x509.PemConverter.encode(list.rawData, "X509 CRL")}\n`;
+  return `${x509.PemConverter.encode(crl.rawData, "X509 CRL")}\n`;
 }
 
 /** DER of a number below 128. */
 const integer = (number: number): Uint8Array<ArrayBuffer> => Uint8Array.of(0x02, 0x01, number);
 
-/** The list in a PEM text. */
-export function parsedList(pem: string): Crl {
+/** The CRL in a PEM text. */
+export function parsedCrl(pem: string): Crl {
   return parseCrl(new Uint8Array(x509.PemConverter.decodeFirst(pem)));
 }
