@@ -3,7 +3,6 @@ import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts
 import type { KekRing } from "../custody/kek.ts";
 import { sealStatement } from "../custody/statement.ts";
 import type { EventName } from "../foundation/events.ts";
-import { parseForeignAuthority } from "../pki/authority/foreign-authority.ts";
 import {
   type AuthorityKey,
   createAuthority,
@@ -13,10 +12,10 @@ import type { AuthorityRoot } from "../pki/authority/rotation.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import type { ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { openWhole } from "./opened-store.ts";
+import type { UpstreamAuthority } from "./upstream-authority.ts";
 
 /** How authorities are made, and where they are stored. */
 export interface Mint {
@@ -85,20 +84,6 @@ export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<voi
 }
 
 /**
- * Every door for the certificate of another CA: it is read strictly here, and by the platform's own verifier. One
- * that some verifier cannot read makes a whole trust bundle unreadable for it.
- *
- * @throws DerError
- */
-export function requireForeign(
-  { cryptoProvider }: { readonly cryptoProvider: CryptoProvider },
-  der: Bytes,
-): void {
-  parseForeignAuthority(der);
-  cryptoProvider.requireReadable(der);
-}
-
-/**
  * Records a taint. Callers rotate right after it: the rotation mints a successor if no other authority
  * may sign.
  */
@@ -112,32 +97,4 @@ export async function recordTaint(mint: Mint, taint: Taint): Promise<void> {
     taintedAt: taint.taintedAt.toISOString(),
     retiresAt: taint.retiresAt.toISOString(),
   });
-}
-
-/** The request of this CA to a CA upstream. */
-export interface UpstreamRequest {
-  /** PKCS#10, DER. */
-  readonly csr: Bytes;
-  /** How long the intermediate shall live. The CA upstream may decide on less. */
-  readonly lifetimeSeconds: number;
-}
-
-/** The certificates of an answer, DER. Nobody has looked at any of them. */
-export interface UpstreamAnswer {
-  /** The intermediate first, then what is between it and its root. */
-  readonly chain: readonly Bytes[];
-  readonly roots: readonly Bytes[];
-}
-
-/**
- * A CA that certifies intermediates by itself. It may hang, refuse, or answer anything: an implementation
- * bounds time and size, and authenticates the server, whose roots the mesh will trust.
- *
- * @throws UpstreamError
- */
-export type UpstreamAuthority = (request: UpstreamRequest) => Promise<UpstreamAnswer>;
-
-/** Why a CA upstream gave no intermediate that could be installed. It never holds a credential or a CSR. */
-export class UpstreamError extends Error {
-  override readonly name = "UpstreamError";
 }

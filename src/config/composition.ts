@@ -27,11 +27,16 @@ import {
   refreshSecondsOf,
   type StorePlatform,
 } from "./ca-stores.ts";
-import { type LastingParts, lastingParts } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
 import { accessKeysUrl } from "./console-keys.ts";
 import { namedSigners } from "./rights.ts";
-import { type ClusterPlatform, operatorKeys, tokenIssuers } from "./token-issuers.ts";
+import {
+  type ClusterPlatform,
+  type LastingParts,
+  lastingParts,
+  operatorKeys,
+  tokenIssuers,
+} from "./token-issuers.ts";
 
 /** The means of a platform that a CA is composed of. */
 export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatform {

@@ -1,11 +1,6 @@
-import { crlContent } from "../delivery/crl-content.ts";
+import { type ClusterPush, createClusterPush, type PushParts } from "../delivery/cluster-push.ts";
+import { crlContent, trustBundleContent } from "../delivery/push-content.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
-import {
-  createRootPush,
-  type PushParts,
-  type RootPush,
-  trustBundleContent,
-} from "../delivery/root-push.ts";
 import type { Fetching } from "../foundation/fetch.ts";
 import { crlConfigMap, usualConfigMap } from "../kubernetes/root-config-map.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
@@ -20,8 +15,8 @@ export interface PushSource extends Pick<CertificateAuthority, "crls"> {
 
 /** The deliveries of a configuration to its clusters. */
 export interface Pushes {
-  readonly roots: RootPush;
-  readonly crls: RootPush;
+  readonly roots: ClusterPush;
+  readonly crls: ClusterPush;
 }
 
 /** @throws ConfigurationError as {@link rootTargets}. */
@@ -32,12 +27,12 @@ export function createPushes(
   parts: Pick<PushParts, "limits" | "log">,
 ): Pushes {
   return {
-    roots: createRootPush({
+    roots: createClusterPush({
       ...parts,
       targets: rootTargets(configuration, fetching),
       content: trustBundleContent(authorities),
     }),
-    crls: createRootPush({
+    crls: createClusterPush({
       ...parts,
       targets: crlTargets(configuration, fetching),
       content: crlContent(crls, authorities, parts.log),

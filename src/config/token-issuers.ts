@@ -5,29 +5,34 @@ import {
   pinnedKeys,
   publishedKeys,
 } from "../authn/issuer-keys.ts";
-import type { TokenIssuer } from "../authn/token-issuer.ts";
+import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
+import { createTokenReview, type TokenReview } from "../authn/token-review.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
+import {
+  createClaimedReach,
+  createPodAuthorizer,
+  type NodeReach,
+} from "../ca/issuance/identity-policy.ts";
+import type { CrlSource } from "../ca/revocation/published-crls.ts";
+import { Lasting } from "../foundation/caches.ts";
 import {
   createDocumentFetch,
   FetchError,
   type Fetching,
   type JsonFetch,
 } from "../foundation/fetch.ts";
+import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
-import type { WatchPods } from "../kubernetes/pods.ts";
+import { createPodLookup, type Pods, type WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
 import {
   apiOpener,
   type ClusterAccess,
-  type LastingParts,
-  lastingParts,
   noApi,
-  nodeAuthorizer,
   type OpenApi,
   type PodsOf,
-  reviewOf,
   watchedPods,
 } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
@@ -165,3 +170,73 @@ function clusterLog({ operation }: EventLog): ClusterFailed {
     operation({ event, level: "warning", cluster, detail: error.message });
   };
 }
+
+/** The means to ask the API server of an issuer's cluster. */
+export interface CheckMeans {
+  /** Absent where the issuer has no API server. */
+  readonly openApi: OpenApi | undefined;
+  /** Absent on platforms that look up each pod. */
+  readonly podsOf: PodsOf | undefined;
+  readonly lasting: LastingParts;
+}
+
+/** Decides which workloads the node proxies of an issuer may name. */
+export function nodeAuthorizer(
+  table: IssuerTable,
+  { openApi, podsOf = (_, lookup) => lookup, lasting }: CheckMeans,
+): NodeAuthorizer {
+  const { node_checks, node_reach, trusted_node_accounts: nodes } = table;
+  if (openApi && node_checks !== "claims") {
+    const pods = lasting.pods.of([...placeOf(table), nodes.length > 0], (ending) =>
+      podsOf(table, createPodLookup(openApi()), ending),
+    );
+    return createPodAuthorizer(pods);
+  }
+  return createClaimedReach(reachesOf(node_reach));
+}
+
+/** Only a table without node proxies may lack the setting; then no node reaches anything. */
+function reachesOf(setting: IssuerTable["node_reach"] = []): readonly NodeReach[] {
+  if (setting === "anywhere") return [{ isNode: () => true, isNamespace: () => true }];
+  return setting.map(({ nodes, namespaces }) => ({
+    isNode: nameAllowList(nodes),
+    isNamespace: nameAllowList(namespaces),
+  }));
+}
+
+/** The reviews of an issuer's tokens, where its API server gives any. */
+export function reviewOf(
+  table: IssuerTable,
+  { openApi, lasting }: CheckMeans,
+): TokenIssuer["review"] {
+  const { audiences, kubernetes } = table;
+  if (!kubernetes || !openApi) return undefined;
+  const ask = lasting.reviews.of([...placeOf(table), audiences], () =>
+    createTokenReview(audiences, { verified: openApi(), unverified: openApi() }),
+  );
+  return { order: kubernetes.review, ask };
+}
+
+/** An issuer and the way to its API server. */
+function placeOf({ issuer, cluster, kubernetes }: IssuerTable): readonly unknown[] {
+  return [issuer, cluster, kubernetes?.server, kubernetes?.ca, kubernetes?.credential];
+}
+
+/**
+ * The parts of a CA that outlive a change of the configuration. Without them, a change of one cluster would
+ * forget the keys of an issuer that cannot be reached now, list the pods of all clusters anew, and sign every
+ * CRL again.
+ */
+export interface LastingParts {
+  readonly keys: Lasting<IssuerKeys>;
+  readonly reviews: Lasting<TokenReview>;
+  readonly pods: Lasting<Pods>;
+  readonly crls: Lasting<CrlSource>;
+}
+
+export const lastingParts = (): LastingParts => ({
+  keys: new Lasting(),
+  reviews: new Lasting(),
+  pods: new Lasting(),
+  crls: new Lasting(),
+});

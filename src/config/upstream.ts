@@ -5,7 +5,7 @@ import {
   type UpstreamAuthority,
   UpstreamError,
   type UpstreamRequest,
-} from "../ca/mint.ts";
+} from "../ca/upstream-authority.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { FetchError, type Fetching, readJson, toFetchError } from "../foundation/fetch.ts";
 import { jsonText } from "../foundation/json.ts";

@@ -1,7 +1,7 @@
 import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { RootPush } from "../delivery/root-push.ts";
+import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { pushedCrlFindings, pushedRootFindings } from "./clusters.ts";
 import { configurationFindings } from "./configuration-findings.ts";
 import { type Finding, ofSigner, worstFirst } from "./finding.ts";
@@ -15,8 +15,8 @@ export interface CheckupSources {
     "inceptionDate" | "signers" | "issuers" | "warnings" | "crl"
   >;
   readonly issuers: readonly TokenIssuer[];
-  readonly push: Pick<RootPush, "outcomes">;
-  readonly crlPush: Pick<RootPush, "outcomes">;
+  readonly push: Pick<ClusterPush, "outcomes">;
+  readonly crlPush: Pick<ClusterPush, "outcomes">;
 }
 
 /** The checkup of a running CA: its findings, the worst first. It asks nobody; `rampart doctor` looks further. */

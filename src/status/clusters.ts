@@ -1,6 +1,6 @@
 import type { TokenIssuer } from "../authn/token-issuer.ts";
+import { type ClusterPush, outcomesByCluster } from "../delivery/cluster-push.ts";
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
-import { outcomesByCluster, type RootPush } from "../delivery/root-push.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** How far the roots have come in one cluster. */
@@ -27,7 +27,7 @@ const longestFault = 500;
 /** How far the roots have come in the cluster of each issuer, as the pushes of this process know it. */
 export function clusterStatuses(
   issuers: readonly TokenIssuer[],
-  { clusters, outcomes }: Pick<RootPush, "clusters" | "outcomes">,
+  { clusters, outcomes }: Pick<ClusterPush, "clusters" | "outcomes">,
   sequence: number,
 ): readonly ClusterStatus[] {
   const last = new Map(outcomesByCluster(outcomes()).map((each) => [each.cluster, each]));

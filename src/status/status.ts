@@ -2,7 +2,7 @@ import type { Authorities } from "../ca/authorities.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
 import { type IssuanceLog, mayIssue } from "../ca/issuance/issuance-log.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { RootPush } from "../delivery/root-push.ts";
+import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { CaError } from "../foundation/errors.ts";
 import { type Bytes, fingerprintOf } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
@@ -63,7 +63,7 @@ export interface StatusSources extends CheckupSources {
     readonly signers: ReadonlyMap<string, { readonly authorities: Authorities }>;
     readonly issuanceLog?: Pick<IssuanceLog, "mode" | "refusal" | "troubles"> | undefined;
   };
-  readonly push: Pick<RootPush, "clusters" | "outcomes">;
+  readonly push: Pick<ClusterPush, "clusters" | "outcomes">;
   /** Absent where nothing is logged. */
   readonly publishedLog: SearchedLog | undefined;
   /** Whether who asks has shown a credential: the entries of a log are for nobody else. */

@@ -4,7 +4,7 @@ import type { Composition } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";
 import { createOperatorGuard } from "../console/operator-guard.ts";
-import type { RootPush } from "../delivery/root-push.ts";
+import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
 import { createStatus } from "../status/status.ts";
@@ -19,8 +19,8 @@ export interface WorkerConsoleParts {
   /** The operators who may see it. */
   readonly console: NonNullable<Configuration["console"]>;
   readonly composition: Composition;
-  readonly push: Pick<RootPush, "clusters" | "outcomes">;
-  readonly crlPush: Pick<RootPush, "outcomes">;
+  readonly push: Pick<ClusterPush, "clusters" | "outcomes">;
+  readonly crlPush: Pick<ClusterPush, "outcomes">;
   readonly environment: Environment;
 }
 

@@ -1,15 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { BoundAccount } from "../../src/authn/credential.ts";
+import { apiOpener, type ClusterAccess, clientOf, noApi } from "../../src/config/cluster-access.ts";
 import {
-  apiOpener,
   type CheckMeans,
-  type ClusterAccess,
-  clientOf,
   lastingParts,
-  noApi,
   nodeAuthorizer,
   reviewOf,
-} from "../../src/config/cluster-access.ts";
+} from "../../src/config/token-issuers.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import type { Fetch } from "../../src/foundation/fetch.ts";
 import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { UpstreamError } from "../../src/ca/mint.ts";
+import { UpstreamError } from "../../src/ca/upstream-authority.ts";
 import { upstreamOf } from "../../src/config/upstream.ts";
 import type { Fetch, FetchTrusting } from "../../src/foundation/fetch.ts";
 import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";

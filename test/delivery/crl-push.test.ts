@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { crlTargets } from "../../src/config/root-targets.ts";
 import { sealStatement } from "../../src/custody/statement.ts";
-import { crlContent } from "../../src/delivery/crl-content.ts";
-import { createRootPush } from "../../src/delivery/root-push.ts";
+import { createClusterPush } from "../../src/delivery/cluster-push.ts";
+import { crlContent } from "../../src/delivery/push-content.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
@@ -46,7 +46,7 @@ async function push(from: RunningCa = ca, table: object = { deliver_crls: true }
   });
   const { crls, issuance } = from.certificateAuthority;
   const content = crlContent(crls, issuance.authorities, from.log);
-  await createRootPush({ targets, content, limits, log: from.log }).deliver(from.now());
+  await createClusterPush({ targets, content, limits, log: from.log }).deliver(from.now());
 }
 
 const delivered = (namespace: string): unknown => api.configMapIn(namespace, "istio-ca-crl")?.data;

@@ -8,8 +8,8 @@ import type { MountedFiles } from "../secrets/mounted-files.ts";
 import type { OwnBundle } from "../trust/own-bundle.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
-import type { XdsReport } from "../xds/xds-activity.ts";
 import type { XdsProxy } from "../xds/xds-proxy.ts";
+import type { XdsReport } from "../xds/xds-status.ts";
 
 /** The state of an identity, as text for JSON. */
 export interface IdentityReport {

@@ -6,7 +6,7 @@ import { type Http2Socket, serveHttp2 } from "../sockets/unix-socket.ts";
 import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";
 import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc.ts";
 import { type ConnectionTime, connectToIstiod } from "./istiod-connection.ts";
-import { XdsActivity, XdsMetrics, type XdsReport } from "./xds-activity.ts";
+import { XdsMetrics, type XdsReport, XdsStatus } from "./xds-status.ts";
 import { type StreamEnd, type WorkloadHealth, XdsStream } from "./xds-stream.ts";
 
 /** The dependencies of the proxy on its agent. */
@@ -25,7 +25,7 @@ const maximumStreams = 100;
 export class XdsProxy {
   readonly #settings: XdsSettings;
   readonly #ports: XdsPorts;
-  readonly #activity: XdsActivity;
+  readonly #status: XdsStatus;
   readonly #metrics: XdsMetrics;
   #socket: Http2Socket | undefined;
   #current: XdsStream | undefined;
@@ -35,7 +35,7 @@ export class XdsProxy {
   constructor(settings: XdsSettings, ports: XdsPorts) {
     this.#settings = settings;
     this.#ports = ports;
-    this.#activity = new XdsActivity(settings.istiod.address, ports.clock);
+    this.#status = new XdsStatus(settings.istiod.address, ports.clock);
     this.#metrics = new XdsMetrics(ports.registry, () => this.report());
   }
 
@@ -49,7 +49,7 @@ export class XdsProxy {
   }
 
   report(): XdsReport {
-    return this.#activity.report();
+    return this.#status.report();
   }
 
   /** Tells istiod how the workload is, now if there is a stream, and at the start of each stream. */
@@ -89,31 +89,31 @@ export class XdsProxy {
         request: (request) => {
           counts.requests++;
           this.#metrics.request();
-          this.#activity.request(request);
+          this.#status.request(request);
         },
         response: (response) => {
           counts.responses++;
           this.#metrics.response();
-          this.#activity.response(response);
+          this.#status.response(response);
           if (!response.isForwarded) this.#withheld(response.typeUrl);
         },
       },
     });
     this.#current?.close({ code: grpcCode.ok, message: "" });
     this.#current = stream;
-    this.#activity.opening();
+    this.#status.opening();
     const begin = this.#ports.clock();
     const end = await stream.run();
     const isCurrent = this.#current === stream;
     if (isCurrent) this.#current = undefined;
-    this.#activity.ended(end, isCurrent);
+    this.#status.ended(end, isCurrent);
     this.#metrics.ended(end);
     const seconds = (this.#ports.clock().getTime() - begin.getTime()) / 1000;
     this.#logEnd(number, end, { seconds, ...counts });
   }
 
   #connected(connection: number, { name: protocol }: DiscoveryProtocol): void {
-    this.#activity.connected(protocol);
+    this.#status.connected(protocol);
     const { address } = this.#settings.istiod;
     this.#ports.log.operation({
       event: "xds-connected",

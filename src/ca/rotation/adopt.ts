@@ -1,5 +1,6 @@
 import { taintedSubject } from "../../custody/record-kinds.ts";
 import { sealStatement } from "../../custody/statement.ts";
+import { requireForeign } from "../../pki/authority/foreign-authority.ts";
 import { adoptedSchedule, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
@@ -11,7 +12,7 @@ import { createAdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { earlier } from "../../pki/x509/validity.ts";
-import { addAuthority, type Mint, requireForeign, storeRecord } from "../mint.ts";
+import { addAuthority, type Mint, storeRecord } from "../mint.ts";
 
 /** An authority that signed for this mesh before Rampart did. */
 export interface AdoptedAuthority {

@@ -18,7 +18,8 @@ import {
   verifyAuthority,
 } from "../../pki/path/verified-authority.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { type Mint, type UpstreamAnswer, UpstreamError } from "../mint.ts";
+import type { Mint } from "../mint.ts";
+import { type UpstreamAnswer, UpstreamError } from "../upstream-authority.ts";
 import { installIntermediate } from "./install-intermediate.ts";
 
 /** The authority that an intermediate succeeds. */

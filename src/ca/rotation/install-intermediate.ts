@@ -2,6 +2,7 @@ import type { StoredRecord } from "../../custody/authority-store.ts";
 import type { AuthorityRequest } from "../../custody/record-kinds.ts";
 import { openRequestKey, sealRequest } from "../../custody/request-record.ts";
 import { OperatorError } from "../../foundation/errors.ts";
+import { requireForeign } from "../../pki/authority/foreign-authority.ts";
 import { createIntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { lastSignature, rootSince } from "../../pki/authority/rotation.ts";
 import { installedSchedule, type Schedule } from "../../pki/authority/schedule.ts";
@@ -16,7 +17,7 @@ import { spiffeIdsOf } from "../../pki/path/path-rules.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { keyIdentifier } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
-import { addAuthority, type Mint, requireForeign, storeRecord } from "../mint.ts";
+import { addAuthority, type Mint, storeRecord } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 
 /** An intermediate whose path and key were verified. */

@@ -1,7 +1,8 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
-import { type Mint, type UpstreamAuthority, UpstreamError } from "../../ca/mint.ts";
+import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
+import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";
 import { compose, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";

@@ -1,4 +1,4 @@
-import { UpstreamError } from "../../ca/mint.ts";
+import { UpstreamError } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { exitCodes } from "./command-line.ts";

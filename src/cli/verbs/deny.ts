@@ -9,7 +9,7 @@ import { OperatorError } from "../../foundation/errors.ts";
 import { durationSeconds } from "../../foundation/text.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
-import { type DenialStatus, denialStatuses } from "../../status/revocations.ts";
+import { type DenialStatus, denialStatuses } from "../../status/distrust.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
 import {
   addPlaceChangeOptions,

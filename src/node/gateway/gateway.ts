@@ -9,12 +9,13 @@ import {
   type PortState,
   type Readiness,
 } from "../../transport/http/routes.ts";
-import { createRpcMetrics, openGuard } from "../caller-metrics.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { RenewingListener } from "../http/renewing-listener.ts";
 import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
+import { createRpcMetrics } from "../http/rpc-metrics.ts";
+import { openGuard } from "../limits/guard.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { countForwardedCalls } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";

@@ -1,6 +1,9 @@
 import type { EventEmitter } from "node:events";
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
+import { Counter, type Registry } from "prom-client";
+import { addReadGauge } from "../../program/metrics.ts";
+import type { Program } from "../../program/program.ts";
 import { type Connection, Connections } from "./connections.ts";
 import { type Exchange, Exchanges, type Place } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
@@ -176,4 +179,32 @@ function heldOctets(): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The guard of a program's callers, with its metrics. It ends with the program. */
+export function openGuard({ registry, life }: Program, limits: Limits): Guard {
+  const guard = createGuard(limits, countLimits(registry), thisProcess());
+  life.endsWith("the limits of callers", guard.end);
+  addReadGauge(registry, {
+    name: "rampart_connections",
+    help: "Established connections of callers.",
+    read: () => guard.connections.count,
+  });
+  addReadGauge(registry, {
+    name: "rampart_requests_under_way",
+    help: "Requests of callers that have no whole answer yet.",
+    read: () => guard.exchanges.count,
+  });
+  return guard;
+}
+
+/** Counts the connections and requests that a limit refuses or ends. */
+function countLimits(registry: Registry): LimitReached {
+  const reached = new Counter({
+    name: "rampart_limits_reached_total",
+    help: "Connections and requests that were turned away or ended, by the limit that they reached.",
+    labelNames: ["limit"],
+    registers: [registry],
+  });
+  return (limit) => reached.inc({ limit });
 }

@@ -1,8 +1,8 @@
 import { Gauge, type Registry } from "prom-client";
 import type { Configuration } from "../../config/configuration.ts";
 import { createPushes, type PushSource } from "../../config/root-targets.ts";
+import { type ClusterPush, outcomesByCluster } from "../../delivery/cluster-push.ts";
 import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
-import { outcomesByCluster, type RootPush } from "../../delivery/root-push.ts";
 import { logFault } from "../../foundation/events.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { unixTime } from "../../program/metrics.ts";
@@ -10,9 +10,9 @@ import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
 
 /** The delivery of roots to the clusters of the configuration. */
-export interface RecurringPush extends Pick<RootPush, "clusters" | "outcomes"> {
+export interface RecurringPush extends Pick<ClusterPush, "clusters" | "outcomes"> {
   /** The CRLs, which follow the roots. */
-  readonly crls: Pick<RootPush, "outcomes">;
+  readonly crls: Pick<ClusterPush, "outcomes">;
   /** Starts a run, unless one is under way. */
   readonly begin: () => void;
   /** Aborts the current run. The next process continues it. */
@@ -63,7 +63,7 @@ export function pushRoots(
 }
 
 /** Adds gauges of the push that is current. */
-export function addPushGauges(registry: Registry, outcomes: RootPush["outcomes"]): void {
+export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
     new Gauge({
       name,

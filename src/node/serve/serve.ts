@@ -15,7 +15,6 @@ import {
   type PortState,
 } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
-import { createRpcMetrics, openGuard } from "../caller-metrics.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
@@ -26,7 +25,8 @@ import {
   type Routes,
   type Rpc,
 } from "../http/routes.ts";
-import type { Guard } from "../limits/guard.ts";
+import { createRpcMetrics } from "../http/rpc-metrics.ts";
+import { type Guard, openGuard } from "../limits/guard.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";

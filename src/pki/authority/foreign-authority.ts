@@ -1,3 +1,4 @@
+import type { CryptoProvider } from "../crypto-provider.ts";
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { requireValues } from "../encoding/der-values.ts";
@@ -28,6 +29,20 @@ export function parseForeignAuthority(der: Bytes): Certificate {
   requireKeyPurposes(extensions.extKeyUsage?.value.fork());
   requireAlternativeNames(extensions.subjectAltName?.value.fork());
   return certificate;
+}
+
+/**
+ * Every door for the certificate of another CA: it is read strictly here, and by the platform's own verifier. One
+ * that some verifier cannot read makes a whole trust bundle unreadable for it.
+ *
+ * @throws DerError
+ */
+export function requireForeign(
+  { cryptoProvider }: { readonly cryptoProvider: CryptoProvider },
+  der: Bytes,
+): void {
+  parseForeignAuthority(der);
+  cryptoProvider.requireReadable(der);
 }
 
 /** id-ce and id-pe: RFC 5280 defines what is in these extensions. Those of others may hold any octets. */

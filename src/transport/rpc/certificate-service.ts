@@ -2,9 +2,9 @@ import { createContextKey, createContextValues, type HandlerContext } from "@con
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { audited, type Call, type CallPath } from "./audited-call.ts";
 import { authenticate, createCertificate, createInBinary, runStep } from "./create-certificate.ts";
+import { Deadline } from "./deadline.ts";
 import { createFallback } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
-import { Deadline } from "./request-body.ts";
 import type { HttpAbilities, RpcService } from "./rpc.ts";
 
 /**

@@ -15,7 +15,7 @@ import { parsePodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { auditFailure, type Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
-import type { Deadline } from "./request-body.ts";
+import type { Deadline } from "./deadline.ts";
 import { forwardedPeerHeader } from "./rpc.ts";
 import type { UnaryCall } from "./unary-call.ts";
 

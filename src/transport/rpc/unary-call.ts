@@ -4,7 +4,8 @@ import {
   type HeaderFields,
   retryAfterHeader,
 } from "../../foundation/headers.ts";
-import { Deadline, tooSlow } from "./request-body.ts";
+import { Deadline } from "./deadline.ts";
+import { tooSlow } from "./request-body.ts";
 import type { RpcRequest } from "./rpc.ts";
 
 /** The longest that a call may take, whatever deadline the caller sets. */

@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import { UpstreamError } from "../../../src/ca/mint.ts";
+import { UpstreamError } from "../../../src/ca/upstream-authority.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/upstream.ts";
 import { createIntermediateRequest } from "../../../src/pki/authority/new-authority.ts";

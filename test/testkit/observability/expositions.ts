@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Registry } from "prom-client";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
-import { XdsMetrics } from "../../../src/agent/xds/xds-activity.ts";
+import { XdsMetrics } from "../../../src/agent/xds/xds-status.ts";
 import {
   distribute,
   parseDistributeConfiguration,

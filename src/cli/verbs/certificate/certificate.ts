@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
-import { revokedStatuses } from "../../../status/revocations.ts";
+import { revokedStatuses } from "../../../status/distrust.ts";
 import { openStore, type Session, withSession } from "../../session/session.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";

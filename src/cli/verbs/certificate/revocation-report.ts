@@ -1,5 +1,5 @@
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import type { RevokedStatus } from "../../../status/revocations.ts";
+import type { RevokedStatus } from "../../../status/distrust.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";

@@ -1,5 +1,5 @@
 import type { AgentStatus } from "../../../agent/status/agent-status.ts";
-import type { XdsReport } from "../../../agent/xds/xds-activity.ts";
+import type { XdsReport } from "../../../agent/xds/xds-status.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { readJson } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";

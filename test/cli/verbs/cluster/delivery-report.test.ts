@@ -15,7 +15,8 @@ import {
   rootReach,
 } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
 import { rootTargets } from "../../../../src/config/root-targets.ts";
-import { createRootPush, trustBundleContent } from "../../../../src/delivery/root-push.ts";
+import { createClusterPush } from "../../../../src/delivery/cluster-push.ts";
+import { trustBundleContent } from "../../../../src/delivery/push-content.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
@@ -64,7 +65,7 @@ async function push(): Promise<void> {
     fetchTrusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
-  await createRootPush({
+  await createClusterPush({
     targets,
     content: trustBundleContent(authorities),
     limits,

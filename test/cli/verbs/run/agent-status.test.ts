@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { AgentStatus } from "../../../../src/agent/status/agent-status.ts";
-import type { XdsReport } from "../../../../src/agent/xds/xds-activity.ts";
+import type { XdsReport } from "../../../../src/agent/xds/xds-status.ts";
 import { describe } from "../../../../src/cli/verbs/run/agent-status.ts";
 
 const cluster = "type.googleapis.com/envoy.config.cluster.v3.Cluster";

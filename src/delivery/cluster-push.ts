@@ -1,6 +1,6 @@
-import type { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { messageOf } from "../foundation/errors.ts";
+import type { PushContent } from "./push-content.ts";
 import {
   createPushBudget,
   type DeliverableContent,
@@ -14,7 +14,7 @@ import {
 } from "./push-to-cluster.ts";
 
 /** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
-export interface RootPush {
+export interface ClusterPush {
   /**
    * Applies the bundle in every cluster wherever it is missing or differs. A cluster that is away, slow
    * or broken is logged, and does not delay the others. Runs may be missed, doubled or cut off: each
@@ -27,19 +27,6 @@ export interface RootPush {
   readonly clusters: readonly string[];
 }
 
-/** The content that a push delivers. */
-export interface PushContent {
-  /** The first word of its events: `roots-delivered`. */
-  readonly name: "roots" | "crls";
-  /** @throws Error that says why there is nothing to deliver. */
-  readonly at: (now: Date) => Promise<DeliverableContent>;
-}
-
-/** The trust bundle. */
-export function trustBundleContent(authorities: Authorities): PushContent {
-  return { name: "roots", at: (now) => bundleAt(authorities, now) };
-}
-
 /** The parts of a push. */
 export interface PushParts {
   readonly targets: readonly RootTarget[];
@@ -50,13 +37,13 @@ export interface PushParts {
   readonly timeout?: Timeout;
 }
 
-export function createRootPush({
+export function createClusterPush({
   targets,
   content,
   limits,
   log,
   timeout = (milliseconds) => AbortSignal.timeout(milliseconds),
-}: PushParts): RootPush {
+}: PushParts): ClusterPush {
   const outcomes = new Map<RootTarget, PushOutcome>();
   let unreached: ReadonlySet<RootTarget> = new Set();
 
@@ -92,13 +79,6 @@ export function createRootPush({
     outcomes: () => outcomes.values(),
     clusters: [...new Set(targets.map(({ cluster }) => cluster))],
   };
-}
-
-async function bundleAt(authorities: Authorities, now: Date): Promise<DeliverableContent> {
-  const { trustBundle, sequence } = await authorities.at(now);
-  // Every verifier that got an empty bundle would trust nobody.
-  if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");
-  return { pem: trustBundle.pem, sequence };
 }
 
 /**

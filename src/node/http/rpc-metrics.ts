@@ -1,11 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import { Counter, Histogram, type Registry } from "prom-client";
-import { addReadGauge } from "../program/metrics.ts";
-import type { Program } from "../program/program.ts";
-import { statusCodeOf } from "../transport/rpc/audited-call.ts";
-import type { RpcService } from "../transport/rpc/rpc.ts";
-import { createGuard, type Guard, thisProcess } from "./limits/guard.ts";
-import type { LimitReached, Limits } from "./limits/limits.ts";
+import { statusCodeOf } from "../../transport/rpc/audited-call.ts";
+import type { RpcService } from "../../transport/rpc/rpc.ts";
 
 const methodLabels = ["grpc_type", "grpc_service", "grpc_method"] as const;
 
@@ -54,32 +50,4 @@ export function createRpcMetrics(
       }
     };
   };
-}
-
-/** The guard of a program's callers, with its metrics. It ends with the program. */
-export function openGuard({ registry, life }: Program, limits: Limits): Guard {
-  const guard = createGuard(limits, countLimits(registry), thisProcess());
-  life.endsWith("the limits of callers", guard.end);
-  addReadGauge(registry, {
-    name: "rampart_connections",
-    help: "Established connections of callers.",
-    read: () => guard.connections.count,
-  });
-  addReadGauge(registry, {
-    name: "rampart_requests_under_way",
-    help: "Requests of callers that have no whole answer yet.",
-    read: () => guard.exchanges.count,
-  });
-  return guard;
-}
-
-/** Counts the connections and requests that a limit refuses or ends. */
-function countLimits(registry: Registry): LimitReached {
-  const reached = new Counter({
-    name: "rampart_limits_reached_total",
-    help: "Connections and requests that were turned away or ended, by the limit that they reached.",
-    labelNames: ["limit"],
-    registers: [registry],
-  });
-  return (limit) => reached.inc({ limit });
 }

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { expectCallsCounted } from "../contract/call-counts.ts";
-import { bearer } from "../contract/rpc-calls.ts";
-import { issuerTables, type ServiceUnderTest } from "../contract/service-under-test.ts";
-import { type ServedCa, serveCa, servedName } from "../testkit/ca/served-ca.ts";
-import { createTokenKey, jwksOf, type TokenKey } from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import { connectHttp2 } from "../testkit/network/http2-client.ts";
-import { type NativeClient, nativeClient } from "../testkit/network/native-grpc.ts";
+import { expectCallsCounted } from "../../contract/call-counts.ts";
+import { bearer } from "../../contract/rpc-calls.ts";
+import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { connectHttp2 } from "../../testkit/network/http2-client.ts";
+import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
 
 let served: ServedCa;
 let key: TokenKey;

@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/config/root-targets.ts";
+import { type ClusterPush, createClusterPush } from "../../src/delivery/cluster-push.ts";
+import { trustBundleContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
-import { createRootPush, type RootPush, trustBundleContent } from "../../src/delivery/root-push.ts";
 import { rootConfigMap } from "../../src/kubernetes/root-config-map.ts";
 import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
@@ -55,7 +56,7 @@ function pushTo(
   tables: readonly object[] = [table(api.origin, "a")],
   changes: Partial<PushLimits> = {},
   fetch = fetchTrusting,
-): RootPush {
+): ClusterPush {
   const configuration = configurationOf({ ISSUERS: tables, [credential]: watchedToken });
   const { authorities } = ca.certificateAuthority.issuance;
   const targets = rootTargets(configuration, {
@@ -64,11 +65,11 @@ function pushTo(
   });
   const { timeout } = time;
   const content = trustBundleContent(authorities);
-  return createRootPush({ targets, content, limits: { ...limits, ...changes }, log, timeout });
+  return createClusterPush({ targets, content, limits: { ...limits, ...changes }, log, timeout });
 }
 
 const both = (): object[] => [table(api.origin, "a"), table(other.origin, "b")];
-const toBoth = (changes: Partial<PushLimits> = {}): RootPush => pushTo(both(), changes);
+const toBoth = (changes: Partial<PushLimits> = {}): ClusterPush => pushTo(both(), changes);
 
 const pem = async (): Promise<string> => (await ca.app.request("/bundle.pem")).text();
 const has = async (server: WatchedApi, namespace: string): Promise<boolean> =>

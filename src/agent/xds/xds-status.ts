@@ -43,7 +43,7 @@ const maximumTypes = 100;
 const longestDetail = 500;
 
 /** Remembers what happens on the streams. */
-export class XdsActivity {
+export class XdsStatus {
   readonly #address: string;
   readonly #clock: () => Date;
   readonly #types = new Map<string, TypeActivity>();

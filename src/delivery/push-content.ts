@@ -11,7 +11,27 @@ import { parseCertificate } from "../pki/x509/certificate.ts";
 import { isSignedByKey } from "../pki/x509/certificate-signature.ts";
 import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt, parseCrl } from "../pki/x509/crl/crl.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import type { PushContent } from "./root-push.ts";
+import type { DeliverableContent } from "./push-to-cluster.ts";
+
+/** The content that a push delivers. */
+export interface PushContent {
+  /** The first word of its events: `roots-delivered`. */
+  readonly name: "roots" | "crls";
+  /** @throws Error that says why there is nothing to deliver. */
+  readonly at: (now: Date) => Promise<DeliverableContent>;
+}
+
+/** The trust bundle. */
+export function trustBundleContent(authorities: Authorities): PushContent {
+  return { name: "roots", at: (now) => bundleAt(authorities, now) };
+}
+
+async function bundleAt(authorities: Authorities, now: Date): Promise<DeliverableContent> {
+  const { trustBundle, sequence } = await authorities.at(now);
+  // Every verifier that got an empty bundle would trust nobody.
+  if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");
+  return { pem: trustBundle.pem, sequence };
+}
 
 /**
  * The CRLs of the CA. They are empty, which clears earlier ones, where the CA publishes none, and where Envoy would
