@@ -1,9 +1,9 @@
 import { CaError } from "../foundation/errors.ts";
 import type { HeaderFields } from "../foundation/headers.ts";
+import type { BoundAccount } from "../kubernetes/pods.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
-import type { BoundAccount } from "./credential.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /** A caller's certificate, as logs name it. */
@@ -30,6 +30,8 @@ export interface Caller extends BoundAccount {
    * caller. Absent for a token.
    */
   readonly provedBy?: TokenIssuer | undefined;
+  /** The issuers of which any may have vouched for a certificate that does not say which. */
+  readonly mayBeProvedBy?: readonly TokenIssuer[] | undefined;
   /** The gateway that verified the caller's certificate and forwarded it, or its name alone. */
   readonly gateway?: Caller | undefined;
 }

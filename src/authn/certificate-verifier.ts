@@ -113,6 +113,7 @@ export interface LastProof {
   readonly proof: IdentityProof;
   readonly provedUntil: Date;
   readonly provedBy: TokenIssuer;
+  readonly mayBeProvedBy?: readonly TokenIssuer[] | undefined;
 }
 
 /**
@@ -150,7 +151,13 @@ function requireLastProof(
     const provedUntil = addSeconds(provedAt, provedBy.renewalSeconds);
     if (now < provedUntil) {
       const usual = { provedAt, issuer: provedBy.digest, isImpersonated: false };
-      return { proof: proof ?? usual, provedUntil, provedBy };
+      const mayBeProvedBy = proof || vouching.length === 1 ? undefined : vouching;
+      return {
+        proof: proof ?? usual,
+        provedUntil,
+        provedBy,
+        ...(mayBeProvedBy && { mayBeProvedBy }),
+      };
     }
   }
   throw rejectCredential("renewal", "the last token for this identity is too long ago");

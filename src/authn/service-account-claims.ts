@@ -1,6 +1,6 @@
-import type { BoundNode, BoundObject } from "../kubernetes/pods.ts";
+import type { BoundAccount, BoundNode, BoundObject } from "../kubernetes/pods.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
-import { type BoundAccount, rejectCredential } from "./credential.ts";
+import { rejectCredential } from "./credential.ts";
 import type { JsonObject } from "./json-web-signature.ts";
 
 /**

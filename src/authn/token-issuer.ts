@@ -1,7 +1,7 @@
+import type { BoundAccount } from "../kubernetes/pods.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
-import type { BoundAccount } from "./credential.ts";
 import type { IssuerKeys } from "./issuer-keys.ts";
 import type { TokenReview } from "./token-review.ts";
 

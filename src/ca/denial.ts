@@ -1,33 +1,43 @@
 import type { Caller } from "../authn/caller.ts";
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { DenialContent } from "../custody/record-kinds.ts";
 import { CaError } from "../foundation/errors.ts";
 import { nameAllowList } from "../foundation/globs.ts";
+import type { BoundAccount } from "../kubernetes/pods.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount, type SpiffeId } from "../pki/spiffe-id.ts";
+
+/** A request for a certificate, as denials judge it. */
+export interface DeniableRequest {
+  readonly caller: Caller;
+  /** The identity that is asked for. */
+  readonly spiffeId: SpiffeId;
+  /** Whom the certificate is for; `undefined` where a signer of a cluster does not say so. */
+  readonly holder: BoundAccount | undefined;
+}
 
 /** A denial, ready to be held against requests. */
 export interface Denial extends DenialContent {
-  /** Whether the description fits what is known of a caller, or the identity that it asks for. */
-  readonly concerns: (subject: Subject) => boolean;
-  /** Whether only a token shows what the description names. A certificate does not hold it. */
-  readonly isShownByTokens: boolean;
+  /** Whether the description fits anything that is known of a request. */
+  readonly concerns: (known: Known) => boolean;
+  /** What shows whether the description fits. */
+  readonly shownBy: "account" | "issuer" | "token";
 }
 
-/** A caller, with its own account and that of the identity that it asks for, read once for all denials. */
-interface Subject {
-  readonly caller: Caller;
+/** What is known of a caller, its gateway, and whom it asks for, read once for all denials. */
+interface Known {
   readonly accounts: readonly ServiceAccount[];
+  readonly issuers: readonly TokenIssuer[];
+  readonly bound: readonly BoundAccount[];
 }
-
-type Match = Denial["concerns"];
 
 const kinds: readonly {
   readonly form: RegExp;
-  readonly isShownByTokens: boolean;
-  readonly match: (...parts: string[]) => Match;
+  readonly shownBy: Denial["shownBy"];
+  readonly match: (...parts: string[]) => Denial["concerns"];
 }[] = [
   {
     form: /^(?:spiffe:\/\/[a-z0-9._-]{1,255}\/)?ns\/([a-z0-9*-]{1,63})\/sa\/([a-z0-9.*-]{1,253})$/,
-    isShownByTokens: false,
+    shownBy: "account",
     match: (namespace = "", account = "") => {
       const isNamespace = nameAllowList([namespace]);
       const isAccount = nameAllowList([account]);
@@ -37,50 +47,57 @@ const kinds: readonly {
   },
   {
     form: /^cluster\/([A-Za-z0-9._/-]{1,253})$/,
-    isShownByTokens: false,
-    match: (cluster) => {
-      return ({ caller: { issuer, provedBy } }) => (issuer ?? provedBy)?.cluster === cluster;
+    shownBy: "issuer",
+    match: (name) => {
+      return ({ issuers }) => issuers.some(({ cluster }) => cluster === name);
+    },
+  },
+  {
+    form: /^issuer\/([\x21-\x7e]{1,1024})$/,
+    shownBy: "issuer",
+    match: (name) => {
+      return ({ issuers }) => issuers.some((issuer) => issuer.name === name);
     },
   },
   {
     form: /^node\/([a-z0-9.-]{1,253})$/,
-    isShownByTokens: true,
+    shownBy: "token",
     match: (name) => {
-      return ({ caller }) => caller.node?.name === name;
+      return ({ bound }) => bound.some(({ node }) => node?.name === name);
     },
   },
   {
     form: /^pod\/([A-Za-z0-9-]{1,64})$/,
-    isShownByTokens: true,
+    shownBy: "token",
     match: (uid) => {
-      return ({ caller }) => caller.pod?.uid === uid;
+      return ({ bound }) => bound.some(({ pod }) => pod?.uid === uid);
     },
   },
   {
     form: /^token\/([\x21-\x7e]{1,128})$/,
-    isShownByTokens: true,
+    shownBy: "token",
     match: (id) => {
-      return ({ caller }) => caller.tokenId === id;
+      return ({ bound }) => bound.some(({ tokenId }) => tokenId === id);
     },
   },
 ];
 
 /** The forms of a description, for sentences. */
 export const deniedForms =
-  "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, node/<name>, pod/<uid> or token/<jti>";
+  "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid> or token/<jti>";
 
 /** The denial of a content; `undefined` if its description has none of the known forms. */
 export function toDenial(content: DenialContent): Denial | undefined {
-  for (const { form, isShownByTokens, match } of kinds) {
+  for (const { form, shownBy, match } of kinds) {
     const found = form.exec(content.subject);
-    if (found) return { ...content, isShownByTokens, concerns: match(...found.slice(1)) };
+    if (found) return { ...content, shownBy, concerns: match(...found.slice(1)) };
   }
   return undefined;
 }
 
 /**
- * Refuses a request that a denial is about. It may be about the caller, the gateway or node proxy that asks,
- * or the identity asked for.
+ * Refuses a request that a denial is about. It may be about the caller, the gateway, node proxy or signer that
+ * asks, whom it asks for, or the identity asked for.
  *
  * Nothing in a certificate tells the pod, the node and the token of its holder. So while such a denial
  * stands, a certificate suffices only if a token was accepted after every process knew of the denial.
@@ -89,34 +106,53 @@ export function toDenial(content: DenialContent): Denial | undefined {
  */
 export function requireNotDenied(
   denials: readonly Denial[],
-  caller: Caller,
-  spiffeId: SpiffeId,
+  request: DeniableRequest,
   now: Date,
 ): void {
   if (denials.length === 0) return;
-  const subjects = [caller, ...(caller.gateway ? [caller.gateway] : [])].map((each) =>
-    subjectOf(each, spiffeId),
-  );
+  const known = knownOf(request);
   for (const denial of denials) {
     if (denial.until && denial.until <= now) continue;
-    if (subjects.some(denial.concerns)) {
+    if (denial.concerns(known)) {
       throw denied(denial, "an operator denies the caller certificates");
     }
-    if (denial.isShownByTokens && !isShownBy(caller, denial)) {
-      throw denied(denial, "no token that is younger than a denial stands behind the caller");
+    if (!isShown(request, denial)) {
+      throw denied(
+        denial,
+        "nothing shows that the certificate is for nobody whom a denial is about",
+      );
     }
   }
 }
 
-function subjectOf(caller: Caller, spiffeId: SpiffeId): Subject {
-  const ids = caller.spiffeId === spiffeId ? [spiffeId] : [spiffeId, caller.spiffeId];
-  return { caller, accounts: ids.flatMap((id) => parseWorkloadSpiffeId(id)?.account ?? []) };
+function knownOf({ caller, spiffeId, holder }: DeniableRequest): Known {
+  const { gateway } = caller;
+  const callers = gateway ? [caller, gateway] : [caller];
+  const bound = holder && holder !== caller ? [...callers, holder] : callers;
+  const asked = spiffeId === caller.spiffeId ? undefined : parseWorkloadSpiffeId(spiffeId);
+  return {
+    accounts: [...bound, ...(asked ? [asked] : [])].map(({ account }) => account),
+    issuers: callers.flatMap(
+      ({ issuer, mayBeProvedBy, provedBy }) => issuer ?? mayBeProvedBy ?? provedBy ?? [],
+    ),
+    bound,
+  };
 }
 
-/** A gateway that forwards names alone shows nothing of what stands behind them. */
-function isShownBy({ certificate, gateway, proof }: Caller, { knownFrom }: Denial): boolean {
-  if (certificate) return proof.provedAt > knownFrom;
-  return gateway === undefined;
+/** Whether a request shows all that a denial asks for. A gateway that forwards names alone shows no token. */
+function isShown(
+  { caller, spiffeId, holder }: DeniableRequest,
+  { shownBy, knownFrom }: Denial,
+): boolean {
+  switch (shownBy) {
+    case "issuer":
+      return true;
+    case "account":
+      return holder !== undefined || spiffeId !== caller.spiffeId;
+    case "token":
+      if (caller.certificate) return caller.proof.provedAt > knownFrom;
+      return holder !== undefined && caller.gateway === undefined;
+  }
 }
 
 function denied({ subject }: Denial, detail: string): CaError {

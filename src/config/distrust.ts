@@ -33,7 +33,7 @@ const denial = z.pipe(
     // An instant counts only for what tokens alone show, and is required there.
     const found = toDenial({ subject, knownFrom: since ?? new Date(0), until, why });
     if (!found) return refuse(context, `subject must be ${deniedForms}`);
-    if (!found.isShownByTokens || since !== undefined) return found;
+    if (found.shownBy !== "token" || since !== undefined) return found;
     return refuse(context, "since is required for a node, a pod and a token");
   }),
 );
@@ -46,7 +46,7 @@ export function formatDenied(denial: DenialContent): string {
   const { subject, knownFrom, until, why } = denial;
   const members = [
     `subject = ${JSON.stringify(subject)}`,
-    ...(toDenial(denial)?.isShownByTokens ? [`since = "${knownFrom.toISOString()}"`] : []),
+    ...(toDenial(denial)?.shownBy === "token" ? [`since = "${knownFrom.toISOString()}"`] : []),
     ...(until ? [`until = "${until.toISOString()}"`] : []),
     ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
   ];

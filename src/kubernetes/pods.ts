@@ -14,6 +14,16 @@ export interface BoundObject {
 /** The Node of a token. It has no UID if the API server did not find the Node when it minted the token. */
 export type BoundNode = Pick<BoundObject, "name"> & Partial<BoundObject>;
 
+/** A ServiceAccount, with the pod and the node that its token is bound to. */
+export interface BoundAccount {
+  readonly account: ServiceAccount;
+  /** Kubernetes binds projected tokens to a pod and a node, and other tokens to neither. */
+  readonly pod?: BoundObject | undefined;
+  readonly node?: BoundNode | undefined;
+  /** The `jti` of the token, which the API server's audit log names as well. */
+  readonly tokenId?: string | undefined;
+}
+
 /** A pod, as far as node checks need it. */
 interface Pod {
   readonly uid: string;

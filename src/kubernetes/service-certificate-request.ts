@@ -1,9 +1,10 @@
 import * as z from "zod/mini";
 import { FetchError } from "../foundation/fetch.ts";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { parseServiceAccount } from "../pki/spiffe-id.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { Listing } from "./list-pages.ts";
+import type { BoundAccount } from "./pods.ts";
 
 /**
  * A CertificateSigningRequest (`certificates.k8s.io/v1`) that awaits a decision or its certificate. The
@@ -12,8 +13,8 @@ import type { Listing } from "./list-pages.ts";
 export interface ServiceCertificateRequest {
   readonly name: string;
   readonly uid: string;
-  /** The ServiceAccount that requests; `undefined` for a user that is none. */
-  readonly requester: ServiceAccount | undefined;
+  /** Who requests, as its token shows it; `undefined` for a user that is no ServiceAccount. */
+  readonly requester: BoundAccount | undefined;
   /** PEM, as the requester wrote it. */
   readonly csrPem: string;
   readonly usages: readonly string[];
@@ -39,6 +40,7 @@ const requestForm = z.object({
   spec: z.object({
     request: z.string().check(z.maxLength(64 * 1024)),
     username: z._default(z.string(), ""),
+    extra: z._default(z.nullable(z.record(z.string(), z.array(z.string()))), null),
     usages: z._default(z.nullable(z.array(z.string())), null),
     expirationSeconds: z.nullish(z.number()),
   }),
@@ -67,7 +69,7 @@ export function parseServiceCertificateRequest(
   const octets = parseBase64(spec.request);
   const request = {
     ...metadata,
-    requester: accountOf(spec.username),
+    requester: requesterOf(spec),
     // A text that is no UTF-8 is no PEM either, and is refused as such.
     csrPem: new TextDecoder().decode(octets),
     usages: spec.usages ?? [],
@@ -79,9 +81,24 @@ export function parseServiceCertificateRequest(
 
 const accountForm = /^system:serviceaccount:([^:]+):([^:]+)$/;
 
-function accountOf(username: string): ServiceAccount | undefined {
+/** The API server writes `extra` from the token of the requester (KEP-4193). */
+function requesterOf({
+  username,
+  extra,
+}: z.infer<typeof requestForm>["spec"]): BoundAccount | undefined {
   const [, namespace = "", name = ""] = accountForm.exec(username) ?? [];
-  return parseServiceAccount(namespace, name);
+  const account = parseServiceAccount(namespace, name);
+  const of = (key: string): string | undefined =>
+    extra?.[`authentication.kubernetes.io/${key}`]?.[0];
+  const [podName, podUid, nodeName] = [of("pod-name"), of("pod-uid"), of("node-name")];
+  return (
+    account && {
+      account,
+      pod: podName && podUid ? { name: podName, uid: podUid } : undefined,
+      node: nodeName ? { name: nodeName } : undefined,
+      tokenId: of("credential-id")?.replace(/^JTI=/, ""),
+    }
+  );
 }
 
 const apiVersion = "certificates.k8s.io/v1";

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import type { BoundAccount } from "../../src/authn/credential.ts";
 import { apiOpener, type ClusterAccess, clientOf, noApi } from "../../src/config/cluster-access.ts";
 import {
   type CheckMeans,
@@ -10,7 +9,7 @@ import {
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import type { Fetch } from "../../src/foundation/fetch.ts";
 import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";
-import type { Pods } from "../../src/kubernetes/pods.ts";
+import type { BoundAccount, Pods } from "../../src/kubernetes/pods.ts";
 import { issuer, issuersOf } from "../testkit/configuration.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 

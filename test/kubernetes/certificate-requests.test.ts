@@ -170,13 +170,30 @@ describe("a CertificateSigningRequest", () => {
       {
         name: "csr-1",
         uid: "uid-of-csr-1",
-        requester: { namespace: "shop", name: "web" },
+        requester: { account: { namespace: "shop", name: "web" } },
         csrPem: "a CSR",
         usages: ["digital signature", "server auth"],
         expirationSeconds: 3600,
         isApproved: false,
       },
     ]);
+  });
+
+  test("is read with the pod, the node and the token of its requester", () => {
+    const extra = {
+      "authentication.kubernetes.io/pod-name": ["web-0"],
+      "authentication.kubernetes.io/pod-uid": ["web-uid"],
+      "authentication.kubernetes.io/node-name": ["worker-3"],
+      "authentication.kubernetes.io/credential-id": ["JTI=7ee52be0-9045-4653-aa5e-0da57b8dccdc"],
+      "example.com/else": [],
+    };
+    const [, request] = parseServiceCertificateRequest(serviceRequestJson("", { extra })) ?? [];
+    expect(request?.requester).toEqual({
+      account: { namespace: "shop", name: "web" },
+      pod: { name: "web-0", uid: "web-uid" },
+      node: { name: "worker-3" },
+      tokenId: "7ee52be0-9045-4653-aa5e-0da57b8dccdc",
+    });
   });
 
   test.each([

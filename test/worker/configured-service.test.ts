@@ -6,6 +6,7 @@ import { createKvStore } from "../../src/worker/kv-store.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { describeCertificateCredentials } from "../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../contract/configured-service/configurable-service.ts";
+import { describeDeniedProducts } from "../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../contract/configured-service/node-proxies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
 import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
@@ -49,3 +50,4 @@ async function openService(): Promise<ConfigurableService> {
 describe("behind an edge that believes every CA", () =>
   describeCertificateCredentials(openService));
 describe("a Worker", () => describeNodeProxies(openService, () => reviewingApi));
+describe("denials", () => describeDeniedProducts(openService));

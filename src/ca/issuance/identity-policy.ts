@@ -1,7 +1,8 @@
+import * as z from "zod/mini";
 import type { Caller } from "../../authn/caller.ts";
 import type { NodeAuthorizer } from "../../authn/token-issuer.ts";
 import { CaError, type ImpersonationRule } from "../../foundation/errors.ts";
-import type { Pods } from "../../kubernetes/pods.ts";
+import type { BoundAccount, Pods } from "../../kubernetes/pods.ts";
 import {
   parseServiceAccount,
   parseWorkloadSpiffeId,
@@ -9,6 +10,7 @@ import {
   type TrustDomain,
   workloadSpiffeId,
 } from "../../pki/spiffe-id.ts";
+import type { Product } from "./product.ts";
 
 /**
  * Decides which identity a caller gets.
@@ -45,6 +47,53 @@ export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
   }
   return (caller, requested, now) =>
     requested === "" ? caller.spiffeId : impersonated(caller, requested, now);
+}
+
+const podName = z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
+const podUid = z.string().check(z.regex(/^[A-Za-z0-9-]{1,64}$/));
+
+/** Whom a signer of a cluster asks for: a pod, or the account that requests a certificate for a service. */
+const holderForm = z.object({
+  PodName: z.optional(podName),
+  PodUid: z.optional(podUid),
+  NodeName: z.optional(podName),
+  Requester: z.optional(z.string().check(z.maxLength(320))),
+  TokenId: z.optional(z.string().check(z.regex(/^[\x21-\x7e]{1,128}$/))),
+});
+
+/**
+ * Whom a certificate is for: the caller, or whom a signer of its cluster names, as the cluster's API server has
+ * established it. From any other caller such names are ignored, because its own token or certificate tells more.
+ *
+ * @returns `undefined` if a signer asks for somebody whom it does not name.
+ * @throws CaError `csr-malformed`
+ */
+export function holderOf(
+  caller: Caller,
+  spiffeId: SpiffeId,
+  { kind }: Product,
+  request: { readonly impersonatedIdentity: string; readonly metadata?: unknown },
+): BoundAccount | undefined {
+  if (request.impersonatedIdentity === "" && kind !== "serving") return caller;
+  if (!caller.issuer?.clusterSigner?.(caller.account)) return caller;
+  const parsed = holderForm.safeParse(request.metadata ?? {});
+  if (!parsed.success) throw malformed();
+  const { PodName, PodUid, NodeName, Requester, TokenId: tokenId } = parsed.data;
+  const pod = PodName && PodUid ? { name: PodName, uid: PodUid } : undefined;
+  const node = NodeName ? { name: NodeName } : undefined;
+  if (kind !== "serving") {
+    const asked = parseWorkloadSpiffeId(spiffeId);
+    return asked && pod && node && { account: asked.account, pod, node };
+  }
+  if (Requester === undefined) return undefined;
+  const [namespace = "", name = ""] = Requester.split("/", 2);
+  const account = parseServiceAccount(namespace, name);
+  if (!account) throw malformed();
+  return { account, pod, node, tokenId };
+}
+
+function malformed(): CaError {
+  return new CaError({ reason: "csr-malformed" }, "a signer names nobody of Kubernetes");
 }
 
 /** Denies the identity that a caller names. The rule is for the log. */

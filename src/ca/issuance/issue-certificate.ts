@@ -22,9 +22,9 @@ import {
   type Validity,
 } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
-import { type Denial, requireNotDenied } from "../denial.ts";
+import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.ts";
 import type { AuditEvent } from "./audit-event.ts";
-import type { IdentityPolicy } from "./identity-policy.ts";
+import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
 import { callerEntry } from "./log-entry.ts";
 import { orderFor, type Product, type Signers, signerNameOf } from "./product.ts";
@@ -46,6 +46,8 @@ export interface CertificateRequest {
   readonly dnsNames?: readonly string[];
   /** Present if the key is no CSR's. It counts for a signer of a cluster alone. */
   readonly podKeyProof?: PodKeyProof | undefined;
+  /** All of Istio's metadata, in which a signer of a cluster names whom it asks for. */
+  readonly metadata?: unknown;
 }
 
 /** The parts that issue certificates, the same for every request. */
@@ -94,7 +96,8 @@ export async function issueCertificate(
   const signer = signerNameOf(product);
   if (signer !== undefined) audit.signer = signer;
   if (product.kind === "serving") audit.dnsNames = product.dnsNames;
-  await requireUndenied(issuance, caller, spiffeId, now);
+  const holder = holderOf(caller, spiffeId, product, request);
+  await requireUndenied(issuance, { caller, spiffeId, holder }, now);
   if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
   const publicKey = await provedKey(request, caller, cryptoProvider);
   const known = authorities.at(now);
@@ -115,7 +118,7 @@ export async function issueCertificate(
   audit.notAfter = validity.notAfter;
   if (issuance.issuanceLog) {
     const { der: certificate } = leaf;
-    const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer });
+    const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer, holder });
     await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
   }
   audit.outcome = "issued";
@@ -125,14 +128,13 @@ export async function issueCertificate(
 /** The store of the unnamed authorities holds the denials, for named signers as well. */
 async function requireUndenied(
   { authorities, configuredDenials }: Issuance,
-  caller: Caller,
-  spiffeId: SpiffeId,
+  request: DeniableRequest,
   now: Date,
 ): Promise<void> {
-  requireNotDenied(configuredDenials, caller, spiffeId, now);
+  requireNotDenied(configuredDenials, request, now);
   const known = authorities.at(now);
   const { denials } = known instanceof Promise ? await known : known;
-  requireNotDenied(denials, caller, spiffeId, now);
+  requireNotDenied(denials, request, now);
 }
 
 /**

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import type { Caller } from "../../authn/caller.ts";
 import { concatBytes } from "../../foundation/octets.ts";
+import type { BoundAccount } from "../../kubernetes/pods.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { LogError } from "../../tlog/log-error.ts";
@@ -20,11 +21,11 @@ export interface Circumstances {
   readonly callerSerialNumber?: string | undefined;
   readonly callerAuthority?: string | undefined;
   readonly provedAt?: string | undefined;
-  /** The caller's own SPIFFE ID, if it asked for another one. */
+  /** The caller's own SPIFFE ID, if it asked for another one, or for somebody else. */
   readonly impersonator?: string | undefined;
   readonly gateway?: string | undefined;
   readonly signer?: string | undefined;
-  /** Of the token. */
+  /** Of the token, or of whom a signer of a cluster names. */
   readonly pod?: LoggedObject | undefined;
   readonly node?: LoggedObject | undefined;
   readonly tokenId?: string | undefined;
@@ -103,14 +104,17 @@ export interface Issued {
   /** Of the certificate: the caller's own, or the one that a node proxy asked for. */
   readonly spiffeId: SpiffeId;
   readonly signer?: string | undefined;
+  /** Whom it is for. The caller's own token counts where nobody else is named. */
+  readonly holder?: BoundAccount | undefined;
 }
 
 /** The entry of a certificate that a caller asked for. */
 export function callerEntry(
   caller: Caller,
-  { at, certificate, spiffeId, signer }: Issued,
+  { at, certificate, spiffeId, signer, holder = caller }: Issued,
 ): LogEntry {
-  const { gateway, pod, node, tokenId, certificate: shown } = caller;
+  const { gateway, certificate: shown } = caller;
+  const isForItself = spiffeId === caller.spiffeId && holder === caller;
   const issuer = caller.issuer ?? caller.provedBy;
   return {
     certificate,
@@ -121,12 +125,12 @@ export function callerEntry(
     callerSerialNumber: shown?.serialNumber,
     callerAuthority: shown?.authority,
     provedAt: shown && caller.proof.provedAt.toISOString(),
-    impersonator: spiffeId === caller.spiffeId ? undefined : caller.spiffeId,
+    impersonator: isForItself ? undefined : caller.spiffeId,
     gateway: gateway?.spiffeId,
     signer,
-    pod,
-    node,
-    tokenId,
+    pod: holder.pod,
+    node: holder.node,
+    tokenId: holder.tokenId ?? caller.tokenId,
   };
 }
 

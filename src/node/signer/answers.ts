@@ -85,7 +85,7 @@ function serviceQueue(
   const answer = async (request: ServiceCertificateRequest): Promise<void> => {
     const admitted = await admit(request);
     const { name, requester } = request;
-    const account = requester ? `${requester.namespace}/${requester.name}` : undefined;
+    const account = requester && `${requester.account.namespace}/${requester.account.name}`;
     const about = { signer, request: name, account };
     if ("type" in admitted) {
       await decide(client, request, admitted);

@@ -57,6 +57,9 @@ export function podCertificates(
       requestedSeconds: Math.min(request.maximumSeconds, maximumSeconds) - backdateSeconds,
       metadata: {
         ImpersonatedIdentity: spiffeId,
+        PodName: request.pod.name,
+        PodUid: request.pod.uid,
+        NodeName: request.node,
         ...(policy.authority !== "" && { CertSigner: policy.authority }),
         ...proved.metadata,
       },
@@ -119,7 +122,7 @@ async function provedByUid(
     throw new CaError({ reason: "csr-malformed" }, "the proof of possession is malformed");
   }
   const publicKey = await parseProvedPublicKey(csrPem, proof, nodeCryptoProvider);
-  return { publicKey, csrPem, metadata: { PodUid: podUid, ProofOfPossession: signature } };
+  return { publicKey, csrPem, metadata: { ProofOfPossession: signature } };
 }
 
 /** The middle of the life, when the authority that signs by then is in every bundle, and agents renew too. */

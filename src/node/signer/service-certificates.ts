@@ -1,9 +1,11 @@
 import "reflect-metadata/lite";
+import type { JsonObject } from "@bufbuild/protobuf";
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
 import { maximumServingNames, servingSigner } from "../../ca/issuance/product.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
+import type { BoundAccount } from "../../kubernetes/pods.ts";
 import type {
   ServiceCertificateRequest,
   SigningDecision,
@@ -19,6 +21,7 @@ export interface AdmittedRequest {
   /** The names that the certificate gets. */
   readonly dnsNames: readonly string[];
   readonly expirationSeconds: number | undefined;
+  readonly requester: BoundAccount;
 }
 
 /** The certificates of services: what Istio's chiron did. */
@@ -43,21 +46,36 @@ export function serviceCertificates(
   const rules = services.map(ruleOf);
   return {
     admit: async (request) => {
-      const { csrPem, expirationSeconds, isApproved } = request;
+      const { csrPem, expirationSeconds, isApproved, requester } = request;
       const keyFault = await keyFaultOf(csrPem);
       const dnsNames = keyFault ? [] : dnsNamesIn(csrPem);
       const fault = keyFault ?? faultOf(request, dnsNames, rules);
-      if (!fault) return { csrPem, dnsNames, expirationSeconds };
-      return { ...fault, type: isApproved ? "Failed" : "Denied" };
+      if (!fault && requester) return { csrPem, dnsNames, expirationSeconds, requester };
+      return { ...(fault ?? notServed), type: isApproved ? "Failed" : "Denied" };
     },
-    certificateFor: async ({ csrPem, dnsNames, expirationSeconds = maximumSeconds }) => {
+    certificateFor: async (admitted) => {
+      const { csrPem, dnsNames, expirationSeconds = maximumSeconds, requester } = admitted;
       const chain = await certificate({
         csrPem,
         requestedSeconds: Math.min(expirationSeconds, maximumSeconds),
-        metadata: { CertSigner: servingSigner, DnsNames: [...dnsNames] },
+        metadata: {
+          CertSigner: servingSigner,
+          DnsNames: [...dnsNames],
+          ...namesOf(requester),
+        },
       });
       return chain.join("");
     },
+  };
+}
+
+/** The requester, by the names under which the CA denies, logs and finds it. */
+function namesOf({ account, pod, node, tokenId }: BoundAccount): JsonObject {
+  return {
+    Requester: `${account.namespace}/${account.name}`,
+    ...(pod && { PodName: pod.name, PodUid: pod.uid }),
+    ...(node && { NodeName: node.name }),
+    ...(tokenId !== undefined && { TokenId: tokenId }),
   };
 }
 
@@ -71,7 +89,7 @@ interface Rule {
 function ruleOf({ account, dns_names }: ServicePolicy): Rule {
   return {
     isRequester: ({ requester }) =>
-      requester?.namespace === account.namespace && requester.name === account.name,
+      requester?.account.namespace === account.namespace && requester.account.name === account.name,
     mayName: nameAllowList(dns_names),
   };
 }
@@ -88,6 +106,11 @@ async function keyFaultOf(csrPem: string): Promise<Fault | undefined> {
     return { reason: isKey ? "UnsupportedKeyType" : "InvalidRequest", message };
   }
 }
+
+const notServed: Fault = {
+  reason: "RequesterNotServed",
+  message: "no policy of this signer names the requester",
+};
 
 const servingUsages: ReadonlySet<string> = new Set([
   "digital signature",
@@ -110,12 +133,7 @@ function faultOf(
     return { reason: "UnsupportedNames", message };
   }
   const own = rules.filter(({ isRequester }) => isRequester(request));
-  if (own.length === 0) {
-    return {
-      reason: "RequesterNotServed",
-      message: "no policy of this signer names the requester",
-    };
-  }
+  if (own.length === 0) return notServed;
   if (dnsNames.every((name) => own.some(({ mayName }) => mayName(name)))) return undefined;
   const message = "the requester's policy does not have all of the DNS names";
   return { reason: "NameNotAllowed", message };

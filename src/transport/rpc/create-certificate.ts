@@ -101,6 +101,7 @@ function toCertificateRequest(request: IstioCertificateRequest): CertificateRequ
     certSigner: textOrEmpty(CertSigner),
     dnsNames: Array.isArray(DnsNames) ? DnsNames.map(textOrEmpty) : [],
     podKeyProof: parsePodKeyProof(textOrEmpty(PodUid), textOrEmpty(ProofOfPossession)),
+    metadata: request.metadata,
   };
 }
 

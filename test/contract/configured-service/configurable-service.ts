@@ -1,3 +1,4 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import type { AuditLine } from "../../testkit/log/event-recorder.ts";
@@ -11,7 +12,7 @@ export interface RunningService {
     csr: string,
     shown: HeldLeaf | undefined,
     headers?: Readonly<Record<string, string>>,
-    metadata?: Readonly<Record<string, string>>,
+    metadata?: JsonObject,
   ) => Promise<Outcome>;
   /** Removes and returns the audit events so far. */
   readonly takeAudits: () => readonly AuditLine[];

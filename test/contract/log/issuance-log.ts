@@ -111,6 +111,35 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
       expect(entry?.impersonator).toBe(`spiffe://${trustDomain}/ns/istio-system/sa/ztunnel`);
     });
 
+    test("names the pod and the node for which a signer of the cluster asked", async () => {
+      const headers = await bearer(service, "istio-system:signer");
+      const metadata = {
+        ImpersonatedIdentity: `spiffe://${trustDomain}/ns/foo/sa/other`,
+        ...{ PodName: "other-0", PodUid: "other-uid", NodeName: "worker-3" },
+      };
+      const { entry } = await issued(headers, { metadata });
+      expect(entry).toMatchObject({
+        impersonator: `spiffe://${trustDomain}/ns/istio-system/sa/signer`,
+        pod: { name: "other-0", uid: "other-uid" },
+        node: { name: "worker-3" },
+      });
+    });
+
+    test("names the requester of a service's certificate, and the signer that asked for it", async () => {
+      const headers = await bearer(service, "istio-system:signer");
+      const metadata = {
+        ...{ CertSigner: "serving", DnsNames: ["a.foo.svc"], Requester: "foo/web" },
+        ...{ PodName: "web-0", PodUid: "web-uid", NodeName: "worker-3", TokenId: "jti-of-web" },
+      };
+      const { entry } = await issued(headers, { metadata });
+      expect(entry).toMatchObject({
+        impersonator: `spiffe://${trustDomain}/ns/istio-system/sa/signer`,
+        pod: { name: "web-0", uid: "web-uid" },
+        node: { name: "worker-3" },
+        tokenId: "jti-of-web",
+      });
+    });
+
     test("logs nothing that proves an identity: no token and no CSR", async () => {
       const { authorization } = await bearer(service);
       const { entry } = await issued({ authorization });

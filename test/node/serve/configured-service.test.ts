@@ -4,6 +4,7 @@ import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
+import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -44,3 +45,4 @@ async function openService(): Promise<ConfigurableService> {
 
 describe("a client certificate over TLS", () => describeCertificateCredentials(openService));
 describe("rampart serve", () => describeNodeProxies(openService, api.url));
+describe("denials", () => describeDeniedProducts(openService));

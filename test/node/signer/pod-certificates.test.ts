@@ -65,7 +65,12 @@ describe("a pod gets a certificate", () => {
     expect((ends ?? 0) - (begins ?? 0)).toBe(86_400);
     expect((refreshes ?? 0) - (begins ?? 0)).toBe(43_200);
     expect(asks).toMatchObject([
-      { metadata: { ImpersonatedIdentity: "spiffe://cluster.local/ns/shop/sa/web" } },
+      {
+        metadata: {
+          ImpersonatedIdentity: "spiffe://cluster.local/ns/shop/sa/web",
+          ...{ PodName: "web-0", PodUid: podUid, NodeName: "node-1" },
+        },
+      },
     ]);
     expect(asks[0]?.metadata).not.toHaveProperty("CertSigner");
   });

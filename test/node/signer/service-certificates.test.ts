@@ -93,7 +93,7 @@ describe("a service gets a certificate", () => {
     expect(asks).toMatchObject([
       {
         requestedSeconds: seconds,
-        metadata: { CertSigner: "serving", DnsNames: ["web.shop.svc"] },
+        metadata: { CertSigner: "serving", DnsNames: ["web.shop.svc"], Requester: "shop/web" },
       },
     ]);
   });

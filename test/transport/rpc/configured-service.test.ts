@@ -4,6 +4,7 @@ import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
+import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
@@ -42,3 +43,4 @@ async function openService(): Promise<ConfigurableService> {
 
 describe("a client certificate in process", () => describeCertificateCredentials(openService));
 describe("a CA in process", () => describeNodeProxies(openService, api.url));
+describe("denials", () => describeDeniedProducts(openService));
