@@ -19,6 +19,12 @@ export interface OperationLog {
   readonly operation: (event: OperationalEvent) => void;
 }
 
+/** Whether a program can do its work now. It may give reasons even when it can. */
+export interface Readiness {
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+}
+
 /** Writes a line, which comes without its line break. It must not throw. */
 export type WriteLine = (line: string, level: Level) => void;
 

@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Mint } from "../ca/mint.ts";
+import type { Readiness } from "../foundation/events.ts";
 import type { PeerProcesses } from "../program/metrics.ts";
 import {
   addReadyGauge,
@@ -8,7 +9,7 @@ import {
   type ProgramContext,
   type RunningProgram,
 } from "../program/program.ts";
-import { createProbedApp, type Readiness } from "../transport/http/routes.ts";
+import { createProbedApp } from "../transport/http/routes.ts";
 import type { ListenAddress } from "./http/listen-address.ts";
 import { listenInPlaintext } from "./http/listener.ts";
 import { createMonitoringRoutes } from "./http/routes.ts";

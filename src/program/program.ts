@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import { addressText } from "../foundation/addresses.ts";
-import type { OperationLog } from "../foundation/events.ts";
+import type { OperationLog, Readiness } from "../foundation/events.ts";
 import type { Pause } from "../foundation/pause.ts";
 import {
   addConfigurationMetrics,
@@ -47,12 +47,6 @@ export interface RunningProgram<C> {
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
-/** Whether a program can do its work now. It may give reasons even when it can. */
-interface Readiness {
-  readonly ready: boolean;
-  readonly reasons: readonly string[];
-}
-
 /** A program while it begins: what it opens, it has end with its life. */
 export type Program<Context extends ProgramContext = ProgramContext> = Context & {
   /** Its metrics. Operations that its log takes are among them. */
@@ -70,7 +64,7 @@ export type Program<Context extends ProgramContext = ProgramContext> = Context &
  */
 export async function begin<Context extends ProgramContext, Begun>(
   context: Context,
-  open: (beginning: Program<Context>) => Promise<Begun>,
+  open: (program: Program<Context>) => Promise<Begun>,
 ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
   const { configurationStatus, asked } = context;
   const registry = createRegistry();
@@ -111,13 +105,6 @@ export function addReadyGauge(
   addReadGauge(registry, { name: "rampart_ready", help, read });
 }
 
-/** A program from the start of its process to its end. */
-export interface LongProgram<C, Context extends ProgramContext> {
-  readonly source: ConfigurationSource<C>;
-  readonly start: (first: C, context: Context) => Promise<RunningProgram<C>>;
-  readonly context: Context;
-}
-
 /** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
 
@@ -128,7 +115,15 @@ const graceMilliseconds = 25_000;
  * @throws ConfigurationError, and what the program has thrown at its begin or its end.
  */
 export async function run<C, Context extends ProgramContext>(
-  { source, start, context }: LongProgram<C, Context>,
+  {
+    source,
+    start,
+    context,
+  }: {
+    readonly source: ConfigurationSource<C>;
+    readonly start: (first: C, context: Context) => Promise<RunningProgram<C>>;
+    readonly context: Context;
+  },
   signal: Promise<EndingSignal>,
 ): Promise<void> {
   const { log } = context;

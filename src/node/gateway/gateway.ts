@@ -1,5 +1,6 @@
 import type { Hono } from "hono";
 import type { RootsReport } from "../../delivery/root-delivery.ts";
+import type { Readiness } from "../../foundation/events.ts";
 import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
@@ -7,7 +8,6 @@ import {
   createCertificatePath,
   createProbedApp,
   type PortState,
-  type Readiness,
 } from "../../transport/http/routes.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";

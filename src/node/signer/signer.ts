@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { Counter, type Registry } from "prom-client";
+import type { Readiness } from "../../foundation/events.ts";
 import { createLeaseCandidate } from "../../foundation/lease.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
 import { addReadGauge } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
-import type { Readiness } from "../../transport/http/routes.ts";
 import { openApiServer } from "../files/cluster-place.ts";
 import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
 import { monitorWork, type ServerContext } from "../server.ts";

@@ -4,6 +4,7 @@ import { mayIssue } from "../../ca/issuance/issuance-log.ts";
 import { crlGapsIn } from "../../ca/revocation/published-crls.ts";
 import { addressOf } from "../../foundation/addresses.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
+import type { Readiness } from "../../foundation/events.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
@@ -92,12 +93,6 @@ async function readinessOf(
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;
   }
-}
-
-/** Whether a program can do its work now. It may give reasons even when it can. */
-export interface Readiness {
-  readonly ready: boolean;
-  readonly reasons: readonly string[];
 }
 
 /** An app that answers the probes of an orchestrator: alive at `/healthz`, 200 or 503 at `/readyz`. */

@@ -13,26 +13,29 @@ import type { Terminal } from "../../terminal/terminal.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A program that follows a file. */
-export interface FollowingProgram<C> {
-  /** The file of the configuration. */
+type Start<C> = (first: C, context: ServerContext) => Promise<RunningProgram<C>>;
+
+/** Runs a program until a signal ends it. A second signal ends the process at once. @throws OperatorError */
+export async function runFollowing<C>({
+  path,
+  environment,
+  ...program
+}: {
+  /** The file of the configuration, which it follows. */
   readonly path: string;
   /** The environment as it is at the start, of which the secrets of the configuration are taken. */
   readonly environment: Environment;
   readonly parse: (values: Values) => C;
   readonly restartKeys: readonly string[];
-  readonly start: (first: C, context: ServerContext) => Promise<RunningProgram<C>>;
+  readonly start: Start<C>;
   readonly context: ServerContext;
-}
-
-/** Runs a program until a signal ends it. A second signal ends the process at once. @throws OperatorError */
-export async function runFollowing<C>(program: FollowingProgram<C>): Promise<void> {
+}): Promise<void> {
   using watch = watchSignals();
-  if (!existsSync(program.path)) {
-    throw new OperatorError(`${program.path} does not exist: name the configuration with --config`);
+  if (!existsSync(path)) {
+    throw new OperatorError(`${path} does not exist: name the configuration with --config`);
   }
-  const { path, start, context, parse, restartKeys } = program;
-  const variables = { ...program.environment };
+  const { start, context, parse, restartKeys } = program;
+  const variables = { ...environment };
   let reads = 0;
   const source = {
     ...{ parse, restartKeys },
@@ -58,8 +61,10 @@ export function warnOfUnread(
 export function followingCommand<C>(
   verb: string,
   { clock, environment }: Pick<Terminal, "clock" | "environment">,
-  program: Pick<FollowingProgram<C>, "restartKeys" | "start"> & {
+  program: {
     readonly description: string;
+    readonly restartKeys: readonly string[];
+    readonly start: Start<C>;
     /** The keys of its file. */
     readonly keys: readonly string[];
     /** Of the environment, a pod needs where its API server is. No secret is taken from it. */
