@@ -47,6 +47,12 @@ test.each([
   await expect(others.open(created.record)).rejects.toThrow();
 });
 
+test("a record does not open for another log whose name somebody has written into it", async () => {
+  const id = "log.example.com/2026/1";
+  const moved = JSON.stringify({ ...JSON.parse(created.record), id });
+  await expect(logKeysFor(id, clusterLocal, [kek]).open(moved)).rejects.toThrow("seal");
+});
+
 test("a record with any changed character does not open", async () => {
   for (let i = 0; i < created.record.length; i += 5) {
     const { record } = created;

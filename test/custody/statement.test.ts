@@ -183,6 +183,12 @@ describe("a statement is refused", () => {
     expect(await checkOf(record())).toBe(check);
   });
 
+  test("by the trust domain that somebody has written into it", async () => {
+    const domain = trustDomain("other.local");
+    const moved = tampered(sealedTaint, { trustDomain: domain });
+    expect(await checkOf(moved, { domain })).toBe("seal");
+  });
+
   function says(): Record<string, string> {
     return JSON.parse(sealedTaint.value).says;
   }

@@ -4,6 +4,7 @@ import { sealStatement } from "../../src/custody/statement.ts";
 import { createClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
@@ -143,6 +144,21 @@ describe("another replica", () => {
     const config = api.configMapIn("shop", "istio-ca-crl");
     if (!config) throw new Error("nothing was delivered");
     api.put({ ...config, data: { "ca-crl.pem": change(listsIn("shop")) } });
+    await push(behind);
+    expect(listsIn("shop")).toBe(await publishedBy(behind));
+  });
+
+  test("replaces a list of a higher number in time before its end", async () => {
+    const behind = await replica();
+    // The operator's clock was two days ahead, so that no list of this process gets a higher number for so long.
+    await revokeCertificates(ca, ["0a"], addSeconds(ca.now(), 48 * 3600));
+    ca.pass(120);
+    await push();
+    const ahead = listsIn("shop");
+    ca.pass(24 * 3600 - 120 - 601);
+    await push(behind);
+    expect(listsIn("shop")).toBe(ahead);
+    ca.pass(2);
     await push(behind);
     expect(listsIn("shop")).toBe(await publishedBy(behind));
   });

@@ -251,6 +251,8 @@ describe("killed at any step", () => {
       parts.saboteur.arm(writes, writes % 2 === 0);
       await log.publish().catch(() => {});
       parts.saboteur.disarm();
+      // No reader sees a checkpoint before all of its objects, whichever write was the last.
+      await entriesOf(parts.objects, vkey);
       await appendMany(log, 300, 5);
       await log.publish();
       expect(await entriesOf(parts.objects, vkey)).toHaveLength(305);
@@ -291,6 +293,22 @@ describe("refuses to go on", () => {
     parts.stage.rows = before.rows;
     parts.stage.kept = before.kept;
     await expect(Sequencer.open(parts)).rejects.toThrow("one was rolled back");
+  });
+
+  test("when the stage was rolled back and has grown to the size that is published", async () => {
+    const { parts, before } = await prepared();
+    const later = await Sequencer.open(parts);
+    await later.publish();
+    const published = parts.objects.stored.get("checkpoint") ?? new Uint8Array();
+    parts.stage.rows = before.rows;
+    parts.stage.kept = before.kept;
+    parts.objects.stored.clear();
+    for (const [path, octets] of before.stored) parts.objects.stored.set(path, octets);
+    const other = await Sequencer.open(parts);
+    await appendMany(other, 1000, 55);
+    await other.publish();
+    parts.objects.stored.set("checkpoint", published);
+    await expect(Sequencer.open(parts)).rejects.toThrow("355 entries is published");
   });
 
   test("when the publication was rolled back", async () => {

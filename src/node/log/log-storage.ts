@@ -28,15 +28,16 @@ const ownershipIn = (folder: string): FileOwnership => ({
  * reader sees a whole object or none, and no object is ever overwritten but the checkpoint.
  *
  * @param parent The folder of the log, which is there; the folders between it and an object are made.
+ * @param flush Flushes the names in a folder.
  */
-export function fileObjects(parent: string): LogObjects {
+export function fileObjects(parent: string, flush: typeof flushFolder = flushFolder): LogObjects {
   const flushed = new Set<string>([parent]);
 
   async function makeFolders(folder: string): Promise<void> {
     if (flushed.has(folder)) return;
     await makeFolders(dirname(folder));
     await makeFolder(folder, await ownerOf(parent));
-    await flushFolder(dirname(folder));
+    await flush(dirname(folder));
     flushed.add(folder);
   }
 
@@ -46,12 +47,13 @@ export function fileObjects(parent: string): LogObjects {
       const file = join(parent, path);
       await makeFolders(dirname(file));
       await createIfFree(file, octets);
+      await flush(dirname(file));
       return readObject(file);
     },
     replace: async (path, octets) => {
       const file = join(parent, path);
       await replaceFile(file, octets, ownershipIn(dirname(file)));
-      await flushFolder(dirname(file));
+      await flush(dirname(file));
     },
   };
 }
@@ -73,7 +75,6 @@ async function createIfFree(file: string, octets: Octets): Promise<void> {
   } catch (error) {
     if (systemCode(error) !== "EEXIST") throw error;
   }
-  await flushFolder(dirname(file));
 }
 
 /** A stage in a file. */

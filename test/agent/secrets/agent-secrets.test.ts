@@ -15,12 +15,14 @@ let file: string;
 let folder: string;
 let source: SecretSource;
 let published: { isPublished: boolean; pem: string; changes: Subscribers };
+let settled: Promise<void>;
 
 beforeEach(async () => {
   folder = join(await temporaryFolder(), "istio/crl");
   file = join(folder, "ca-crl.pem");
   const plain: SecretSource = { load: async () => roots, watch: () => () => undefined };
   published = { isPublished: false, pem: "", changes: new Subscribers() };
+  settled = Promise.resolve();
   const lists = {
     get isPublished() {
       return published.isPublished;
@@ -29,7 +31,7 @@ beforeEach(async () => {
       return published.pem;
     },
     changes: published.changes,
-    settled: async () => undefined,
+    settled: () => settled,
   };
   source = withCrls(plain, lists, file, {
     debounceMilliseconds: 5,
@@ -68,6 +70,17 @@ test("are looked for at each load", async () => {
 test("belong to the roots of the agent's own trust domain alone", async () => {
   await write(list("MQ=="));
   expect(await source.load("file-root:/etc/client-ca.pem")).toEqual(roots);
+});
+
+test("come with the first roots: a load waits until the CA has been asked for them", async () => {
+  const asked = Promise.withResolvers<void>();
+  settled = asked.promise;
+  const loading = source.load("ROOTCA");
+  // Everything that needs no answer of the CA has happened after that.
+  await new Promise((resolve) => setImmediate(resolve));
+  published = { ...published, isPublished: true, pem: list("MQ==") };
+  asked.resolve();
+  expect(await loading).toMatchObject({ revocation: { pem: list("MQ==") } });
 });
 
 test("are not replaced by a file that holds none", async () => {

@@ -43,6 +43,18 @@ test("are readable for other users in a pod", async () => {
   expect(await modeOf("key.pem")).toBe(0o644);
 });
 
+test.each([
+  [0o600, 0o700],
+  [0o640, 0o755],
+  [0o644, 0o755],
+])(
+  "of mode %o lie in a folder that others may enter only if they may read: %o",
+  async (mode, folder) => {
+    await writeOutput({ ...settings, isAtomic: true, mode }, files);
+    expect(await modeOf("..data")).toBe(folder);
+  },
+);
+
 test("change all at once if the settings ask for it", async () => {
   const atomic = { ...settings, isAtomic: true };
   await writeOutput(atomic, files);

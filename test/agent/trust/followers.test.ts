@@ -4,7 +4,11 @@ import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts"
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 
-const root = await createTestAuthority();
+const [root, own, other] = await Promise.all([
+  createTestAuthority(),
+  createTestAuthority("own", "spiffe://cluster.local"),
+  createTestAuthority("other", "spiffe://other.local"),
+]);
 
 const document = (sequence: number, ...roots: readonly (typeof root)[]): SpiffeBundle => ({
   sequence,
@@ -24,4 +28,13 @@ test("a federated bundle without roots withdraws its trust domain", () => {
   bundles.update(clusterLocal, document(1, root));
   bundles.update(clusterLocal, document(2));
   expect(bundles.current.size).toBe(0);
+});
+
+test("a federated bundle with one root of another trust domain is refused, whatever its other roots are", () => {
+  const bundles = new FederatedBundles();
+  expect(bundles.update(clusterLocal, document(1, own))).toBe("taken");
+  for (const roots of [[other], [own, other], [other, own], [root, other]]) {
+    expect(bundles.update(clusterLocal, document(2, ...roots))).toBe("other-trust-domain");
+  }
+  expect(bundles.current.get(clusterLocal)).toEqual([own.certificate]);
 });

@@ -123,3 +123,15 @@ test("keep no root from verifiers whose others are all withdrawn", () => {
   expect(trust.served).toEqual([b.certificate]);
   expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
 });
+
+test("may be absent only where there are none in force: a CA that stops to publish them is at fault", () => {
+  const { revocation, roots, pass } = follow();
+  roots(a);
+  expect(revocation.mayBeAbsent()).toBe(true);
+  expect(revocation.isAbsent).toBe(true);
+  revocation.take([crlOfA]);
+  expect(revocation.mayBeAbsent()).toBe(false);
+  expect(revocation).toMatchObject({ isAbsent: false, crls: [crlOfA] });
+  pass(366 * 86_400);
+  expect(revocation.mayBeAbsent()).toBe(true);
+});

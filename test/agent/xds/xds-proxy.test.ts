@@ -48,6 +48,15 @@ test("connects without a token where there is none", async () => {
   expect((await istiod.streams.nth(1)).metadata).not.toHaveProperty("authorization");
 });
 
+test("shows an istiod without TLS no token, because everybody between could use it", async () => {
+  const istiod = await startFakeIstiod(0, "plaintext");
+  const { socket } = await runXdsProxy(istiod, { isPlaintext: true });
+  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  const { metadata } = await istiod.streams.nth(1);
+  expect(metadata).toMatchObject({ clusterid: "Kubernetes" });
+  expect(metadata).not.toHaveProperty("authorization");
+});
+
 test("reads the token and the roots anew for each stream, on a connection of its own", async () => {
   const first = await startFakeIstiod();
   const { socket, tokenFile, rootFile } = await runXdsProxy(first);

@@ -88,6 +88,20 @@ test("an entry stays beyond the end of its certificate, on a CRL of a later peri
   expect(serialsOf(known, 36 * hour)).toEqual(["01bb"]);
 });
 
+test("an entry stays a propagation interval longer, for processes that are behind", () => {
+  const ends = [12 * hour - propagationSeconds, 12 * hour - propagationSeconds - 1];
+  const known = ends.map((end, i) => revocation(0, { [`01a${i}`]: end }));
+  expect(serialsOf(known, 36 * hour - 1)).toEqual(["01a0", "01a1"]);
+  expect(serialsOf(known, 36 * hour)).toEqual(["01a0"]);
+  expect(serialsOf(known, 42 * hour)).toEqual([]);
+});
+
+test("an earlier revocation raises the number, because the list has one entry more", () => {
+  const latest = revocation(10, { "01aa": 20 * hour });
+  const both = [latest, revocation(5, { "01bb": 20 * hour })];
+  expect(numberOf(both, 20)).toBeGreaterThan(numberOf([latest], 20));
+});
+
 test("gives the same bytes whatever the order of the records", () => {
   const known = [
     revocation(5, { "01aa": 20 * hour }),

@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import { recordTaint } from "../../../src/ca/mint.ts";
+import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import {
   installIntermediate,
   makeRequest,
@@ -7,8 +9,9 @@ import {
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
+import { retireRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
   issueLeaf,
@@ -34,7 +37,13 @@ const start = (values: Readonly<Record<string, unknown>> = {}) =>
   });
 
 /** Requests an intermediate, has it signed and installs it, as the verbs do. @returns Its id. */
-async function renew({ mint, now }: RunningCa, issuer: TestCa = root): Promise<string> {
+async function renew(ca: RunningCa, issuer: TestCa = root): Promise<string> {
+  const { id, intermediate } = await certified(ca, issuer);
+  await installIntermediate(ca.mint, intermediate, ca.now());
+  return id;
+}
+
+async function certified({ mint, now }: RunningCa, issuer: TestCa) {
   const { id, csr } = await makeRequest(mint, now());
   const notAfter = addSeconds(now(), 365 * day);
   const text = await signIntermediate(issuer, toPem("CERTIFICATE REQUEST", csr), { notAfter });
@@ -45,8 +54,7 @@ async function renew({ mint, now }: RunningCa, issuer: TestCa = root): Promise<s
   const open = (await openStore(mint)).requests.find((each) => each.id === id);
   if (!open) throw new Error("no open request");
   const extractablePrivateKey = await requestedKey(mint, open);
-  await installIntermediate(mint, { verified, extractablePrivateKey, otherRoots: [] }, now());
-  return id;
+  return { id, intermediate: { verified, extractablePrivateKey, otherRoots: [] } };
 }
 
 test("an intermediate signs leaves that verify under the company's root", async () => {
@@ -110,6 +118,37 @@ test("readiness and the cron's log say when the next intermediate is due, and th
   expect(ca.log.operations).toContainEqual(
     expect.objectContaining({ event: "intermediate-due", level: "warning", detail: reasons[0] }),
   );
+});
+
+test("a key is certified once, even if the record of its authority does not open any more", async () => {
+  const ca = await start();
+  const { id, intermediate } = await certified(ca, root);
+  await installIntermediate(ca.mint, intermediate, ca.now());
+  const again = () => installIntermediate(ca.mint, intermediate, ca.now());
+  await expect(again()).rejects.toThrow("a key is certified once");
+  ca.store.records.set(`authority/${id}`, "junk");
+  const before = new Map(ca.store.records);
+  await expect(again()).rejects.toThrow("a key is certified once");
+  expect(ca.store.records).toEqual(before);
+});
+
+test("a root that leaves before every reader sees the intermediate is a new one to verifiers", async () => {
+  const ca = await start();
+  await renew(ca);
+  const next = await createCa("O=company,CN=next");
+  const [{ der } = { der: new Uint8Array() }] = readCertificates({ name: "n", text: next.pem });
+  await trustRoot(ca.mint, der, ca.now());
+  ca.pass(40 * day);
+  const [additional] = (await openStore(ca.mint)).additionalRoots;
+  if (!additional) throw new Error("no additional root");
+  const leaves = addSeconds(ca.now(), propagation / 2);
+  await recordTaint(ca.mint, retireRoot(additional, leaves, ca.now()));
+  const installed = ca.now();
+  const id = await renew(ca, next);
+  const { authorities } = await openStore(ca.mint);
+  const { signsFrom } = authorities.find((each) => each.id === id)?.schedule ?? {};
+  const inEveryBundle = addSeconds(wholeSeconds(installed), leaf + 2 * propagation);
+  expect(signsFrom).toEqual(inEveryBundle);
 });
 
 test("a root leaves the bundle with its last intermediate", async () => {

@@ -18,6 +18,7 @@ import {
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { createCrlAuthority } from "../../testkit/pki/crl-authority.ts";
+import { readCrl } from "../../testkit/pki/crls.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -31,6 +32,8 @@ let instead: string | 404 | undefined;
 let aheadSeconds: number;
 /** Of one test: a program of the test before may have logged the same event for another reason. */
 let log: EventRecorder;
+/** How often the program has asked for the CRLs. */
+let asks: number;
 
 beforeEach(async () => {
   const clock = (): Date => new Date();
@@ -42,6 +45,7 @@ beforeEach(async () => {
   await foundIfEmpty(ca.mint, new Date());
   instead = undefined;
   aheadSeconds = 0;
+  asks = 0;
   log = createEventRecorder();
   for (const name of ["default", "shop"]) api.put(namespaceOf(name));
 });
@@ -50,6 +54,7 @@ async function start(values: Record<string, unknown> = { CRL_CONFIG_MAPS: true }
   const folder = await temporaryFolder();
   await writeFile(join(folder, "token"), `${watchedToken}\n`);
   const upstream = await startLoopbackServer(async ({ url = "/" }, response) => {
+    if (url === "/crl.pem") asks++;
     if (url === "/crl.pem" && instead !== undefined) {
       return void response.writeHead(instead === 404 ? 404 : 200).end(String(instead));
     }
@@ -75,6 +80,12 @@ async function start(values: Record<string, unknown> = { CRL_CONFIG_MAPS: true }
   onTestFinished(() => running.close(100));
   return async () =>
     (await fetch(`http://127.0.0.1:${running.monitoringAddress.port}/readyz`)).json();
+}
+
+/** Resolves when the program has worked on an answer that begins now. */
+async function askedAgain(): Promise<void> {
+  const before = asks;
+  await eventually(() => expect(asks).toBeGreaterThan(before + 2));
 }
 
 const published = async (): Promise<string> => (await ca.app.request("/crl.pem")).text();
@@ -119,11 +130,25 @@ test("are cleared where the CA publishes none any more", async () => {
   await delivered("shop", "");
 });
 
+test("stay, and the log says so, where the CA stops to publish them", async () => {
+  await start();
+  await delivered("shop", await published());
+  instead = 404;
+  await askedAgain();
+  expect(log.operations).toContainEqual(expect.objectContaining({ event: "crl-not-fetched" }));
+  await delivered("shop", await published());
+});
+
 test("are emptied before one runs out, so that no proxy refuses the mesh", async () => {
   await start();
   await delivered("shop", await published());
   instead = "";
-  aheadSeconds = 24 * 3600 - 300;
+  const { nextUpdate = new Date(0) } = readCrl(await published());
+  const leftSeconds = (nextUpdate.getTime() - Date.now()) / 1000;
+  aheadSeconds = leftSeconds - 900;
+  await askedAgain();
+  await delivered("shop", await published());
+  aheadSeconds = leftSeconds - 300;
   await delivered("shop", "");
 });
 

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -31,6 +32,31 @@ test("strangers who take every descriptor end no server, and it is ready when th
     expect(await response.json()).toEqual(expect.objectContaining({ ready: true, reasons: [] }));
   });
   expect(await serve.end()).toBe(0);
+});
+
+const withoutDescriptor = `
+const { createGuard } = await import(process.argv[1]);
+const { usualLimits } = await import(process.argv[2]);
+const { openSync } = await import("node:fs");
+const reached = [];
+const guard = createGuard(usualLimits, (limit) => reached.push(limit));
+const exchange = { address: "192.0.2.1", isReceiving: () => false, unsentOctets: () => 0 };
+const begin = () => guard.exchanges.begin({ ...exchange, abort() {}, refuse() {}, isGone: () => false });
+const before = begin() !== undefined;
+try { for (;;) openSync("/dev/null"); } catch {}
+for (const until = performance.now() + 100; performance.now() < until; );
+process.exitCode = before && begin() === undefined && reached.join() === "memory" ? 0 : 1;
+process.exit();
+`;
+
+test("a process that cannot read how much memory it holds takes no more work", () => {
+  const source = (name: string) =>
+    new URL(`../../../src/node/limits/${name}`, import.meta.url).href;
+  const program = ["--no-warnings", "--input-type=module", "--eval", withoutDescriptor];
+  const words = [process.execPath, ...program, source("guard.ts"), source("limits.ts")];
+  const shell = ["-c", `ulimit -n ${descriptors}; exec "$@"`, "sh", ...words];
+  const { status, stderr } = spawnSync("/bin/sh", shell, { encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
 });
 
 /** The lines of a log that say that the store cannot be read. */

@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { importKek, type KekRing } from "../../../src/custody/kek.ts";
+import { fileObjects } from "../../../src/node/log/log-storage.ts";
 import { openNodeLog } from "../../../src/node/log/node-log.ts";
+import { flushFolder } from "../../../src/program/files/atomic-file.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
@@ -106,6 +108,21 @@ test("a process that is killed has every answered entry, and one history", async
   const entries = await entriesIn(store, keks);
   expect(answered.size).toBeGreaterThan(1000);
   for (const [index, number] of answered) expect(entries[index]).toBe(number);
+});
+
+test("a new object outlives a power failure with the folders that were made for it", async () => {
+  const folder = await temporaryFolder();
+  const flushed: string[] = [];
+  const objects = fileObjects(folder, async (path) => {
+    await flushFolder(path);
+    flushed.push(relative(folder, path));
+  });
+  const octets = Uint8Array.of(1);
+  expect(await objects.create("tile/0/x001/000", octets)).toEqual(octets);
+  expect(flushed.splice(0)).toEqual(["", "tile", "tile/0", "tile/0/x001"]);
+  await objects.create("tile/0/x001/001", octets);
+  await objects.replace("checkpoint", octets);
+  expect(flushed).toEqual(["tile/0/x001", ""]);
 });
 
 test("a full disk refuses entries, and keeps those that it answered", async () => {

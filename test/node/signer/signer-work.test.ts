@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
+import type { CertificateSource } from "../../../src/node/signer/certificate-source.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -22,6 +23,8 @@ let log: EventRecorder;
 let ending: AbortController;
 let work: SignerWork | undefined;
 let counted: string[];
+/** The requests to the CA. */
+let asks: number;
 
 beforeEach(async () => {
   ca = await startCa();
@@ -29,6 +32,7 @@ beforeEach(async () => {
   log = createEventRecorder();
   ending = new AbortController();
   counted = [];
+  asks = 0;
 });
 
 afterEach(async () => {
@@ -69,7 +73,11 @@ function start(client: KubernetesClient, signer: object): SignerWork {
   );
   const answered = (kind: string, outcome: string): void => void counted.push(`${kind} ${outcome}`);
   const context = { client, log, answered, clock: () => new Date(), signal: ending.signal };
-  work = answerRequests(configuration, (ask) => issueFor(ca, ask), context);
+  const certificate: CertificateSource = (ask) => {
+    asks++;
+    return issueFor(ca, ask);
+  };
+  work = answerRequests(configuration, certificate, context);
   return work;
 }
 
@@ -131,6 +139,18 @@ test("approves a service before it asks for its certificate, and denies another"
   expect(about("bad")).toMatchObject([
     { status: { conditions: [{ type: "Denied", reason: "NameNotAllowed" }] } },
   ]);
+});
+
+test("asks for no certificate that the API server would not take, because it took no approval", async () => {
+  const { pem } = await emptyCsr("P-256", [{ type: "dns", value: "web.shop.svc" }]);
+  const { client } = memoryApi({ [servicePath]: [serviceRequestJson(pem)] });
+  const send: KubernetesClient["send"] = async (request) => {
+    if (request.method === undefined) return client.send(request);
+    throw new FetchError("refuses the credential", { status: 403 });
+  };
+  start({ ...client, send }, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
+  expect(await log.until("request-not-answered")).toMatchObject({ level: "warning" });
+  expect(asks).toBe(0);
 });
 
 test("says that an API server serves no PodCertificateRequest, and is not ready", async () => {

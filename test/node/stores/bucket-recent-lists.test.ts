@@ -16,6 +16,18 @@ describe("recent lists of a bucket", () => {
     expect((await seldom.list("recent")).size).toBe(0);
   });
 
+  test("show an own write and an own removal whose answers were lost", async () => {
+    const { api, another } = await startBucket();
+    const seldom = another(15);
+    await seldom.prove();
+    await seldom.list("recent");
+    api.loses = ({ method }) => method !== "GET";
+    await expect(seldom.write(key, "own")).rejects.toThrow();
+    expect((await seldom.list("recent")).get(key)?.value).toBe("own");
+    await expect(seldom.remove(key)).rejects.toThrow();
+    expect((await seldom.list("recent")).size).toBe(0);
+  });
+
   test("show an own write at once, and a list that failed is requested again", async () => {
     const { api, another } = await startBucket();
     const seldom = another(15);

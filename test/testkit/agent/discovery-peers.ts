@@ -49,12 +49,16 @@ export interface FakeIstiod {
   readonly stop: () => void;
 }
 
-/** @param port The port of an istiod that was there before; any by default. */
+/**
+ * @param port The port of an istiod that was there before; any by default.
+ * @param identity A new one by default. `plaintext` is an istiod without TLS.
+ */
 export async function startFakeIstiod(
   port: number = 0,
-  identity?: TlsIdentity,
+  identity?: TlsIdentity | "plaintext",
 ): Promise<FakeIstiod> {
-  const { key, ca } = identity ?? (await createTlsIdentity());
+  const isPlaintext = identity === "plaintext";
+  const { key, ca } = isPlaintext ? { key: "", ca: "" } : (identity ?? (await createTlsIdentity()));
   const streams = new Arrivals<IstiodStream>();
   const server = new Server(unlimited);
   const accept = (path: string) => (call: ServerDuplexStream<Buffer, Buffer>) =>
@@ -74,7 +78,10 @@ export async function startFakeIstiod(
   );
   const pair = { private_key: Buffer.from(key), cert_chain: Buffer.from(ca) };
   const bind = promisify(server.bindAsync.bind(server));
-  const bound = await bind(`127.0.0.1:${port}`, ServerCredentials.createSsl(null, [pair]));
+  const secured = isPlaintext
+    ? ServerCredentials.createInsecure()
+    : ServerCredentials.createSsl(null, [pair]);
+  const bound = await bind(`127.0.0.1:${port}`, secured);
   const stop = (): void => server.forceShutdown();
   onTestFinished(stop);
   return { address: `127.0.0.1:${bound}`, port: bound as number, root: ca, streams, stop };

@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import type { AuthorityView } from "../../../src/ca/authority-view.ts";
+import { createCrlSource } from "../../../src/ca/revocation/published-crls.ts";
+import type { WorkSharing } from "../../../src/foundation/shared-work.ts";
+import { pollForWork } from "../../../src/foundation/shared-work.ts";
+import { sharePromises } from "../../../src/program/promise-sharing.ts";
+import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
+import { refresh, startSigningCa, viewOf } from "../../testkit/ca/tainted-ca.ts";
+import { readCrl } from "../../testkit/pki/crls.ts";
+
+test.each<[string, WorkSharing]>([
+  ["a promise", sharePromises],
+  ["polls", pollForWork(() => new Date())],
+])(
+  "a request that waits for work on older revocations, by %s, is answered with its own",
+  async (_, shareWork) => {
+    const ca = await startSigningCa({ CRL: "on" });
+    const older = await viewOf(ca);
+    await revokeCertificates(ca, ["0a"], ca.now());
+    ca.pass(refresh);
+    const newer = await viewOf(ca);
+    const views: AuthorityView[] = [older, newer];
+    const source = createCrlSource({
+      authorities: { at: () => views.shift() ?? newer, renew: async () => {} },
+      configuredRevocations: [],
+      shareWork,
+      log: ca.log,
+      lifetimeSeconds: 86_400,
+      propagationSeconds: 600,
+    });
+    const [, own] = await Promise.all([source(ca.now()), source(ca.now())]);
+    expect(readCrl(own.pem).entries).toEqual([["0a", 1]]);
+  },
+);
