@@ -13,7 +13,7 @@ import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 
 import { type ConsoleConfiguration, consoleConfiguration, consoleKeys } from "./console-keys.ts";
-import { deniedTable, revokedTable, taintedAuthorities } from "./distrust.ts";
+import { deniedTable, idleDenials, revokedTable, taintedAuthorities } from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
 import {
   credentialName,
@@ -237,7 +237,7 @@ function unknownIssuers({ SIGNERS, ISSUERS }: Form): string[] {
   );
 }
 
-function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {
+function warningsOf({ TRUST_DOMAIN, ISSUERS, DENIED }: Form): string[] {
   const singleLabel = `TRUST_DOMAIN ${TRUST_DOMAIN} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software rejects it`;
   const unlimited = ISSUERS.filter(({ namespaces }) => namespaces.includes("*")).length;
   const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, including those of other issuers`;
@@ -245,5 +245,6 @@ function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {
     ...(isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
     ...sharedKeys(ISSUERS),
+    ...idleDenials(DENIED, { trustDomain: TRUST_DOMAIN, issuers: ISSUERS }),
   ];
 }

@@ -5,6 +5,7 @@ import {
   isSerialNumber,
   type RevocationContent,
 } from "../custody/record-kinds.ts";
+import { commonName } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json.ts";
 import { refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
@@ -13,9 +14,11 @@ import {
   serialContent,
   shownSerialNumber,
 } from "../pki/encoding/serial-number.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import { instant, tableOrText } from "./form.ts";
+import type { IssuerTable } from "./issuer-table.ts";
 
 const denialTable = tableOrText(
   "subject",
@@ -40,6 +43,78 @@ const denial = z.pipe(
 
 /** `DENIED`: a list of subjects and tables, or the same as JSON in a text. */
 export const deniedTable = z.pipe(jsonText, z.array(denial).check(z.maxLength(100)));
+
+/** Whom a mesh has: a denial of anybody else denies nobody. */
+export interface Deniable {
+  readonly trustDomain: TrustDomain;
+  readonly issuers: readonly Pick<
+    IssuerTable,
+    "issuer" | "cluster" | "cluster_aliases" | "namespaces"
+  >[];
+}
+
+const accountForm = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
+const namedForm = /^(cluster|issuer|pod|token)\/(.*)$/;
+const upperUuid = /^(?=.*[A-F])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+
+/**
+ * The subject as the CA compares it.
+ *
+ * @returns A fault, in a sentence, for one that no caller can have. No CA knows which nodes, pods and tokens there are.
+ */
+export function deniableSubject(
+  subject: string,
+  { trustDomain, issuers }: Deniable,
+): { readonly subject: string } | { readonly fault: string } {
+  const [, domain = trustDomain, namespace] = accountForm.exec(subject) ?? [];
+  if (domain !== trustDomain) {
+    return { fault: `${subject} is not of this trust domain, ${trustDomain}` };
+  }
+  const [, kind, name = ""] = namedForm.exec(subject) ?? [];
+  if (kind === "pod") return { subject: upperUuid.test(name) ? subject.toLowerCase() : subject };
+  // The audit log of an API server has it so.
+  if (kind === "token") return { subject: subject.replace(/^token\/JTI=/, "token/") };
+  if (kind === "cluster") {
+    const table = issuers.find((each) => [each.cluster, ...each.cluster_aliases].includes(name));
+    return table
+      ? { subject: `cluster/${table.cluster}` }
+      : absent(
+          `cluster ${name}`,
+          issuers.map(({ cluster }) => `cluster/${cluster}`),
+        );
+  }
+  const urls = issuers.map(({ issuer }) => issuer);
+  if (kind === "issuer" && !urls.includes(name)) {
+    return absent(
+      `URL ${name}`,
+      urls.map((url) => `issuer/${url}`),
+    );
+  }
+  const globs = issuers.flatMap(({ namespaces }) => namespaces);
+  const isVouchedFor = (each: string) => globs.some((glob) => commonName(each, glob) !== undefined);
+  if (namespace !== undefined && !isVouchedFor(namespace)) {
+    return absent(
+      `namespace ${namespace}`,
+      globs.map((glob) => `ns/${glob}`),
+    );
+  }
+  return { subject };
+}
+
+const absent = (what: string, known: readonly string[]): { readonly fault: string } => ({
+  fault: `no issuer of ISSUERS has the ${what}: there are ${[...new Set(known)].slice(0, 20).join(", ") || "none"}`,
+});
+
+/** A sentence for each entry of `DENIED` that denies nobody of this mesh. */
+export function idleDenials(denials: readonly Denial[], deniable: Deniable): readonly string[] {
+  return denials.flatMap(({ subject }) => {
+    const read = deniableSubject(subject, deniable);
+    if ("fault" in read) return [`DENIED: ${read.fault}`];
+    return read.subject === subject
+      ? []
+      : [`DENIED: ${JSON.stringify(subject)} denies nobody: write ${JSON.stringify(read.subject)}`];
+  });
+}
 
 /** The entry of `DENIED` that states a denial, in TOML. */
 export function formatDenied(denial: DenialContent): string {

@@ -171,3 +171,19 @@ test("the line that states taints is read back as they are", () => {
     `TAINTED_AUTHORITIES = [{ id = "${id}", root_until = "2027-01-31T12:00:00Z" }, "${id.slice(0, 16)}"]`,
   );
 });
+
+test.each([
+  ["cluster/alpha", undefined],
+  ["cluster/old", 'DENIED: "cluster/old" denies nobody: write "cluster/alpha"'],
+  ["cluster/beta", "DENIED: no issuer of ISSUERS has the cluster beta: there are cluster/alpha"],
+  ["issuer/https://b.test", "DENIED: no issuer of ISSUERS has the URL https://b.test"],
+  ["ns/shop/sa/*", undefined],
+  ["spiffe://other.test/ns/shop/sa/a", "is not of this trust domain, mesh.test"],
+])("a start warns of what denies nobody: %s", (subject, warning) => {
+  const { warnings } = configurationOf({
+    TRUST_DOMAIN: "mesh.test",
+    ISSUERS: [{ issuer: "https://a.test", cluster: "alpha", cluster_aliases: ["old"] }],
+    DENIED: [subject],
+  });
+  expect(warnings).toEqual(warning === undefined ? [] : [expect.stringContaining(warning)]);
+});

@@ -1,13 +1,12 @@
 import { Command } from "commander";
 import { type Denial, deniedForms, toDenial } from "../../ca/denial.ts";
 import { storeRecord } from "../../ca/mint.ts";
-import { formatDenied } from "../../config/distrust.ts";
+import { deniableSubject, formatDenied } from "../../config/distrust.ts";
 import { instant } from "../../config/form.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
 import { sealStatement } from "../../custody/statement.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { durationSeconds } from "../../foundation/text.ts";
-import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { type DenialStatus, denialStatuses } from "../../status/distrust.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
@@ -72,9 +71,10 @@ async function list(session: Session, { json }: SessionOptions): Promise<void> {
     );
 }
 
-export async function add(session: Session, subject: string, options: AddOptions): Promise<void> {
+export async function add(session: Session, typed: string, options: AddOptions): Promise<void> {
   const { terminal, mint, isDry } = session;
-  const asked = denialOf(session, subject, options);
+  const subject = subjectOf(session, typed);
+  const asked = denialOf(session, subject, options, session.now);
   const { denials } = await openStore(session);
   if (denials.length >= maximumDenials) {
     throw new OperatorError(
@@ -84,7 +84,7 @@ export async function add(session: Session, subject: string, options: AddOptions
   const end = asked.until ? `until ${formatInstant(asked.until)}` : "until you remove the denial";
   await confirm(terminal, `Give ${subject} no certificate ${end}?`, { yes: options.yes || isDry });
   // The question may have waited for long, and nobody knows of the denial before it is written.
-  const denial = { ...asked, knownFrom: knownFrom(session, terminal.clock()) };
+  const denial = denialOf(session, subject, options, terminal.clock());
   await storeRecord(mint, await sealStatement("denial", denial, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "denial-added",
@@ -101,25 +101,28 @@ export async function add(session: Session, subject: string, options: AddOptions
   printDenied(terminal, session.configuration.configuredDenials, denial);
 }
 
-function denialOf(session: Session, subject: string, { until, why }: AddOptions): DenialContent {
-  const { mint, now } = session;
-  requireSubject(subject, mint.trustDomain);
+/** @param now When it is written. */
+function denialOf(
+  { mint }: Session,
+  subject: string,
+  { until, why }: AddOptions,
+  now: Date,
+): DenialContent {
   requireWhy(why);
   const end = until === undefined ? undefined : parseEnd(until, now);
-  return { subject, knownFrom: knownFrom(session, now), until: end, why };
+  // When every process of the CA knows of it.
+  const knownFrom = addSeconds(wholeSeconds(now), mint.phaseLengths.propagationSeconds);
+  return { subject, knownFrom, until: end, why };
 }
 
-/** When every process of the CA knows of what is written at an instant. */
-const knownFrom = ({ mint }: Session, writtenAt: Date): Date =>
-  addSeconds(wholeSeconds(writtenAt), mint.phaseLengths.propagationSeconds);
-
-function requireSubject(subject: string, trustDomain: TrustDomain): void {
-  if (!toDenial({ subject, knownFrom: new Date(0) })) {
-    throw usageError(`${JSON.stringify(subject)} is none of ${deniedForms}`);
+/** The subject of which a CA can know somebody, as the CA compares it. @throws OperatorError */
+function subjectOf({ configuration }: Session, typed: string): string {
+  if (!toDenial({ subject: typed, knownFrom: new Date(0) })) {
+    throw usageError(`${JSON.stringify(typed)} is none of ${deniedForms}`);
   }
-  const [, named] = /^spiffe:\/\/([^/]*)\//.exec(subject) ?? [];
-  if (named === undefined || named === trustDomain) return;
-  throw new OperatorError(`${subject} is not of this trust domain, ${trustDomain}`);
+  const read = deniableSubject(typed, configuration);
+  if ("fault" in read) throw new OperatorError(read.fault);
+  return read.subject;
 }
 
 function parseEnd(text: string, now: Date): Date {

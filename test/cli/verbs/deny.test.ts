@@ -9,6 +9,7 @@ import { randomKek } from "../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 
@@ -76,6 +77,61 @@ describe("deny add", () => {
     await expect(adding).rejects.toThrow(sentence);
     await expect(adding).rejects.toBeInstanceOf(OperatorError);
     expect(await list()).toEqual([]);
+  });
+
+  describe("where issuers have clusters and namespaces", () => {
+    const issuers = (): Promise<void> =>
+      writeFile(
+        config(),
+        `${storeToml(join(folder, "store"))}
+cluster = "alpha"
+cluster_aliases = ["old-alpha"]
+namespaces = ["shop", "team-*"]
+`,
+      );
+
+    test.each([
+      ["cluster/old-alpha", "cluster/alpha"],
+      ["cluster/alpha", "cluster/alpha"],
+      ["issuer/https://a.test", "issuer/https://a.test"],
+      [
+        "token/JTI=7ee52be0-9045-4653-aa5e-0da57b8dccdc",
+        "token/7ee52be0-9045-4653-aa5e-0da57b8dccdc",
+      ],
+      ["pod/2D5B7F6A-0F0E-4BB5-8A3F-6A0F2F3C4D21", "pod/2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21"],
+      ["ns/team-a/sa/*", "ns/team-a/sa/*"],
+      ["ns/*-a/sa/b", "ns/*-a/sa/b"],
+      ["spiffe://cluster.local/ns/shop/sa/cart", "spiffe://cluster.local/ns/shop/sa/cart"],
+    ])("takes %s as %s", async (typed, subject) => {
+      await issuers();
+      await deny("add", typed, "--yes");
+      expect(await list()).toMatchObject([{ subject }]);
+    });
+
+    test.each([
+      ["cluster/Alpha", "no issuer of ISSUERS has the cluster Alpha: there are cluster/alpha"],
+      ["cluster/beta", "has the cluster beta: there are cluster/alpha"],
+      ["issuer/https://a.test/", "the URL https://a.test/: there are issuer/https://a.test"],
+      ["ns/pay/sa/x", "has the namespace pay: there are ns/shop, ns/team-*"],
+      ["spiffe://cluster.local/ns/pay/sa/x", "has the namespace pay"],
+      ["ns/pay*/sa/*", "has the namespace pay*"],
+    ])("refuses %s, which is nobody's", async (typed, sentence) => {
+      await issuers();
+      await expect(deny("add", typed, "--yes")).rejects.toThrow(sentence);
+      expect(await list()).toEqual([]);
+    });
+  });
+
+  test("counts an end from the answer to its question", async () => {
+    let time = now;
+    const slow = new MemoryTerminal({ clock: () => time, isTTY: true });
+    slow.setVariable("KEK", terminal.environment["KEK"]);
+    const adding = slow.run(denyCommand, ["add", "node/a", "--until", "12h", "-c", config()]);
+    await eventually(async () => expect(slow.said).toContain("[y/N]"));
+    time = new Date(now.getTime() + 3_600_000);
+    slow.type("y\r");
+    await adding;
+    expect(await list()).toMatchObject([{ until: "2026-11-22T01:00:00.000Z" }]);
   });
 
   test("asks, and without a terminal says how to answer", async () => {
