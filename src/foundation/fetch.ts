@@ -118,10 +118,14 @@ async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Prom
   }
 }
 
-/** A request without a good answer, and why: `did not answer (ECONNREFUSED)`. */
+/** A request without a good answer, and why: `did not answer (ECONNREFUSED)`. A server whose certificate is refused did answer. */
 export function toFetchError(error: unknown, message: string): FetchError {
   if (error instanceof FetchError) return error;
-  return new FetchError(`${message} (${causeOf(error)})`, { cause: error });
+  const cause = causeOf(error);
+  const said = /CERT|VERIFY_LEAF/.test(cause)
+    ? "showed a certificate that is not accepted"
+    : message;
+  return new FetchError(`${said} (${cause})`, { cause: error });
 }
 
 /** The text of an answer, bounded. @throws FetchError */

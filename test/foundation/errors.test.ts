@@ -72,6 +72,17 @@ describe("the cause of a failed request", () => {
     expect(toFetchError(error, "did not answer").message).toBe(`did not answer (${cause})`);
   });
 
+  test.each([
+    "SELF_SIGNED_CERT_IN_CHAIN",
+    "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+    "ERR_TLS_CERT_ALTNAME_INVALID",
+  ])("is no silence, where a server answered with a certificate: %s", (code) => {
+    const error = new TypeError("fetch failed", { cause: Object.assign(new Error("x"), { code }) });
+    expect(toFetchError(error, "did not answer").message).toBe(
+      `showed a certificate that is not accepted (${code})`,
+    );
+  });
+
   test.each<[string, unknown]>([
     ["a header", new Error("invalid header value: Bearer eyJhbGciOi")],
     ["a token", new Error("eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln")],

@@ -29,6 +29,10 @@ function tableAfter(text: string): string[][] {
     );
 }
 
+const chartSchema = JSON.parse(
+  readFileSync(new URL("../../deploy/helm/rampart/values.schema.json", import.meta.url), "utf8"),
+);
+
 const rows = tableAfter("## The CA");
 const issuerRows = tableAfter("### Each table of `ISSUERS`");
 const defaultOf = (key: string): string => rows.find(([name]) => name === key)?.[2] ?? "";
@@ -60,7 +64,7 @@ test("the keys that the page calls required are, and the others are not", () => 
   }
 });
 
-test("the page names every key of an issuer's table", () => {
+test("the page and the chart name every key of an issuer's table", () => {
   const named = issuerRows.flatMap(([keys = ""]) => keys.split(" or "));
   const table = {
     issuer: "https://a.test",
@@ -79,6 +83,8 @@ test("the page names every key of an issuer's table", () => {
     kubernetes: { server: "https://a.test", credential: "CLUSTER_CREDENTIAL_A" },
   };
   expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());
+  const { items } = chartSchema.properties.issuers;
+  expect(Object.keys(items.properties).toSorted()).toEqual(named.toSorted());
   expect(() => parseConfiguration({ ...required, ISSUERS: [table] })).not.toThrow();
 });
 

@@ -25,7 +25,12 @@ export async function enrolledCa(
     await read("/openid/v1/jwks"),
   );
   const kubernetes = review && { server, ca, review };
-  const settings = { cluster: "prod-1", audiences: ["istio-ca"], kubernetes };
+  const settings = {
+    platform: "serve" as const,
+    cluster: "prod-1",
+    audiences: ["istio-ca"],
+    kubernetes,
+  };
   const nowhere = async (): Promise<never> => {
     throw new Error("the issuer is a name of the inside: nobody asks");
   };

@@ -132,7 +132,10 @@ async function saysWhy(scene: Scene): Promise<string> {
       /no bucket no-such/,
     ],
     [spaceOf(scene, { region: "eu-central-1" }), /S3_REGION/],
-    [spaceOf(scene, {}, fetchTrusting(undefined)), /did not answer \(.*SELF_SIGNED/],
+    [
+      spaceOf(scene, {}, fetchTrusting(undefined)),
+      /showed a certificate that is not accepted \(.*SELF_SIGNED/,
+    ],
   ];
   for (const [space, sentence] of cases) await assert.rejects(space.list("now"), sentence);
   return `${cases.length} refusals, each with its sentence`;

@@ -1,4 +1,5 @@
-import { stringify } from "smol-toml";
+import { stringify as toToml } from "smol-toml";
+import { stringify as toYaml } from "yaml";
 import * as z from "zod/mini";
 import { discoverKeys } from "../../../authn/issuer-keys.ts";
 import { candidatesIn, parseKeySet } from "../../../authn/key-set.ts";
@@ -17,8 +18,12 @@ export interface IssuerDocuments {
   readonly jwks: unknown;
 }
 
+/** What gets the table: the variables of a Worker, the file of `serve`, or the values of the chart. */
+export const platforms = ["worker", "serve", "helm"] as const;
+
 /** The settings of a table beside its issuer and its keys. */
 export interface EnrolmentSettings {
+  readonly platform: (typeof platforms)[number];
   readonly cluster: string;
   readonly audiences: readonly string[];
   readonly kubernetes?:
@@ -65,7 +70,7 @@ export async function enrol(
   settings: EnrolmentSettings,
   fetchJson: DocumentFetch,
 ): Promise<Enrolment> {
-  const fault = await discoveryFault(issuer, jwks, fetchJson);
+  const fault = await discoveryFault({ issuer, jwks }, settings, fetchJson);
   const reasons = fault ? [fault] : [`${issuer} answers without credentials, from this machine`];
   if (fault && jwks === undefined) {
     throw new OperatorError(`${fault}; give its keys by a kubeconfig or by files`);
@@ -92,13 +97,18 @@ function shared({ cluster, audiences, kubernetes }: EnrolmentSettings): Record<s
 
 /** Why discovery cannot serve these keys; `undefined` if it can. */
 async function discoveryFault(
-  issuer: string,
-  jwks: unknown,
+  { issuer, jwks }: IssuerDocuments,
+  { platform }: EnrolmentSettings,
   fetchJson: DocumentFetch,
 ): Promise<string | undefined> {
   if (!isSafeToFetch(issuer)) return `${issuer} is not an https URL`;
-  if (!isPublicHost(new URL(issuer).hostname))
-    return `${issuer} is a private name or address, which the edge cannot reach`;
+  if (!isPublicHost(new URL(issuer).hostname)) {
+    const why =
+      platform === "worker"
+        ? "which the edge cannot reach"
+        : "whose certificate no public CA signs";
+    return `${issuer} is a private name or address, ${why}`;
+  }
   try {
     const { url, reach } = await discoverKeys(issuer, fetchJson);
     const published = await fetchJson[reach](url);
@@ -151,12 +161,19 @@ function requireServable(table: unknown): void {
   throw new OperatorError(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);
 }
 
-/** The table as TOML, with its reasons as comments above it. */
+const texts: Readonly<
+  Record<EnrolmentSettings["platform"], (table: Enrolment["table"]) => string>
+> = {
+  worker: (table) => toToml({ vars: { ISSUERS: [table] } }),
+  serve: (table) => toToml({ ISSUERS: [table] }),
+  // Helm reads YAML 1.1, to which the `n` of an RSA key and the `y` of an EC key are booleans.
+  helm: (table) => toYaml({ issuers: [table] }, { version: "1.1", lineWidth: 0 }),
+};
+
+/** The table as its platform reads it, with its reasons as comments above it. */
 export function formatEnrolment(
   { table, reasons }: Enrolment,
-  platform: "worker" | "serve",
+  platform: EnrolmentSettings["platform"],
 ): string {
-  const tables = { ISSUERS: [table] };
-  const toml = stringify(platform === "worker" ? { vars: tables } : tables);
-  return [...reasons.map((reason) => `# ${reason}`), toml.trim()].join("\n");
+  return [...reasons.map((reason) => `# ${reason}`), texts[platform](table).trim()].join("\n");
 }

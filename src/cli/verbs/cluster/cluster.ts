@@ -24,6 +24,7 @@ import {
   formatEnrolment,
   type IssuerDocuments,
   parseIssuerDocuments,
+  platforms,
 } from "./cluster-enrol.ts";
 import { addLoginOptions, inspectClusters, type LoginChoice } from "./cluster-inspection.ts";
 import { type DeliveryReport, formatDeliveries, reportDeliveries } from "./delivery-report.ts";
@@ -54,7 +55,7 @@ interface EnrolOptions {
   readonly name?: string;
   readonly audience: readonly string[];
   readonly review?: ReviewOrder;
-  readonly for: "worker" | "serve";
+  readonly for: EnrolmentSettings["platform"];
 }
 
 function addEnrol(command: Command, terminal: Terminal): void {
@@ -91,7 +92,7 @@ function addEnrol(command: Command, terminal: Terminal): void {
     )
     .addOption(
       new Option("--for <platform>", "the platform whose configuration gets the table")
-        .choices(["worker", "serve"])
+        .choices(platforms)
         .default("worker"),
     )
     .action((options: EnrolOptions) => enrolCluster(terminal, options));
@@ -137,11 +138,11 @@ async function loadIssuerDocuments(
 }
 
 function settingsOf(
-  { name = "Kubernetes", audience, review }: EnrolOptions,
+  { name = "Kubernetes", audience, review, for: platform }: EnrolOptions,
   login: ClusterLogin | undefined,
 ): EnrolmentSettings {
   const kubernetes = login && review && { server: login.server, ca: login.ca, review };
-  return { cluster: name, audiences: audience, kubernetes };
+  return { platform, cluster: name, audiences: audience, kubernetes };
 }
 
 interface CheckOptions extends DeploymentChoice, LoginChoice {

@@ -1,10 +1,12 @@
 import type { JWK } from "jose";
 import { parse } from "smol-toml";
 import { beforeAll, describe, expect, test } from "vitest";
+import { parse as parseYaml } from "yaml";
 import {
   enrol,
   formatEnrolment,
   parseIssuerDocuments,
+  platforms,
 } from "../../../../src/cli/verbs/cluster/cluster-enrol.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import {
@@ -17,7 +19,7 @@ import { configurationOf } from "../../../testkit/configuration.ts";
 
 const issuer = "https://oidc.example.com/id/1";
 const inside = "https://kubernetes.default.svc.cluster.local";
-const settings = { cluster: "prod-1", audiences: ["istio-ca"] };
+const settings = { platform: "worker" as const, cluster: "prod-1", audiences: ["istio-ca"] };
 
 let key: TokenKey;
 let other: TokenKey;
@@ -88,18 +90,36 @@ describe("a cluster joins with its keys in the table", () => {
   });
 });
 
+interface Tables {
+  readonly ISSUERS: unknown;
+}
+
+/** The tables of ISSUERS, where each platform has them. */
+const tablesIn: Readonly<Record<(typeof platforms)[number], (text: string) => unknown>> = {
+  worker: (text) => (parse(text) as unknown as { vars: Tables }).vars.ISSUERS,
+  serve: (text) => (parse(text) as unknown as Tables).ISSUERS,
+  helm: (text) => parseYaml(text, { version: "1.1" }).issuers,
+};
+
 describe("the printed table", () => {
-  test.each(["worker", "serve"] as const)("can be pasted, and served: %s", async (platform) => {
+  test.each(["serve", "helm"] as const)("says nothing of the edge to %s", async (platform) => {
+    const shown = { issuer: inside, jwks: jwksOf(key) };
+    const { reasons, table } = await enrol(shown, { ...settings, platform }, internet({}));
+    expect(reasons.join("\n")).toMatch(/private name.*no public CA/);
+    expect(reasons.join("\n")).not.toMatch(/edge/);
+    expect(table).toMatchObject({ jwks: jwksOf(key) });
+  });
+
+  test.each(platforms)("can be pasted, and served: %s", async (platform) => {
     const kubernetes = {
       server: "https://10.0.0.1:6443",
       ca: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
       review: "before-keys" as const,
     };
-    const all = { cluster: "prod-1.eu", audiences: ["a", "b"], kubernetes };
+    const all = { platform, cluster: "prod-1.eu", audiences: ["a", "b"], kubernetes };
     const shown = { issuer: inside, jwks: jwksOf(key) };
     const text = formatEnrolment(await enrol(shown, all, internet({})), platform);
-    const toml = parse(text) as { ISSUERS?: unknown; vars?: { ISSUERS: unknown } };
-    const { issuers } = configurationOf({ ISSUERS: toml.vars?.ISSUERS ?? toml.ISSUERS });
+    const { issuers } = configurationOf({ ISSUERS: tablesIn[platform](text) });
     expect(issuers).toMatchObject([
       {
         issuer: inside,

@@ -31,7 +31,8 @@ export interface ControlPlane {
   readonly stop: () => Promise<void>;
 }
 
-export const issuer = "https://kubernetes.default.svc.cluster.local";
+/** As an API server names itself, unless somebody says otherwise. */
+export const issuer = "https://kubernetes.default.svc";
 const adminToken = "token-of-the-administrator";
 
 /** The nodes that have tokens, as kubelets have certificates. */
