@@ -2,6 +2,7 @@ import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/headers.ts";
+import { sharedOctetsOf, sharedParts } from "../../transport/http/polled-endpoint.ts";
 import { pathOf as requestPathOf } from "../../transport/http/routes.ts";
 import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
 import type { Peer, RpcRequest } from "../../transport/rpc/rpc.ts";
@@ -56,22 +57,43 @@ export function drained(stream: Writable): Promise<void> {
   });
 }
 
+/** Whether nobody reads what is written any more. */
+export const isOver = ({ destroyed, closed }: Writable): boolean => destroyed || closed;
+
+/** Writes a chunk, which counts as held until the caller reads on. */
+export async function writeChunk(
+  stream: Writable,
+  chunk: Uint8Array,
+  { hold }: Pick<Place, "hold">,
+): Promise<void> {
+  hold(chunk.length);
+  if (isOver(stream)) return;
+  if (!stream.write(chunk)) await drained(stream);
+  hold(-chunk.length);
+}
+
+const unheld: Pick<Place, "hold"> = { hold: () => {} };
+
 /**
- * Sends the body of an answer as fast as its caller reads it: a slow caller holds one chunk of a large body.
- * The last chunk leaves with the end.
+ * Sends the body of an answer as fast as its caller reads it: a slow caller holds two chunks of a large body, and
+ * nothing of one that all callers share. The last chunk leaves with the end.
  */
 export async function sendBody(
   stream: Writable,
-  { body }: Response,
+  response: Response,
+  place: Pick<Place, "hold">,
   ended: () => void = () => {},
 ): Promise<void> {
-  let held: Uint8Array | undefined;
-  for await (const chunk of body ?? []) {
-    if (held && !stream.write(held)) await drained(stream);
-    if (stream.destroyed) return;
-    held = chunk;
+  const shared = sharedOctetsOf(response);
+  const holder = shared ? unheld : place;
+  let last: Uint8Array | undefined;
+  for await (const chunk of shared ? sharedParts(shared) : (response.body ?? [])) {
+    if (last) await writeChunk(stream, last, holder);
+    if (isOver(stream)) return;
+    last = chunk;
   }
-  stream.end(held, ended);
+  holder.hold(last?.length ?? 0);
+  if (!isOver(stream)) stream.end(last, ended);
 }
 
 /** Logs an internal error. The errors of a peer are not logged. */

@@ -12,12 +12,13 @@ import {
   answerOf,
   anyOrigin,
   callerGone,
-  drained,
+  isOver,
   isTarget,
   logHttpFault,
   pathOf,
   sendBody,
   skipRest,
+  writeChunk,
 } from "./http-exchange.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
@@ -145,17 +146,18 @@ function hangUpOf(outgoing: ServerResponse): AbortSignal {
 }
 
 async function sendResponse(arrived: Arrived, response: Response): Promise<void> {
-  const { outgoing } = arrived;
+  const { outgoing, place } = arrived;
   await readOut(arrived);
   if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...response.headers].flat());
-  await sendBody(outgoing, response);
+  await sendBody(outgoing, response, place);
 }
 
 async function sendRpcResponse(arrived: Arrived, response: StreamedResponse): Promise<void> {
-  const { outgoing } = arrived;
+  const { outgoing, place } = arrived;
   const { octets, body } = partsOf(response);
   if (octets) await readOut(arrived);
+  place.hold(octets?.length ?? 0);
   if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...new Headers(response.header)].flat());
   if (octets) {
@@ -163,8 +165,8 @@ async function sendRpcResponse(arrived: Arrived, response: StreamedResponse): Pr
     return;
   }
   for await (const chunk of body ?? []) {
-    if (outgoing.destroyed) return;
-    if (!outgoing.write(chunk)) await drained(outgoing);
+    if (isOver(outgoing)) return;
+    await writeChunk(outgoing, chunk, place);
   }
   outgoing.end();
 }

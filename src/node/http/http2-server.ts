@@ -17,12 +17,13 @@ import {
   answerOf,
   anyOrigin,
   callerGone,
-  drained,
+  isOver,
   isTarget,
   logHttpFault,
   pathOf,
   sendBody,
   skipRest,
+  writeChunk,
 } from "./http-exchange.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
@@ -134,7 +135,7 @@ interface Arrived {
 }
 
 async function answer(routes: Routes, arrived: Arrived): Promise<void> {
-  const { stream, headers, rawHeaders, peer, place, restTimeout } = arrived;
+  const { stream, headers, rawHeaders, peer, place } = arrived;
   const { ":method": method = "", ":path": target = "" } = headers;
   if (!isTarget(target, method)) return stream.respond({ ":status": 400 }, { endStream: true });
   const call = () => ({
@@ -145,8 +146,8 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   });
   const arrival = { path: pathOf(target), incoming: stream, headers, call, peer, place };
   const response = await answerOf(routes, arrival);
-  if (response instanceof Response) await sendResponse(stream, response, restTimeout);
-  else if (response) await sendRpcResponse(stream, response, restTimeout);
+  if (response instanceof Response) await sendResponse(arrived, response);
+  else if (response) await sendRpcResponse(arrived, response);
 }
 
 /** A signal that aborts when the stream closes before its answer. */
@@ -161,9 +162,8 @@ function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
 
 /** Sends an answer with its trailers. Without a body the trailers are all of it (gRPC's Trailers-Only). */
 async function sendRpcResponse(
-  stream: ServerHttp2Stream,
+  { stream, place, restTimeout }: Arrived,
   response: StreamedResponse,
-  restTimeout: number,
 ): Promise<void> {
   const { octets, body } = partsOf(response);
   const headers = { ":status": response.status, ...recordOf(response.header) };
@@ -171,17 +171,15 @@ async function sendRpcResponse(
   const begin = (): void => {
     if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
   };
-  const send = (chunk: Uint8Array): boolean => {
-    begin();
-    return stream.write(chunk);
-  };
   if (octets && !stream.readableEnded) await readOut(stream, restTimeout);
-  if (octets?.length && !stream.destroyed) begin();
+  place.hold(octets?.length ?? 0);
+  if (octets?.length && !isOver(stream)) begin();
   for await (const chunk of body ?? []) {
-    if (stream.destroyed) return;
-    if (!send(chunk)) await drained(stream);
+    if (isOver(stream)) return;
+    begin();
+    await writeChunk(stream, chunk, place);
   }
-  if (stream.destroyed) return;
+  if (isOver(stream)) return;
   if (!stream.headersSent) {
     stream.respond({ ...headers, ...trailers }, { endStream: true });
     return hangUp(stream);
@@ -220,12 +218,11 @@ function hangUp(stream: ServerHttp2Stream): void {
 
 /** Sends the whole answer of a fetch handler. */
 async function sendResponse(
-  stream: ServerHttp2Stream,
+  { stream, place, restTimeout }: Arrived,
   response: Response,
-  restTimeout: number,
 ): Promise<void> {
   await readOut(stream, restTimeout);
-  if (stream.destroyed) return;
+  if (isOver(stream)) return;
   stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
-  await sendBody(stream, response, () => hangUp(stream));
+  await sendBody(stream, response, place, () => hangUp(stream));
 }

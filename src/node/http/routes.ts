@@ -2,6 +2,8 @@ import type { Readable } from "node:stream";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { Registry } from "prom-client";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { shareOctets } from "../../transport/http/polled-endpoint.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
@@ -56,6 +58,7 @@ export function createMonitoringRoutes(
   page?: OperatorPage,
 ): Routes {
   const all = [routes, routes.monitoringRpcs, page?.rpcs];
+  const scrape = sharedScrape(metrics);
   const rpcs = new Map(all.flatMap((each) => [...(each?.rpcs ?? [])]));
   rpcs.delete(createCertificatePath);
   return {
@@ -65,7 +68,7 @@ export function createMonitoringRoutes(
     fetch: async (request, peer) => {
       switch (new URL(request.url).pathname) {
         case "/metrics":
-          return answerScrape(metrics);
+          return scrape();
         case createCertificatePath:
           return new Response("not found\n", { status: 404 });
         default:
@@ -75,10 +78,18 @@ export function createMonitoringRoutes(
   };
 }
 
-async function answerScrape(metrics: () => Promise<string>): Promise<Response> {
+/** Answers scrapes: those that come while one is made share it. */
+function sharedScrape(metrics: () => Promise<string>): () => Promise<Response> {
   const headers = {
     "content-type": Registry.PROMETHEUS_CONTENT_TYPE,
     "cache-control": "no-store",
   };
-  return new Response(await metrics(), { headers });
+  let underWay: Promise<Bytes> | undefined;
+  const scraped = async (): Promise<Bytes> => new TextEncoder().encode(await metrics());
+  return async () => {
+    underWay ??= scraped().finally(() => {
+      underWay = undefined;
+    });
+    return shareOctets(await underWay, { headers });
+  };
 }

@@ -22,7 +22,10 @@ export interface Exchange {
 
 /** An exchange that has a place among those under way. */
 export interface Place {
-  /** Counts octets of the request that this process holds until the place is left. */
+  /**
+   * Counts octets of the request and of its answer that this process holds until the place is left, or until they
+   * are counted back. Beyond the bound the exchange may end at once.
+   */
   readonly hold: (octets: number) => void;
   /**
    * Makes the answer when its address has a turn. A turn is for work alone: neither the wait for the request nor
@@ -85,7 +88,6 @@ export class Exchanges {
   readonly #isShort: () => boolean;
   readonly #shares = new Shares<Progress, "requests" | "octets">({ requests: 0, octets: 0 });
   readonly #turns: FairQueue;
-  #begunAt: number;
 
   /** @param isShort Whether the process is so short of memory that it accepts no more work. */
   constructor(limits: Limits, reached: LimitReached, clock: () => number, isShort: () => boolean) {
@@ -93,7 +95,6 @@ export class Exchanges {
     this.#reached = reached;
     this.#clock = clock;
     this.#isShort = isShort;
-    this.#begunAt = clock();
     this.#turns = new FairQueue(() => turnsOf(limits));
   }
 
@@ -101,14 +102,8 @@ export class Exchanges {
     return this.#shares.inAll("requests");
   }
 
-  /** When the last exchange began, or asked to. */
-  get begunAt(): number {
-    return this.#begunAt;
-  }
-
   /** Gives an exchange a place, or refuses it. */
   begin(exchange: Exchange): Place | undefined {
-    this.#begunAt = this.#clock();
     if (this.#isShort()) {
       this.#refuse(exchange, "memory", true);
       return undefined;
@@ -118,7 +113,7 @@ export class Exchanges {
       this.#refuse(exchange, "streams", true);
       return undefined;
     }
-    const progress = newProgress(exchange, this.#begunAt);
+    const progress = newProgress(exchange, this.#clock());
     this.#shares.add(progress, "requests");
     return {
       hold: (octets) => this.#hold(progress, octets),
@@ -144,6 +139,11 @@ export class Exchanges {
     };
     try {
       if (exchange.isGone()) return undefined;
+      // It may have waited for long: thousands that had a place before would otherwise all be answered now.
+      if (this.#isShort()) {
+        this.#drop(progress, "memory");
+        return undefined;
+      }
       progress.hasBegun = true;
       progress.isAtWork = true;
       return await work(passTurn);

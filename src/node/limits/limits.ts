@@ -44,8 +44,17 @@ export const limitsTable = z.prefault(form, {});
 /** The limits of an empty table. */
 export const usualLimits: Limits = form.parse({});
 
-/** The limits of a monitoring port, which answers probes and scrapers while memory is short. */
-export const monitoringLimits: Limits = { ...usualLimits, memory: Number.POSITIVE_INFINITY };
+/**
+ * The limits of a monitoring port. It answers probes and scrapers while memory is short, so that it may hold little
+ * itself.
+ */
+export const monitoringLimits: Limits = {
+  ...usualLimits,
+  connections: 128,
+  streams: 512,
+  request_memory: 4,
+  memory: Number.POSITIVE_INFINITY,
+};
 
 /**
  * Milliseconds for the rest of a request whose answer is known already. The answer has to leave before the

@@ -7,7 +7,7 @@ import type { LongPoll, LongPolls } from "./long-poll.ts";
 
 /** A document in its current state. */
 export interface Representation {
-  readonly body: string | Bytes;
+  readonly body: Bytes;
   readonly contentType: string;
   /** An entity tag (RFC 9110 §8.8.3), strong or weak. */
   readonly etag: string;
@@ -50,27 +50,46 @@ export function createPolledEndpoint(
       if (!current) return unavailable(ca.clock());
       const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
       if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
-      return c.body(bodyOf(current), 200, { ...headers, "content-type": current.contentType });
+      const fields = { ...headers, "content-type": current.contentType };
+      return shareOctets(current.body, { headers: fields });
     } finally {
       longPoll?.leave();
     }
   };
 }
 
-/** Larger bodies are sent in parts, of so many octets. */
+/** The octets of an answer that every caller gets. */
+const sharedOctets = new WeakMap<Response, Bytes>();
+
+/** The octets that an answer shares with others, and holds no copy of. */
+export const sharedOctetsOf = (response: Response): Bytes | undefined => sharedOctets.get(response);
+
+/** A `Response` copies octets; beyond so many it gets a stream, which shows parts of the one buffer. */
+const copiedOctets = 4 * 1024;
 const partOctets = 64 * 1024;
 
-/** Thousands of long polls may be sent one large body at the same time, and no answer copies all of it. */
-function bodyOf({ body }: Representation): string | Bytes | ReadableStream {
-  if (typeof body === "string" || body.length <= partOctets) return body;
-  let sent = 0;
-  return new ReadableStream({
-    pull: (stream) => {
-      stream.enqueue(body.slice(sent, sent + partOctets));
-      sent += partOctets;
-      if (sent >= body.length) stream.close();
-    },
-  });
+/** An answer that thousands of callers may hold at once: all of them share its octets. */
+export function shareOctets(octets: Bytes, init: ResponseInit): Response {
+  const parts = sharedParts(octets);
+  const stream = (): ReadableStream =>
+    new ReadableStream(
+      {
+        pull: (to) => {
+          const { value, done } = parts.next();
+          if (done) to.close();
+          else to.enqueue(value);
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  const response = new Response(octets.length > copiedOctets ? stream() : octets, init);
+  sharedOctets.set(response, octets);
+  return response;
+}
+
+/** Views of the octets, one after the other. */
+export function* sharedParts(octets: Bytes): Generator<Bytes> {
+  for (let at = 0; at < octets.length; at += partOctets) yield octets.subarray(at, at + partOctets);
 }
 
 interface Reader {

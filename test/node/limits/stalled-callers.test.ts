@@ -1,10 +1,11 @@
 import { once } from "node:events";
-import { constants } from "node:http2";
+import { connect, constants } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createGuard } from "../../../src/node/limits/guard.ts";
-import { usualLimits } from "../../../src/node/limits/limits.ts";
+import { type Limit, type Limits, usualLimits } from "../../../src/node/limits/limits.ts";
+import { shareOctets } from "../../../src/transport/http/polled-endpoint.ts";
 import { rpcPath } from "../../contract/service-under-test.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -63,22 +64,29 @@ function stallHttp1(head: string) {
 const http1Call = (path: string) =>
   `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`;
 
-test("a request that is no long poll keeps its turn, even if it asks to wait", async () => {
-  const guard = createGuard({ ...usualLimits, requests_at_work: 1 });
-  const asked: string[] = [];
-  const first = Promise.withResolvers<Response>();
-  const answer = async ({ url }: Request): Promise<Response> => {
-    asked.push(new URL(url).pathname);
-    return asked.length === 1 ? first.promise : new Response();
-  };
-  const routes = { rpcs: new Map(), fetch: answer, log: createEventRecorder() };
+/** A port without TLS that answers by a handler. */
+async function listenFor(limits: Partial<Limits>, answer: (url: string) => Promise<Response>) {
+  const reached: Limit[] = [];
+  const guard = createGuard({ ...usualLimits, ...limits }, (limit) => reached.push(limit));
+  const fetch = ({ url }: Request): Promise<Response> => answer(url);
+  const routes = { rpcs: new Map(), fetch, log: createEventRecorder() };
   const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 }, guard);
   onTestFinished(async () => {
     guard.end();
     await listener.close(0);
   });
+  return { guard, reached, port: listener.address.port };
+}
+
+test("a request that is no long poll keeps its turn, even if it asks to wait", async () => {
+  const asked: string[] = [];
+  const first = Promise.withResolvers<Response>();
+  const { guard, port } = await listenFor({ requests_at_work: 1 }, async (url) => {
+    asked.push(new URL(url).pathname);
+    return asked.length === 1 ? first.promise : new Response();
+  });
   const ask = (path: string) =>
-    fetch(`http://127.0.0.1:${listener.address.port}${path}`, { headers: { prefer: "wait=50" } });
+    fetch(`http://127.0.0.1:${port}${path}`, { headers: { prefer: "wait=50" } });
   const answers = [ask("/1")];
   await expect.poll(() => asked, longPatience).toEqual(["/1"]);
   answers.push(ask("/2"));
@@ -260,5 +268,33 @@ describe("the octets of requests under way", () => {
       expect(await codeOf(stream)).toBe(constants.NGHTTP2_NO_ERROR);
     }
     expect(await limitsReached(started.served)).not.toContain("request_memory");
+  });
+});
+
+describe("the octets of answers that nobody reads", () => {
+  const octets = new Uint8Array(100_000);
+
+  /** Asks for 20 answers with a window of 0. */
+  async function ask(answer: () => Response) {
+    const { port, reached } = await listenFor({ request_memory: 1 }, async () => answer());
+    const session = connect(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 0 } });
+    session.on("error", () => {});
+    onTestFinished(() => session.destroy());
+    const streams = Array.from({ length: 20 }, () => session.request({ ":path": "/" }));
+    const heads = Promise.all(streams.map((stream) => once(stream, "response")));
+    return { heads, ended: streams.map(codeOf), reached };
+  }
+
+  test("are bounded: the address with most loses its oldest request", async () => {
+    const { ended, heads, reached } = await ask(() => new Response(octets));
+    heads.catch(() => {});
+    expect(await ended[0]).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    expect(reached).toContain("request_memory");
+  });
+
+  test("do not count where all callers get the same ones", async () => {
+    const { heads, reached } = await ask(() => shareOctets(octets, {}));
+    await heads;
+    expect(reached).toEqual([]);
   });
 });

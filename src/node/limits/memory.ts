@@ -1,0 +1,141 @@
+import { totalmem } from "node:os";
+import { getHeapStatistics } from "node:v8";
+import type { Limits } from "./limits.ts";
+
+/** How long a measurement of memory counts, in milliseconds. */
+const measurementMilliseconds = 50;
+
+/** The part of V8's heap that may be in use before the process accepts no more work. */
+const heapShare = 0.92;
+
+/** The part of the memory of the container, or of the machine, that the process may hold by default. */
+const memoryShare = 0.9;
+
+const mebibyte = 1024 * 1024;
+
+/**
+ * Whether the process is short of memory, for each request that begins. A flood takes hundreds of mebibytes in a
+ * second, so a measurement counts for much less. Garbage is no reason to refuse callers: it is collected first.
+ */
+export function memoryShortage(
+  limits: Limits,
+  clock: () => number,
+  collection?: Pick<Collection, "relieve">,
+): () => boolean {
+  let isShort = false;
+  let measuredAt = Number.NEGATIVE_INFINITY;
+  return () => {
+    const now = clock();
+    if (now - measuredAt < measurementMilliseconds) return isShort;
+    measuredAt = now;
+    isShort = isShortOfMemory(limits);
+    if (isShort && collection?.relieve(now)) isShort = isShortOfMemory(limits);
+    return isShort;
+  };
+}
+
+function isShortOfMemory({ memory }: Limits): boolean {
+  const watermark = memory === undefined ? memoryShare * memoryToHave() : memory * mebibyte;
+  const held = heldOctets();
+  if (held === undefined || held > watermark) return true;
+  const { used_heap_size, heap_size_limit } = getHeapStatistics();
+  return used_heap_size > heapShare * heap_size_limit;
+}
+
+/** Octets. Without a limit of a container, Node reports none or one beyond the machine's memory. */
+function memoryToHave(): number {
+  const constrained = process.constrainedMemory();
+  return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
+}
+
+/** The process whose garbage is collected. */
+export interface Collectable {
+  /** Collects all garbage, and gives memory back to the machine. */
+  readonly collect: () => void;
+  /** Octets that the process holds. */
+  readonly held: () => number;
+  /** Milliseconds of CPU that the process has used. */
+  readonly cpu: () => number;
+}
+
+/** This process; `undefined` if Node was started without `--expose-gc`. */
+export function thisProcess(): Collectable | undefined {
+  const { gc } = globalThis;
+  // An ordinary collection frees memory, but gives little of it back.
+  const collect = gc && (() => gc({ type: "major", flavor: "last-resort" }));
+  const cpu = (): number => {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1000;
+  };
+  return collect && { collect, held: () => heldOctets() ?? 0, cpu };
+}
+
+/** The share of a processor beyond which a process is busy. */
+const busyShare = 0.5;
+
+/** How long the process must not have been busy before garbage is collected, in milliseconds. */
+const calmMilliseconds = 5_000;
+
+/** The time between two collections while memory is short, if the former has freed much. */
+const reliefMilliseconds = 1_000;
+
+/** What the process must have taken since the last collection to make another one worthwhile, in octets. */
+const worthwhileOctets = 8 * mebibyte;
+
+/**
+ * Collects garbage when the process is short of memory, and when it is calm. V8 collects when a program allocates,
+ * so a process with little work would keep what a flood took.
+ */
+export class Collection {
+  readonly #process: Collectable;
+  #heldBefore = 0;
+  /** Native memory of sockets leaves after the objects that own it, for the next collection. */
+  #hasFreedMuch = false;
+  #collectedAt = Number.NEGATIVE_INFINITY;
+  #sweptAt = 0;
+  #cpu = 0;
+  #busyAt = 0;
+
+  constructor(process: Collectable) {
+    this.#process = process;
+  }
+
+  /** Collects once the process has been calm. @param now In milliseconds. */
+  sweep(now: number): void {
+    const cpu = this.#process.cpu();
+    if (cpu - this.#cpu > busyShare * (now - this.#sweptAt)) this.#busyAt = now;
+    this.#cpu = cpu;
+    this.#sweptAt = now;
+    if (now - Math.max(this.#busyAt, this.#collectedAt) < calmMilliseconds) return;
+    const isWorthwhile = this.#process.held() >= this.#heldBefore + worthwhileOctets;
+    if (this.#hasFreedMuch || isWorthwhile) this.#collect(now);
+  }
+
+  /** Collects because memory is short, unless that was of no use a moment ago. @returns Whether it has. */
+  relieve(now: number): boolean {
+    const pause = this.#hasFreedMuch ? reliefMilliseconds : calmMilliseconds;
+    if (now - this.#collectedAt < pause) return false;
+    this.#collect(now);
+    return true;
+  }
+
+  #collect(now: number): void {
+    const held = this.#process.held();
+    this.#process.collect();
+    this.#heldBefore = this.#process.held();
+    this.#hasFreedMuch = held - this.#heldBefore >= worthwhileOctets;
+    this.#collectedAt = now;
+  }
+}
+
+/**
+ * The octets that this process holds; `undefined` while it cannot tell, because no descriptor is left with which
+ * to read them.
+ */
+function heldOctets(): number | undefined {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return undefined;
+  }
+}

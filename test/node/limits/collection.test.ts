@@ -1,0 +1,79 @@
+import { expect, test } from "vitest";
+import { usualLimits } from "../../../src/node/limits/limits.ts";
+import { Collection, memoryShortage } from "../../../src/node/limits/memory.ts";
+
+const mebibyte = 1024 * 1024;
+
+/** A process that holds 100 MiB after each collection. */
+function start() {
+  const state = { held: 100 * mebibyte, collections: 0, cpu: 0 };
+  const collection = new Collection({
+    held: () => state.held,
+    cpu: () => state.cpu,
+    collect: () => {
+      state.collections++;
+      state.held = 100 * mebibyte;
+    },
+  });
+  /** Lets seconds pass, in each of which the process computes for so many milliseconds. */
+  const pass = (from: number, to: number, busyMilliseconds: number, held?: number): void => {
+    for (let now = from; now <= to; now += 1000) {
+      state.cpu += busyMilliseconds;
+      state.held = held ?? state.held;
+      collection.sweep(now);
+    }
+  };
+  return { state, collection, pass };
+}
+
+test("garbage is collected once the process has not been busy for five seconds, even while callers call", () => {
+  const { state, pass } = start();
+  pass(1000, 5000, 900);
+  pass(6000, 9000, 100);
+  expect(state.collections).toBe(0);
+  pass(10_000, 10_000, 100);
+  expect(state.collections).toBe(1);
+});
+
+test("a process that has taken little memory since the last collection is not collected again", () => {
+  const { state, pass } = start();
+  pass(1000, 10_000, 0);
+  pass(11_000, 60_000, 0, 107 * mebibyte);
+  expect(state.collections).toBe(1);
+  pass(61_000, 61_000, 0, 108 * mebibyte);
+  expect(state.collections).toBe(2);
+});
+
+test("memory that grows in a calm process causes at most one collection in five seconds", () => {
+  const { state, pass } = start();
+  pass(1000, 40_000, 0, 150 * mebibyte);
+  expect(state.collections).toBe(8);
+});
+
+test("a collection that has freed much is followed by another, which frees native memory of what it collected", () => {
+  const { state, pass } = start();
+  state.held = 150 * mebibyte;
+  pass(5000, 60_000, 0);
+  expect(state.collections).toBe(2);
+});
+
+test("a process that is short of memory is collected at once, and in five seconds again if that was of no use", () => {
+  const { state, collection } = start();
+  state.held = 150 * mebibyte;
+  expect(collection.relieve(0)).toBe(true);
+  expect(collection.relieve(999)).toBe(false);
+  expect(collection.relieve(1000)).toBe(true);
+  expect(collection.relieve(5999)).toBe(false);
+  expect(collection.relieve(6000)).toBe(true);
+  expect(state.collections).toBe(3);
+});
+
+test("a request is not refused for the garbage of others: memory is measured again after a collection", () => {
+  const limits = { ...usualLimits, memory: 1 };
+  const relieve = (): boolean => {
+    limits.memory = 1_000_000;
+    return true;
+  };
+  expect(memoryShortage(limits, () => 0, { relieve })()).toBe(false);
+  expect(memoryShortage({ ...limits, memory: 1 }, () => 0)()).toBe(true);
+});
