@@ -9,12 +9,12 @@ import {
   noCache,
   openCertificateCache,
 } from "./identity/certificate-cache.ts";
-import { createCertificateClient, type Issue } from "./identity/certificate-client.ts";
+import { CertificateClient, type Issue } from "./identity/certificate-client.ts";
 import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
-import { FederatedBundles } from "./trust/followers.ts";
+import { FederatedBundles } from "./trust/federation.ts";
 import { Revocation } from "./trust/revocation.ts";
 import { pemOf, TrustRoots } from "./trust/trust-roots.ts";
 
@@ -65,11 +65,16 @@ export async function assembleParts(
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports, configuration.request.purpose)
     : noCache;
-  const client = createCertificateClient(configuration.request, { ...ports, channel, metrics });
+  const client = new CertificateClient(configuration.request, { ...ports, channel, metrics });
   const identities = new Identities({
-    ...{ ...ports, trust, policy: renewal, issue: bounded(client) },
-    load: cache.load,
-    store: cache.store,
+    ...{
+      ...ports,
+      trust,
+      policy: renewal,
+      issue: bounded((...request) => client.issue(...request)),
+    },
+    load: (spiffeId) => cache.load(spiffeId),
+    store: (svid) => cache.store(svid),
   });
   started.defer(() => identities.end());
   await followCache(trust, cache);

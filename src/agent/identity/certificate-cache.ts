@@ -58,40 +58,84 @@ export const noCache: CertificateCache = {
 /** Opens a cache in a folder, sealed if there is a key. @throws ConfigurationError for an unusable key. */
 export async function openCertificateCache(
   { folder, keyFile }: CacheSettings,
-  { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
+  ports: CachePorts,
   purpose: CertificatePurpose = "identity",
 ): Promise<CertificateCache> {
   const key = keyFile === undefined ? undefined : await readCacheKey(keyFile);
-  await removeStale(folder, clock());
-  const write = async (name: string, text: string): Promise<void> => {
-    await writeSealed(fileOf(folder, name), name, text, key).catch((error: unknown) => {
-      log.operation({ event: "cache-unwritten", level: "warning", detail: messageOf(error) });
+  await removeStale(folder, ports.clock());
+  return new CacheFolder(folder, key, ports, purpose);
+}
+
+interface CachePorts {
+  readonly clock: () => Date;
+  readonly log: OperationLog;
+}
+
+class CacheFolder implements CertificateCache {
+  readonly #folder: string;
+  readonly #key: Uint8Array | undefined;
+  readonly #ports: CachePorts;
+  readonly #purpose: CertificatePurpose;
+  #lastWrite = Promise.resolve();
+
+  constructor(
+    folder: string,
+    key: Uint8Array | undefined,
+    ports: CachePorts,
+    purpose: CertificatePurpose,
+  ) {
+    this.#folder = folder;
+    this.#key = key;
+    this.#ports = ports;
+    this.#purpose = purpose;
+  }
+
+  store(svid: X509Svid): Promise<void> {
+    return this.#writeInTurn(svid.spiffeId, toRecord(svid));
+  }
+
+  load(spiffeId: SpiffeId): Promise<CaAnswer | undefined> {
+    const requested = { spiffeId, purpose: this.#purpose };
+    return this.#read(spiffeId, (text) => parseRecord(text, requested, this.#ports.clock()));
+  }
+
+  remove(spiffeId: SpiffeId): Promise<void> {
+    return rm(fileOf(this.#folder, spiffeId), { force: true }).catch(() => undefined);
+  }
+
+  storeRoots(pem: string): Promise<void> {
+    return this.#writeInTurn(rootsName, pem);
+  }
+
+  loadRoots(): Promise<string | undefined> {
+    return this.#read(rootsName, (text) => text);
+  }
+
+  /** Writes run one after the other, because the later of two writes to one file must win. */
+  #writeInTurn(name: string, text: string): Promise<void> {
+    this.#lastWrite = this.#lastWrite.then(() => this.#write(name, text));
+    return this.#lastWrite;
+  }
+
+  async #write(name: string, text: string): Promise<void> {
+    const written = writeSealed(fileOf(this.#folder, name), name, text, this.#key);
+    await written.catch((error: unknown) => {
+      const detail = messageOf(error);
+      this.#ports.log.operation({ event: "cache-unwritten", level: "warning", detail });
     });
-  };
-  let lastWrite = Promise.resolve();
-  // Writes run one after the other, because the later of two writes to one file must win.
-  const writeInTurn = (name: string, text: string): Promise<void> => {
-    lastWrite = lastWrite.then(() => write(name, text));
-    return lastWrite;
-  };
-  const read = async <T>(name: string, parse: (text: string) => T): Promise<T | undefined> => {
+  }
+
+  async #read<T>(name: string, parse: (text: string) => T): Promise<T | undefined> {
     try {
-      const text = await readSealed(fileOf(folder, name), name, key);
+      const text = await readSealed(fileOf(this.#folder, name), name, this.#key);
       return text === undefined ? undefined : parse(text);
     } catch (error) {
       // A parser's message may quote its input, which holds a private key.
       const detail = error instanceof IssuanceError ? error.message : "not what was written";
-      log.operation({ event: "cache-unread", level: "warning", name, detail });
+      this.#ports.log.operation({ event: "cache-unread", level: "warning", name, detail });
       return undefined;
     }
-  };
-  return {
-    store: (svid) => writeInTurn(svid.spiffeId, toRecord(svid)),
-    load: (spiffeId) => read(spiffeId, (text) => parseRecord(text, { spiffeId, purpose }, clock())),
-    remove: (spiffeId) => rm(fileOf(folder, spiffeId), { force: true }).catch(() => undefined),
-    storeRoots: (pem) => writeInTurn(rootsName, pem),
-    loadRoots: () => read(rootsName, (text) => text),
-  };
+  }
 }
 
 /** No certificate lives so long, so no workload needs a file that is older. */

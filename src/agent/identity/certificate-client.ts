@@ -13,16 +13,8 @@ import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { type CaAnswer, generateSubjectKey, IssuanceError, parseAnswer } from "./x509-svid.ts";
 
-/**
- * Requests a certificate for a new key. All attempts carry the trace of the call.
- *
- * @throws IssuanceError
- */
-export type Issue = (
-  spiffeId: SpiffeId,
-  signal: AbortSignal,
-  trace: TraceContext,
-) => Promise<CaAnswer>;
+/** {@link CertificateClient.issue} */
+export type Issue = CertificateClient["issue"];
 
 /** The counters of the CA client, with pilot-agent's meanings. */
 export interface IssuanceMetrics {
@@ -42,49 +34,64 @@ export interface CertificateClientPorts {
 }
 
 /**
- * Creates a client of CreateCertificate. Its requests are those of pilot-agent or of a node proxy. A call is
+ * A client of CreateCertificate. Its requests are those of pilot-agent or of a node proxy. A call is
  * tried five times, but only once while the last call has failed: in an outage a whole mesh would else make
  * five times the calls, and find no sooner that it is over.
  */
-export function createCertificateClient(
-  settings: RequestSettings,
-  ports: CertificateClientPorts,
-): Issue {
-  const { channel, clock, metrics } = ports;
-  let hasFailed = false;
-  return async (spiffeId, signal, trace) => {
-    const log = tracedLog(ports.log, trace);
-    const subjectKey = await generateSubjectKey(settings.key);
+export class CertificateClient {
+  readonly #settings: RequestSettings;
+  readonly #ports: CertificateClientPorts;
+  #hasFailed = false;
+
+  constructor(settings: RequestSettings, ports: CertificateClientPorts) {
+    this.#settings = settings;
+    this.#ports = ports;
+  }
+
+  /** Requests a certificate for a new key. All attempts carry the trace of the call. @throws IssuanceError */
+  async issue(spiffeId: SpiffeId, signal: AbortSignal, trace: TraceContext): Promise<CaAnswer> {
+    const { metrics, channel, clock } = this.#ports;
+    const { key, purpose } = this.#settings;
+    const subjectKey = await generateSubjectKey(key);
     const csr = await createCertificateRequest(subjectKey, spiffeId);
-    const request = requestFor(settings, csr, spiffeId);
-    const call = async (retries: number): Promise<readonly string[]> => {
-      const headers = await requestHeaders(settings, retries, log);
+    const requested = { spiffeId, privateKey: subjectKey.privateKey };
+    try {
+      return await metrics.timed(async () =>
+        parseAnswer(await this.#call(csr, spiffeId, signal, trace), requested, clock(), purpose),
+      );
+    } catch (error) {
+      this.#hasFailed ||= error instanceof ConnectError && !signal.aborted;
+      channel.reset();
+      throw toIssuanceError(error);
+    }
+  }
+
+  /** @returns The chain of the answer. @throws ConnectError */
+  async #call(
+    csr: string,
+    spiffeId: SpiffeId,
+    signal: AbortSignal,
+    trace: TraceContext,
+  ): Promise<readonly string[]> {
+    const { channel, metrics, random } = this.#ports;
+    const log = tracedLog(this.#ports.log, trace);
+    const request = requestFor(this.#settings, csr, spiffeId);
+    const timeoutMs = this.#settings.attemptTimeoutMilliseconds;
+    const attempt = async (retries: number): Promise<readonly string[]> => {
+      const headers = await requestHeaders(this.#settings, retries, log);
       for (const [name, value] of Object.entries(traceHeaders(trace))) headers.set(name, value);
       const client = createClient(IstioCertificateService, await channel.transport());
-      const options = { headers, signal, timeoutMs: settings.attemptTimeoutMilliseconds };
-      return (await client.createCertificate(request, options)).certChain;
+      return (await client.createCertificate(request, { headers, signal, timeoutMs })).certChain;
     };
+    const attempts = this.#hasFailed ? 1 : maximumAttempts;
     const onRetry = (error: ConnectError): void => {
       metrics.retried();
       logRetry(log, spiffeId, error);
     };
-    const issue = async (): Promise<CaAnswer> => {
-      const certChain = await callWithRetry(call, {
-        attempts: hasFailed ? 1 : maximumAttempts,
-        ...{ signal, random: ports.random, onRetry },
-      });
-      hasFailed = false;
-      const { privateKey } = subjectKey;
-      return parseAnswer(certChain, { spiffeId, privateKey }, clock(), settings.purpose);
-    };
-    try {
-      return await metrics.timed(issue);
-    } catch (error) {
-      hasFailed ||= error instanceof ConnectError && !signal.aborted;
-      channel.reset();
-      throw toIssuanceError(error);
-    }
-  };
+    const chain = await callWithRetry(attempt, { attempts, signal, random, onRetry });
+    this.#hasFailed = false;
+    return chain;
+  }
 }
 
 const requestFor = (

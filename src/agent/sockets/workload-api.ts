@@ -13,7 +13,7 @@ import {
 } from "../../gen/spiffe/workload_pb.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
-import type { FederatedBundles } from "../trust/followers.ts";
+import type { FederatedBundles } from "../trust/federation.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 

@@ -1,16 +1,11 @@
-import type { X509Certificate } from "node:crypto";
 import type { EventName, OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
-import { Subscribers } from "../../foundation/subscribers.ts";
-import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { crlDocument } from "../../program/bundle/crl-document.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
-import { readRootFile } from "../../program/files/pem-file.ts";
 import type { ClientTls } from "../../program/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import type { Revocation } from "./revocation.ts";
@@ -22,36 +17,10 @@ export interface FollowersOptions {
   /** The connection to the CA. */
   readonly channel: { tlsOptions(): Promise<ClientTls> };
   readonly trust: TrustRoots;
-  readonly federation: FederatedBundles;
   readonly revocation: Revocation;
   readonly clock: () => Date;
   readonly random: () => number;
   readonly log: OperationLog;
-}
-
-/** Creates a follower for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
-export function federatedBundleFollowers(
-  options: FollowersOptions,
-): readonly DocumentFollower<SpiffeBundle>[] {
-  const { configuration, federation, log } = options;
-  return configuration.federation.map(
-    ({ trustDomain, url }) =>
-      new DocumentFollower({
-        ...commonOptions(url, options),
-        kind: spiffeBundle,
-        // A held request costs a foreign endpoint a connection.
-        longestWaitSeconds: 0,
-        tlsOptions: () => webTls(configuration.federatedRootFile),
-        onDocument: (bundle) => {
-          const outcome = federation.update(trustDomain, bundle);
-          const isAccepted = outcome === "taken";
-          const level = isAccepted ? "info" : "error";
-          const { sequence } = bundle;
-          log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
-          return isAccepted;
-        },
-      }),
-  );
 }
 
 /** Creates the follower of the CA's CRLs, if their URL is configured. */
@@ -82,62 +51,19 @@ export function ownCrlFollower(
   });
 }
 
-type CommonOptions = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random" | "sleepUntil";
+type Common = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random";
 
 /** The options that all followers share. */
 export function commonOptions(
   url: string,
   { configuration, clock, random, log }: FollowersOptions,
   unread: EventName = "bundle-unread",
-): Pick<DocumentFollowerOptions<never>, CommonOptions> {
-  const sleep = new InterruptibleSleep(clock);
+): Pick<DocumentFollowerOptions<never>, Common> {
   return {
     url,
     failed: (detail) => log.operation({ event: unread, level: "warning", url, detail }),
     longestRefreshSeconds: configuration.longestBundleRefreshSeconds,
     clock,
     random,
-    sleepUntil: (instant, signal) => sleep.until(instant, signal),
   };
-}
-
-/** The TLS options of the profile `https_web`: no client certificate, and the name of the host. */
-async function webTls(rootFile: string | undefined): Promise<ClientTls> {
-  const ca = await readRootFile(rootFile);
-  return ca === undefined ? {} : { ca };
-}
-
-/** The outcome for a bundle of a foreign trust domain. */
-export type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-domain";
-
-/** The roots of foreign trust domains, each from its own bundle endpoint. */
-export class FederatedBundles {
-  readonly changes: Subscribers = new Subscribers();
-  readonly #bundles = new Map<TrustDomain, SpiffeBundle>();
-
-  get current(): ReadonlyMap<TrustDomain, readonly X509Certificate[]> {
-    const entries = [...this.#bundles].map(([domain, { roots }]) => [domain, roots] as const);
-    // A bundle without roots withdraws trust in its domain (SPIFFE Trust Domain and Bundle §4.2).
-    return new Map(entries.filter(([, roots]) => roots.length > 0));
-  }
-
-  /** Takes a bundle, unless it is older than the known one, or has a root of another trust domain. */
-  update(trustDomain: TrustDomain, bundle: SpiffeBundle): FederatedOutcome {
-    const known = this.#bundles.get(trustDomain);
-    if (known && bundle.sequence < known.sequence) return "sequence-backwards";
-    if (bundle.roots.some((root) => namesAnotherTrustDomain(root, trustDomain)))
-      return "other-trust-domain";
-    this.#bundles.set(trustDomain, bundle);
-    this.changes.notify();
-    return "taken";
-  }
-}
-
-/** A bundle does not name its trust domain, but a root may by its SPIFFE ID (SPIFFE X509-SVID §3.2). */
-function namesAnotherTrustDomain(
-  { subjectAltName = "" }: X509Certificate,
-  trustDomain: TrustDomain,
-): boolean {
-  const named = subjectAltName.matchAll(/URI:"?spiffe:\/\/([^/",]*)/gi);
-  return [...named].some(([, name = ""]) => name.toLowerCase() !== trustDomain);
 }

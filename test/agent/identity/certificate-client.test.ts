@@ -11,7 +11,7 @@ import {
   type RequestSettings,
 } from "../../../src/agent/configuration/ca-settings.ts";
 import { CaChannel } from "../../../src/agent/identity/ca-channel.ts";
-import { createCertificateClient } from "../../../src/agent/identity/certificate-client.ts";
+import { CertificateClient } from "../../../src/agent/identity/certificate-client.ts";
 import {
   generateSubjectKey,
   IssuanceError,
@@ -116,7 +116,7 @@ async function createIssue(
     serverName,
   };
   const channel = new CaChannel({ address, files }, () => now);
-  const issue = createCertificateClient(
+  const client = new CertificateClient(
     { ...settings(), ...changes },
     {
       channel,
@@ -126,7 +126,7 @@ async function createIssue(
       metrics,
     },
   );
-  return () => issue(spiffeId, new AbortController().signal, trace);
+  return () => client.issue(spiffeId, new AbortController().signal, trace);
 }
 
 async function createCalls(
@@ -203,8 +203,8 @@ test.each<[readonly string[], string]>([
   [["foo", "bar"], "answer-malformed"],
   [[], "answer-empty"],
   [["foo"], "answer-empty"],
-])("refuses the answer %j", async (elements, fault) => {
-  answer = () => elements;
+])("refuses the answer %j", async (chain, fault) => {
+  answer = () => chain;
   expect(await call()).toBe(fault);
   expect(calls).toHaveLength(1);
 });

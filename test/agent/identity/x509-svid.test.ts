@@ -25,12 +25,12 @@ const otherKey = await generateSubjectKey({ kind: "EC", curve: "P-256" });
 const leaf = await root.issue(spiffeId, key.publicKey);
 const { privateKey } = key;
 
-const parse = (elements: readonly string[], at = now) =>
-  parseAnswer(elements, { spiffeId, privateKey }, at);
+const parse = (chain: readonly string[], at = now) =>
+  parseAnswer(chain, { spiffeId, privateKey }, at);
 
-function faultOf(elements: readonly string[], at = now): string {
+function faultOf(chain: readonly string[], at = now): string {
   try {
-    parse(elements, at);
+    parse(chain, at);
   } catch (error) {
     if (error instanceof IssuanceError) return error.fault;
     throw error;
@@ -131,8 +131,8 @@ test.each([
     ],
     "validity-unacceptable",
   ],
-] as const)("refuses %s", (_name, elements, fault) => {
-  expect(faultOf(elements)).toBe(fault);
+] as const)("refuses %s", (_name, chain, fault) => {
+  expect(faultOf(chain)).toBe(fault);
 });
 
 test("refuses a certificate that has expired by the agent's clock", () => {

@@ -7,7 +7,7 @@ import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-ident
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { createWorkloadApi } from "../../../src/agent/sockets/workload-api.ts";
-import { FederatedBundles } from "../../../src/agent/trust/followers.ts";
+import { FederatedBundles } from "../../../src/agent/trust/federation.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
@@ -50,9 +50,9 @@ async function startIdentity() {
   const { privateKey, publicKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
   const spiffeId = workload("foo", "bar");
   const clock = (): Date => new Date("2026-11-21T12:00:01Z");
-  const elements = [await root.issue(spiffeId, publicKey), root.pem];
+  const chain = [await root.issue(spiffeId, publicKey), root.pem];
   const identity = new RefreshingIdentity(spiffeId, {
-    issue: async () => parseAnswer(elements, { spiffeId, privateKey }, clock()),
+    issue: async () => parseAnswer(chain, { spiffeId, privateKey }, clock()),
     trust,
     policy: { graceRatio: 0.5, jitter: 0 },
     clock,
