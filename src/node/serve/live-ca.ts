@@ -7,8 +7,6 @@ import type { Configuration } from "../../config/configuration.ts";
 import { type LastingParts, lastingParts } from "../../config/token-issuers.ts";
 import type { Console } from "../../console/console.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/fetch.ts";
-import type { Credential } from "../../kubernetes/client.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import type { LongPollLimits } from "../../transport/http/long-poll.ts";
@@ -27,6 +25,7 @@ import {
 import { serveConsole } from "./console.ts";
 import { pushRoots, type RecurringPush } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
+import { SteadyCredentials } from "./steady-credentials.ts";
 import { createTokenBuckets, forwardTime } from "./token-buckets.ts";
 
 /** The parts of a CA that follow its configuration. A call uses those of one configuration alone. */
@@ -215,38 +214,4 @@ function servingCertificate(
 /** Whether signers have joined or left: their stores are opened at the start. */
 function unopenedSigners({ named }: CaStores, { signers }: Configuration): boolean {
   return signers.length !== named.size || signers.some(({ name }) => !named.has(name));
-}
-
-/** Credentials by their names. */
-export type Credentials = ReadonlyMap<string, Credential>;
-
-/**
- * Credentials whose places may change under those who use them: a watch that outlives a change of the
- * configuration reads its token from the new place.
- */
-export class SteadyCredentials {
-  #current: Credentials = new Map();
-  readonly #steady = new Map<string, Credential>();
-
-  get current(): Credentials {
-    return this.#current;
-  }
-
-  /** Has these count from now on. @returns The same names, with credentials that follow every change. */
-  use(current: Credentials): Credentials {
-    this.#current = current;
-    return new Map([...current.keys()].map((name) => [name, this.#steadyOf(name)]));
-  }
-
-  #steadyOf(name: string): Credential {
-    const known = this.#steady.get(name);
-    if (known) return known;
-    const steady: Credential = async () => {
-      const credential = this.#current.get(name);
-      if (!credential) throw new FetchError(`cannot be asked: ${name} is not configured any more`);
-      return credential();
-    };
-    this.#steady.set(name, steady);
-    return steady;
-  }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SteadyCredentials } from "../../../src/node/serve/live-ca.ts";
+import { SteadyCredentials } from "../../../src/node/serve/steady-credentials.ts";
 
 test("a credential that is in use follows each change of its place", async () => {
   const credentials = new SteadyCredentials();
