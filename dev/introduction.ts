@@ -79,7 +79,7 @@ ${url.replace("//", `//operator:${readerToken}@`)}/`);
 }
 
 /** The values of a call that the reader can repeat. */
-export interface NextCall {
+interface NextCall {
   readonly caUrl: string;
   readonly issuer: string;
   readonly namespace: string;
@@ -117,7 +117,7 @@ function curl(url: string, token: string, csr: string): string {
 }
 
 /** The place of a certificate in the log, verified. */
-export interface FirstEntry {
+interface FirstEntry {
   readonly origin: string;
   readonly index: number;
   readonly size: number;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { OperatorError } from "../src/foundation/errors.ts";
 
 /** The file of the secrets, and the id of its KEK if this start made it. */
-export interface DevelopmentSecrets {
+interface DevelopmentSecrets {
   readonly file: string;
   readonly mintedKekId?: string;
 }

@@ -1,5 +1,5 @@
 /** A picture for a page, in colours for light and for dark. */
-export interface SvgPage {
+interface SvgPage {
   readonly width: number;
   readonly height: number;
   readonly title: string;

@@ -11,7 +11,7 @@ const environment = {
 };
 
 /** A Worker as wrangler deploys it. */
-export interface Bundle {
+interface Bundle {
   readonly script: string;
   readonly gzipKibibytes: number;
 }

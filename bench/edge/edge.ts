@@ -22,7 +22,7 @@ export interface Edge {
 }
 
 /** The options of an edge. */
-export interface EdgeOptions {
+interface EdgeOptions {
   /** `ISSUERS`. */
   readonly issuers: readonly object[];
   readonly hasInspector?: boolean;

@@ -1,5 +1,5 @@
 /** The heap of an isolate, read through V8's inspector. */
-export interface IsolateHeap {
+interface IsolateHeap {
   /** Live memory after a collection, buffers included, in mebibytes. */
   readonly liveMebibytes: () => Promise<number>;
   readonly close: () => void;

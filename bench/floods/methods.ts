@@ -9,7 +9,7 @@ import { dataFrame, headersFrame, pingFrame, preface, settingsFrame } from "./fr
 import { openTls, type Target } from "./tls-socket.ts";
 
 /** Floods until the signal aborts. Whatever the server does to it is no fault. */
-export type Method = (target: Target, signal: AbortSignal) => Promise<void>;
+type Method = (target: Target, signal: AbortSignal) => Promise<void>;
 
 const connectionCount = 8;
 

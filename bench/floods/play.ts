@@ -12,7 +12,7 @@ import { isBack, type Outcome } from "./outcome.ts";
 import { type Server, startGateway, startServe } from "./servers.ts";
 
 /** How long a flood takes, and how long its server may then rest. */
-export interface Bounds {
+interface Bounds {
   readonly seconds: number;
   readonly after: number;
   readonly interruption: AbortSignal;

@@ -14,7 +14,7 @@ export interface PeerProcess {
 }
 
 /** A program, and the folder where it works and writes its log. */
-export interface PeerProgram {
+interface PeerProgram {
   readonly program: string;
   readonly values: readonly string[];
   readonly folder: string;

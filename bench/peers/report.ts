@@ -3,7 +3,7 @@ import { median } from "../measurement/median.ts";
 import type { MissingPeer, Peer } from "./peer.ts";
 
 /** The cost of one CA's certificates in a run. */
-export interface Cost extends Pick<Peer, "name" | "version" | "api" | "rootKey" | "less"> {
+interface Cost extends Pick<Peer, "name" | "version" | "api" | "rootKey" | "less"> {
   /** CPU of one certificate in microseconds: the median round, and the quartiles around it. */
   readonly microseconds: number;
   readonly quartiles: readonly [number, number];

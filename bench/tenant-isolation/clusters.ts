@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 export type Mint = (issuer: string, account: string) => Promise<string>;
 
 /** One of several clusters: its table of `ISSUERS`, and a way to mint its tokens. */
-export interface TenantCluster {
+interface TenantCluster {
   readonly table: Readonly<Record<string, unknown>>;
   readonly mint: Mint;
 }

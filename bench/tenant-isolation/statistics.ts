@@ -1,7 +1,7 @@
 import { median } from "../measurement/median.ts";
 
 /** A comparison of the durations of two kinds of answers. */
-export interface Comparison {
+interface Comparison {
   /** The probability that an answer of the second kind takes longer than one of the first; 0.5 means no difference. */
   readonly slower: number;
   /** The deviation from 0.5 that chance alone explains: four standard errors. */

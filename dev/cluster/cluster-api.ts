@@ -6,7 +6,7 @@ import type { TokenClaims } from "./service-account-token.ts";
 import { parseTokenQuery, parseTokenRequest } from "./token-request.ts";
 
 /** The parts of the development cluster that its HTTP API needs. */
-export interface ClusterApiOptions {
+interface ClusterApiOptions {
   readonly issuer: string;
   readonly publicJwk: JWK;
   readonly mint: (claims: TokenClaims) => Promise<string>;

@@ -3,7 +3,7 @@ import { SignJWT } from "jose";
 import type { SigningKey } from "./signing-key.ts";
 
 /** A Kubernetes object that a token is bound to. */
-export interface ObjectReference {
+interface ObjectReference {
   readonly name: string;
   readonly uid: string;
 }

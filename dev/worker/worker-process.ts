@@ -26,7 +26,7 @@ const quiet = {
 };
 
 /** The options of a Worker's process. */
-export interface WorkerProcessOptions {
+interface WorkerProcessOptions {
   readonly root: string;
   readonly port: number;
   /** The path of its configuration. */

@@ -9,7 +9,7 @@ import { JsonText } from "../json-text.ts";
 const outcomeForm = z.pipe(JsonText, z.object({ outcome: z.literal("ok") }));
 
 /** `authority` is absent while none can sign. There may be reasons even when one can. */
-export interface Readiness {
+interface Readiness {
   readonly authority?: string | undefined;
   readonly reasons: readonly string[];
 }

@@ -3,7 +3,7 @@ import { OperatorError } from "../../src/foundation/errors.ts";
 import { shownSerialNumber } from "../../src/pki/encoding/serial-number.ts";
 
 /** One line of a report. */
-export type ReportLine = readonly [topic: string, text: string];
+type ReportLine = readonly [topic: string, text: string];
 
 /**
  * Describes an issued certificate. Each claim of the last line is verified with node:crypto, which had

@@ -5,7 +5,7 @@ import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } fr
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
 /** A workload's fresh key, and the CSR for it in PEM. */
-export interface WorkloadKey {
+interface WorkloadKey {
   readonly privateKey: KeyObject;
   readonly csrPem: string;
 }

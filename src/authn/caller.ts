@@ -37,7 +37,7 @@ export interface Caller extends BoundAccount {
 }
 
 /** The credentials of one request. */
-export interface Credentials {
+interface Credentials {
   readonly headers: HeaderFields;
   /** DER. The platform verified its chain, and the peer's possession of its key. */
   readonly clientCertificate?: Bytes | undefined;

@@ -29,7 +29,7 @@ export type VouchingAuthorities = (now: Date) => Promise<readonly SigningAuthori
 export type IsRevoked = (certificate: CallerCertificate, now: Date) => Promise<boolean>;
 
 /** The rules for a client certificate, and the authorities and issuers that they need. */
-export interface CertificateTrust {
+interface CertificateTrust {
   readonly trustDomain: TrustDomain;
   readonly vouchingAt: VouchingAuthorities;
   readonly isRevoked: IsRevoked;
@@ -109,7 +109,7 @@ export function createCertificateAuthenticator(verify: CertificateVerifier): Aut
 }
 
 /** The last token's proof of a certificate's identity, and the end of the time in which it suffices. */
-export interface LastProof {
+interface LastProof {
   readonly proof: IdentityProof;
   readonly provedUntil: Date;
   readonly provedBy: TokenIssuer;

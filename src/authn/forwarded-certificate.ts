@@ -16,7 +16,7 @@ export function forwardedValue(certificatePem: string, uri: string): string {
 }
 
 /** The rules for the clients of gateways. */
-export interface ForwardedTrust {
+interface ForwardedTrust {
   readonly trustDomain: TrustDomain;
   readonly verify: CertificateVerifier;
 }

@@ -54,7 +54,7 @@ export interface KeyState {
 }
 
 /** The source of an issuer's published keys. */
-export type KeyLocation =
+type KeyLocation =
   | { readonly kind: "jwks-uri"; readonly url: string }
   | { readonly kind: "discovery"; readonly issuer: string };
 

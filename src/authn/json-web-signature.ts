@@ -31,7 +31,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  *
  * @throws CaError `credential-rejected` (`form`).
  */
-export type JsonWebSignatureParser = (token: string) => JsonWebSignature;
+type JsonWebSignatureParser = (token: string) => JsonWebSignature;
 
 /** Enough for the keys of a thousand clusters. Callers can invent headers, so the cache is bounded. */
 const maximumHeaders = 4096;

@@ -17,7 +17,7 @@ export interface PresentedToken {
  * @param authorization The header as fetch gives it.
  * @throws CaError `credential-missing`, `credential-rejected` (`form`, `issuer`).
  */
-export type TokenReader = (authorization: string | null) => PresentedToken;
+type TokenReader = (authorization: string | null) => PresentedToken;
 
 /** Finds the issuer of a token by its name, byte for byte. */
 export function createTokenReader(issuers: readonly TokenIssuer[]): TokenReader {

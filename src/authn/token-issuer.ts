@@ -15,7 +15,7 @@ import type { TokenReview } from "./token-review.ts";
 export type ReviewOrder = "after-keys" | "before-keys" | "instead-of-keys";
 
 /** The review of an issuer's tokens by the API server of its cluster. */
-export interface Review {
+interface Review {
   readonly order: ReviewOrder;
   readonly ask: TokenReview;
 }

@@ -26,7 +26,7 @@ export interface ReviewQuestion {
 export type TokenReview = (question: ReviewQuestion, now: Date) => Promise<BoundAccount>;
 
 /** Two ways to one API server, so that reviews of forged tokens never use up the bound of others. */
-export interface ReviewApis {
+interface ReviewApis {
   readonly verified: ClusterApi;
   readonly unverified: ClusterApi;
 }

@@ -12,7 +12,7 @@ export interface LoadTimes {
 }
 
 /** A load of the store. */
-export interface Load {
+interface Load {
   /** From 1, in the order in which loads begin. */
   readonly number: number;
   /** The time of the latest request when it began. */

@@ -39,7 +39,7 @@ export interface StorePlatform {
 }
 
 /** A store, the KEKs that open its records, and the authorities in it. */
-export interface CaStore {
+interface CaStore {
   readonly store: AuthorityStore;
   readonly keks: KekRing;
   readonly log: EventLog;

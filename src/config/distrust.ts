@@ -45,7 +45,7 @@ const denial = z.pipe(
 export const deniedTable = z.pipe(jsonText, z.array(denial).check(z.maxLength(100)));
 
 /** Whom a mesh has: a denial of anybody else denies nobody. */
-export interface Deniable {
+interface Deniable {
   readonly trustDomain: TrustDomain;
   readonly issuers: readonly Pick<
     IssuerTable,

@@ -5,7 +5,7 @@ import { inEnglish, parsedText } from "../foundation/text.ts";
 import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../pki/spiffe-id.ts";
 
 /** Keys and values, unchecked. */
-export type Values = Readonly<Record<string, unknown>>;
+type Values = Readonly<Record<string, unknown>>;
 
 /** The values whose keys match, and the others. */
 export function partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {

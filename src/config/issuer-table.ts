@@ -94,7 +94,7 @@ const clusterCredential = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
  */
 export const credentialName = new RegExp(`${clusterCredential.source}|^${upstreamCredential}$`);
 
-export const clusterAccess = z.strictObject({
+const clusterAccess = z.strictObject({
   server: baseUrl,
   ca: z.optional(
     z

@@ -8,7 +8,7 @@ import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "./issue
 import type { SignerTable } from "./signer-table.ts";
 
 /** The rights of an issuer's accounts. */
-export type IssuerRights = Pick<
+type IssuerRights = Pick<
   TokenIssuer,
   | "mayVouchFor"
   | "isNodeAccount"

@@ -14,7 +14,7 @@ export interface PushSource extends Pick<CertificateAuthority, "crls"> {
 }
 
 /** The deliveries of a configuration to its clusters. */
-export interface Pushes {
+interface Pushes {
   readonly roots: ClusterPush;
   readonly crls: ClusterPush;
 }

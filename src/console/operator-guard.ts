@@ -99,7 +99,7 @@ const malformed = () =>
   rejectCredential("form", "neither a bearer token nor the password of a name");
 
 /** Requires one of the tokens. @throws CaError `credential-rejected` (`key`). */
-export type RequireToken = (token: string) => Promise<void>;
+type RequireToken = (token: string) => Promise<void>;
 
 /** Digests are compared, and all of them to the end, so the time says nothing about a token. */
 function createTokenVerifier(tokens: readonly ConsoleToken[]): RequireToken {
@@ -124,7 +124,7 @@ function isSame(a: string, b: string): boolean {
 const accessHeader = "cf-access-jwt-assertion";
 
 /** Requires a token of Cloudflare Access for the application. @throws CaError */
-export type RequireAccessToken = (token: string, now: Date) => Promise<void>;
+type RequireAccessToken = (token: string, now: Date) => Promise<void>;
 
 const maximumTokenLength = 8 * 1024;
 

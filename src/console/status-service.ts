@@ -26,7 +26,7 @@ import { type FoundEntries, LogSearchError } from "../status/log-search.ts";
 import type { CaStatus, Status } from "../status/status.ts";
 
 /** The parts that answer an operator's calls. */
-export interface StatusServiceParts {
+interface StatusServiceParts {
   readonly status: Status;
   readonly clock: () => Date;
   /** Runs before a byte of a message is read. @throws ConnectError */

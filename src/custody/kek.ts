@@ -59,7 +59,7 @@ async function deriveStatementKey(octets: Bytes): Promise<CryptoKey> {
 }
 
 /** The fields about the seal that every kind of record has. */
-export interface SealedHead {
+interface SealedHead {
   readonly id: string;
   readonly trustDomain: string;
   readonly kek: string;
@@ -87,7 +87,7 @@ export function sealingKek(
 }
 
 /** A private key (PKCS#8) under a KEK. */
-export interface SealedKey {
+interface SealedKey {
   readonly iv: Bytes;
   readonly sealedKey: Bytes;
 }

@@ -39,7 +39,7 @@ export type Fields = Readonly<Record<string, z.core.$ZodType>>;
 export type ValuesOf<F extends Fields> = z.output<z.ZodMiniObject<F, z.core.$strict>>;
 
 /** The values of fields as JSON. */
-export type JsonOf<F extends Fields> = z.input<z.ZodMiniObject<F, z.core.$strict>>;
+type JsonOf<F extends Fields> = z.input<z.ZodMiniObject<F, z.core.$strict>>;
 
 /** Values as the JSON of a record: the fields in their order, without those that are not there. */
 export function encodeFields<F extends Fields>(fields: F, values: ValuesOf<F>): JsonOf<F> {

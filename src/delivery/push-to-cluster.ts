@@ -169,7 +169,7 @@ interface ClusterBudget {
 }
 
 /** The budget of one run. */
-export interface PushBudget {
+interface PushBudget {
   readonly isSpent: () => boolean;
   /** A cluster gets a share of the time, so that a slow one leaves the rest to the others. */
   readonly forCluster: () => ClusterBudget;

@@ -38,7 +38,7 @@ export function logDeliveryFault(
 }
 
 /** A ConfigMap of roots, and the program that writes it. */
-export interface RootsPlace {
+interface RootsPlace {
   readonly namespace: string;
   /** The name of the ConfigMap. */
   readonly configMap: string;

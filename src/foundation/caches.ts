@@ -56,7 +56,7 @@ function endMissing<T>(
 }
 
 /** A bounded cache. Each entry has an instant of its own at which it expires. */
-export interface TtlCache<T> {
+interface TtlCache<T> {
   readonly recall: (key: string, now: Date) => T | undefined;
   readonly keep: (key: string, value: T, until: Date) => void;
 }

@@ -50,7 +50,7 @@ export interface KubernetesClient {
 export type Credential = () => string | Promise<string>;
 
 /** The API server of a client, and the credential for it. */
-export interface KubernetesAccess {
+interface KubernetesAccess {
   /** No slash at the end. */
   readonly server: string;
   readonly credential: Credential;

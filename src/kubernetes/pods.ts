@@ -49,7 +49,7 @@ export interface Pods {
 }
 
 /** A pod as its cluster reports it. */
-export interface ReportedPod extends Pod {
+interface ReportedPod extends Pod {
   readonly namespace: string;
   readonly name: string;
   readonly hasEnded: boolean;

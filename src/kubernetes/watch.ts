@@ -20,7 +20,7 @@ export interface WatchedCollection<T> {
 }
 
 /** A collection to watch, and how. */
-export interface WatchOptions<T> {
+interface WatchOptions<T> {
   readonly client: KubernetesClient;
   readonly listing: Listing;
   /** The key of an object and the part that is kept, if any; `undefined` for any other object. */

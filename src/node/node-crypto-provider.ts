@@ -119,7 +119,7 @@ const digests: Readonly<Record<Hash, string>> = {
 const digestOf = ({ hash }: SignatureScheme): string | null => (hash ? digests[hash] : null);
 
 /** A certificate as OpenSSL reads it. */
-export interface OpenSslReading {
+interface OpenSslReading {
   readonly verifier: X509Certificate;
   /** Its key, which is on its curve. */
   readonly verifyingKey: KeyObject;

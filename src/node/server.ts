@@ -40,7 +40,7 @@ export interface RunningServer<C> extends RunningProgram<C> {
 }
 
 /** A program that works by itself, and how it shows that. */
-export interface Unreached {
+interface Unreached {
   readonly listen: ListenAddress;
   readonly readiness: () => Readiness;
   /** The line of help of its gauge. */

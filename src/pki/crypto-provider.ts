@@ -16,7 +16,7 @@ export interface PublicKey {
 }
 
 /** A private key (PKCS#8) under AES-GCM, with the key that decrypts it. */
-export interface WrappedKey {
+interface WrappedKey {
   readonly octets: Bytes;
   readonly wrappingKey: CryptoKey;
   readonly parameters: AesGcmParams;

@@ -2,7 +2,7 @@ import type { OperationLog } from "../foundation/events.ts";
 import { pause } from "../foundation/pause.ts";
 
 /** Ends a part. @param graceMilliseconds The time that callers have for what is under way. */
-export type End = (graceMilliseconds: number) => Promise<void> | void;
+type End = (graceMilliseconds: number) => Promise<void> | void;
 
 /** Beyond the grace of callers, which is 25 s: Kubernetes kills a program after 30 s. */
 const usualMilliseconds = 4_000;

@@ -51,7 +51,7 @@ export function recur(
 const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
 
 /** A value to fetch, and when to fetch it again. */
-export interface Refresh<T> {
+interface Refresh<T> {
   readonly fetch: () => Promise<T>;
   /** The time of the next fetch, after a value was fetched at `now`. */
   readonly dueAt: (value: T, now: Date) => Date;

@@ -33,7 +33,7 @@ export function handleSignals(act: Listener): Disposable {
 export const exitCodeOf = (name: EndingSignal): number => 128 + numbers[name];
 
 /** The first signal that tells this process to end. A second one goes to whoever listened before. */
-export interface SignalWatch extends Disposable {
+interface SignalWatch extends Disposable {
   readonly signal: Promise<EndingSignal>;
 }
 

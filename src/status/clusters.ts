@@ -82,7 +82,7 @@ function countsOf({ cluster, namespaces, delivered, missing }: PushOutcome): Del
 }
 
 /** The namespaces of a cluster, by the content that they have. */
-export interface DeliveryCounts {
+interface DeliveryCounts {
   readonly cluster: string;
   /** Those that should have the content. */
   readonly namespaces: number;
@@ -120,7 +120,7 @@ export function rootFindings(
 }
 
 /** The namespaces of a cluster, by the CRLs that they have. */
-export interface CrlCounts extends DeliveryCounts {
+interface CrlCounts extends DeliveryCounts {
   /** Those with a CRL that has ended. */
   readonly ended: number;
 }

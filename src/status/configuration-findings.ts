@@ -5,7 +5,7 @@ import { type Finding, finding } from "./finding.ts";
 const exampleHost = /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid)$/;
 
 /** The parts of a valid configuration that a checkup reads. */
-export interface ExaminedConfiguration {
+interface ExaminedConfiguration {
   readonly issuers: readonly VouchingIssuer[];
   /** One sentence each. */
   readonly warnings: readonly string[];

@@ -47,7 +47,7 @@ export function examinedIssuer({ name: issuer, cluster, keys }: TokenIssuer): Ex
 }
 
 /** An issuer, and the state of its keys. */
-export interface ExaminedIssuer {
+interface ExaminedIssuer {
   readonly cluster: string;
   readonly issuer: string;
   /** Why the keys cannot be loaded, to be read behind "it". */

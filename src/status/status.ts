@@ -47,7 +47,7 @@ export interface CaStatus {
 }
 
 /** A root of the trust bundle. One that cannot be read has a fingerprint alone. */
-export interface RootStatus extends Partial<Validity> {
+interface RootStatus extends Partial<Validity> {
   /** RFC 4514. */
   readonly subject: string;
   /** The hexadecimal SHA-256 of the certificate. */

@@ -11,7 +11,7 @@ import { unopenedRecords } from "./authorities.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** The circumstances of a store, beside its records. */
-export interface StoreCircumstances {
+interface StoreCircumstances {
   /** The UTC day on which an empty store gets its first authority, such as `2026-11-22`. */
   readonly inceptionDate: string | undefined;
   readonly now: Date;

@@ -1,5 +1,5 @@
 /** A fault in the data of a log. */
-export type LogFault =
+type LogFault =
   /** The octets or the text are not of the form. */
   | "form"
   /** The checkpoint is another log's. */

@@ -178,7 +178,7 @@ function isPowerOfTwo(count: number): boolean {
 }
 
 /** An entry's proof that needs no connection to its log (C2SP tlog-proof). */
-export interface LogProof {
+interface LogProof {
   readonly index: number;
   readonly hashes: readonly Hash[];
   /** The signed checkpoint, with its cosignatures, verbatim. */

@@ -11,10 +11,10 @@ import { createStatus } from "../status/status.ts";
 import type { Environment } from "./variables.ts";
 
 /** The binding of the folder with the page's script. */
-export const assetsBinding = "CONSOLE_ASSETS";
+const assetsBinding = "CONSOLE_ASSETS";
 
 /** The parts of the console of a Worker. */
-export interface WorkerConsoleParts {
+interface WorkerConsoleParts {
   readonly configuration: Configuration;
   /** The operators who may see it. */
   readonly console: NonNullable<Configuration["console"]>;

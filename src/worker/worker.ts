@@ -25,7 +25,7 @@ interface Isolate {
 }
 
 /** The options that the main module gives a Worker. */
-export interface WorkerOptions {
+interface WorkerOptions {
   readonly clock: () => Date;
   /** The timeout of requests to issuers and API servers; without it a default applies. */
   readonly fetchTimeoutMilliseconds?: number | undefined;

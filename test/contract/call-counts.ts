@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { connectBinary, connectJson, grpcFrame, grpcWeb, octets, requestOf } from "./rpc-calls.ts";
 
 /** A server of gRPC whose metrics can be read. */
-export interface CountingServer {
+interface CountingServer {
   readonly send: (request: Request) => Promise<Response>;
   readonly metrics: () => Promise<string>;
 }

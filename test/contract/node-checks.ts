@@ -14,7 +14,7 @@ import type { FakePod } from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 /** A cluster, and a source that knows its pods. */
-export interface CheckedCluster {
+interface CheckedCluster {
   /** Adds a pod, or changes one. */
   readonly put: (pod: FakePod) => void;
   readonly remove: (pod: FakePod) => void;

@@ -3,7 +3,7 @@ import { maximumRecordOctets } from "../../src/custody/authority-store.ts";
 import type { ObjectSpace } from "../../src/custody/shared/object-space.ts";
 
 /** A promise of the port `ObjectSpace`, to check against an empty space. */
-export type SpacePromise = (space: ObjectSpace) => Promise<void>;
+type SpacePromise = (space: ObjectSpace) => Promise<void>;
 
 const key = `authorities/${"ab".repeat(20)}`;
 

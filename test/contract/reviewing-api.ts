@@ -1,5 +1,5 @@
 /** Fake API servers of clusters, which each platform puts behind a server of its own. */
-export interface ReviewingApi {
+interface ReviewingApi {
   /**
    * Answers a TokenReview: no to a token of an account named `deleted`, yes to every other. Answers a GET about
    * {@link pods}.
@@ -9,7 +9,7 @@ export interface ReviewingApi {
   readonly questions: () => number;
 }
 
-export interface ApiAnswer {
+interface ApiAnswer {
   readonly status: number;
   readonly body: string;
 }

@@ -19,7 +19,7 @@ const loaded = async (store: AuthorityStore): Promise<readonly StoredRecord[]> =
   (await store.load()).toSorted((a, b) => (a.id < b.id ? -1 : 1));
 
 /** A promise of the port `AuthorityStore`, to check against an empty store. */
-export type StorePromise = (store: AuthorityStore) => Promise<void>;
+type StorePromise = (store: AuthorityStore) => Promise<void>;
 
 /** The promises of the port `AuthorityStore` that a single reader can observe, by their names. */
 export const storePromises: Readonly<Record<string, StorePromise>> = {

@@ -2,7 +2,7 @@ import type { Progress } from "./campaign/campaign.ts";
 import { casesIn, failuresIn, type TargetTotals } from "./campaign/totals.ts";
 
 /** A clock of a campaign: this run's seconds, and the cases that this run judged. */
-export interface Pace {
+interface Pace {
   readonly seconds: number;
   readonly cases: number;
 }

@@ -20,7 +20,7 @@ const reportForm = z.object({
 });
 
 /** What the tests said: the name of the first that failed, or how many passed. */
-export type Outcome =
+type Outcome =
   | { readonly failed: string }
   | { readonly failed: undefined; readonly passed: number };
 

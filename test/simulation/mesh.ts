@@ -49,7 +49,7 @@ interface Setting {
 }
 
 /** Creates the store of a history, whose readers are at most one propagation interval behind. */
-export type CreateStore = (propagationSeconds: number, random: Random) => SimulatedStore;
+type CreateStore = (propagationSeconds: number, random: Random) => SimulatedStore;
 
 const laggingStore: CreateStore = (...behind) => new LaggingStore(...behind);
 

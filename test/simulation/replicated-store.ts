@@ -5,7 +5,7 @@ import type { Random } from "./random.ts";
 import { LaggingRecords, type Reading, type SimulatedStore } from "./store.ts";
 
 /** How two replicas of `rampart serve` see their store. */
-export interface Replication {
+interface Replication {
   /** The longest time for which a watch that seems alive may be behind, in seconds. */
   readonly lagSeconds: number;
   /** How long a replica serves its last load while it cannot reach the store. */
@@ -13,7 +13,7 @@ export interface Replication {
 }
 
 /** The replication that a propagation interval allows: what is served was written no longer ago. */
-export const replicationOf = (propagationSeconds: number): Replication => {
+const replicationOf = (propagationSeconds: number): Replication => {
   const lagSeconds = Math.min(15, propagationSeconds / 5);
   return { lagSeconds, surviveOutageSeconds: propagationSeconds - lagSeconds };
 };
@@ -31,7 +31,7 @@ interface Replica {
  * watch. Each loses the store at times, serves what it has loaded for a while, and then refuses. One at a time
  * rotates, and sees all writes, unless the lease fails.
  */
-export class ReplicatedStore implements SimulatedStore {
+class ReplicatedStore implements SimulatedStore {
   readonly authorities: LaggingRecords<PublishedAuthority> = new LaggingRecords();
   readonly taints: LaggingRecords<Taint> = new LaggingRecords();
   readonly #replication: Replication;

@@ -53,7 +53,7 @@ export function minuteNotes(tally: Tally): (flood: string) => string {
 }
 
 /** The verdict in sentences, and one line of JSON for a machine. */
-export interface Verdict {
+interface Verdict {
   readonly passed: boolean;
   readonly text: string;
 }

@@ -14,7 +14,7 @@ export interface Sample {
 }
 
 /** A quantity that must be flat. */
-export type Quantity = Exclude<keyof Sample, "isQuiet" | "peak">;
+type Quantity = Exclude<keyof Sample, "isQuiet" | "peak">;
 
 /** How much a quantity may grow by itself, beside a fifth: what caches, pools and compiled code take. */
 const allowances: Readonly<Record<Quantity, number>> = {

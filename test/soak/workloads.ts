@@ -29,7 +29,7 @@ interface Workload {
 }
 
 /** Workloads that come, renew and go until the signal aborts. */
-export interface Population {
+interface Population {
   readonly tally: Tally;
   readonly ended: Promise<void>;
 }

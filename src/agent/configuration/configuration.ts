@@ -34,7 +34,7 @@ export type AgentSubject =
   | { readonly mode: "node"; readonly feed: string; readonly lingerMilliseconds: number };
 
 /** A foreign trust domain and its bundle endpoint (SPIFFE Federation §5.2.1, https_web). */
-export interface FederatedEndpoint {
+interface FederatedEndpoint {
   readonly trustDomain: TrustDomain;
   readonly url: string;
 }

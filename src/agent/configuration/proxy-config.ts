@@ -78,7 +78,7 @@ export type ReadinessProbe = z.output<typeof readinessProbe>;
 export type ProbeMethod = ReadinessProbe["method"];
 
 /** An object of JSON. */
-export type JsonObject = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 const text = z.pipe(
   z.union([z.string(), z.number(), z.boolean()]),

@@ -20,7 +20,7 @@ export interface ProxyControl {
 }
 
 /** How often a crashed program is restarted. */
-export interface RestartBudget {
+interface RestartBudget {
   /** Restarts in a row. A run of a minute resets the count. */
   readonly maximum: number;
   /** The wait before the first restart. It doubles with each. */
@@ -31,7 +31,7 @@ export interface RestartBudget {
 export const usualRestarts: RestartBudget = { maximum: 10, firstWaitMilliseconds: 200 };
 
 /** A program, and the settings by which it is supervised. */
-export interface SupervisedProgram {
+interface SupervisedProgram {
   readonly command: string;
   readonly arguments: readonly string[];
   /** Envoy's admin interface, or `undefined` for a program without: it has no drain, and counts as ready. */
@@ -166,7 +166,7 @@ export class EnvoyProcess implements ProxyControl {
 }
 
 /** The parts of a drain. */
-export interface DrainOptions {
+interface DrainOptions {
   readonly admin: EnvoyAdmin;
   readonly policy: DrainPolicy;
   readonly log: OperationLog;

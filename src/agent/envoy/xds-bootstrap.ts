@@ -15,7 +15,7 @@ import {
 } from "./tls-contexts.ts";
 
 /** The settings of a bootstrap whose listeners and clusters come from istiod. */
-export interface XdsBootstrapOptions {
+interface XdsBootstrapOptions {
   readonly node: EnvoyNode;
   readonly sdsSocket: string;
   readonly xdsSocket: string;

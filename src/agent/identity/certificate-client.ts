@@ -25,7 +25,7 @@ export interface IssuanceMetrics {
 }
 
 /** The dependencies of the client. */
-export interface CertificateClientPorts {
+interface CertificateClientPorts {
   readonly channel: CaChannel;
   readonly clock: () => Date;
   readonly random: () => number;
@@ -185,7 +185,7 @@ function secondsToWait({ code, metadata }: ConnectError): number {
 }
 
 /** The dependencies of a retried call. */
-export interface RetryOptions {
+interface RetryOptions {
   /** At least 1, at most {@link maximumAttempts}. */
   readonly attempts: number;
   readonly signal: AbortSignal;

@@ -12,7 +12,7 @@ import { hoursUntil, renewalAt, retryAt } from "./renewal-plan.ts";
 import { type CaAnswer, IssuanceError, type X509Svid } from "./x509-svid.ts";
 
 /** The dependencies of a {@link RefreshingIdentity}. */
-export interface RefreshingPorts {
+interface RefreshingPorts {
   readonly issue: Issue;
   readonly trust: TrustRoots;
   readonly policy: RenewalPolicy;

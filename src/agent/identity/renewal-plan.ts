@@ -2,7 +2,7 @@ import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 import type { RenewalPolicy } from "../configuration/configuration.ts";
 
 /** The life of a certificate by the agent's clock. */
-export interface CertificateLife {
+interface CertificateLife {
   readonly obtainedAt: Date;
   readonly notAfter: Date;
 }
@@ -49,7 +49,7 @@ const backoff: Backoff = {
 };
 
 /** The wait that the CA asks for. */
-export interface RequestedWait {
+interface RequestedWait {
   readonly seconds: number;
   /** The end of the certificate that the workload has meanwhile, if it has one. */
   readonly notAfter: Date | undefined;

@@ -103,7 +103,7 @@ export function chainPem({ chain }: X509Svid): string {
 }
 
 /** Why the CA issued no certificate, or why its answer was refused. */
-export type IssuanceFault =
+type IssuanceFault =
   | "answer-empty"
   | "answer-malformed"
   | "key-mismatch"

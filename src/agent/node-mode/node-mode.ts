@@ -19,7 +19,7 @@ import {
 } from "./workload-registry.ts";
 
 /** The parts of an agent that node mode needs. */
-export interface NodeParts {
+interface NodeParts {
   readonly configuration: Pick<AgentConfiguration, "trustDomain">;
   readonly identities: Identities;
   readonly cache: CertificateCache;

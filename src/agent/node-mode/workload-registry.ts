@@ -6,7 +6,7 @@ import {
 } from "../../pki/spiffe-id.ts";
 
 /** The dependencies of a {@link WorkloadRegistry}. */
-export interface WorkloadRegistryPorts {
+interface WorkloadRegistryPorts {
   readonly addIdentity: (spiffeId: SpiffeId) => void;
   readonly removeIdentity: (spiffeId: SpiffeId) => void;
   /** How long an identity outlives its last workload, so that a restarting pod finds it. */

@@ -16,7 +16,7 @@ import {
 } from "./secret-source.ts";
 
 /** The parts of an agent that its secrets come from. */
-export interface SecretParts extends Pick<FileSecretPorts, "log" | "metrics"> {
+interface SecretParts extends Pick<FileSecretPorts, "log" | "metrics"> {
   readonly configuration: AgentConfiguration;
   readonly identities: Identities;
   /** The identity of a sidecar. */
@@ -91,7 +91,7 @@ const maximumOctets = 64 << 20;
 const crlBlock = /-----BEGIN X509 CRL-----\s+[A-Za-z0-9+/=\s]+-----END X509 CRL-----/;
 
 /** The CRLs that the CA publishes. */
-export type ServedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
+type ServedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
 
 /**
  * Adds CRLs to the roots of the agent's trust domain: those that the CA publishes, or else

@@ -26,7 +26,7 @@ const retryMilliseconds = 5_000;
 const crlFile = "ca-crl.pem";
 
 /** The dependencies of a {@link CertificateOutput}. */
-export interface CertificateOutputOptions {
+interface CertificateOutputOptions {
   readonly settings: OutputSettings;
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;

@@ -4,7 +4,7 @@ import { dirname, relative, resolve, sep } from "node:path";
 import { readPemFileNow } from "../../program/files/pem-file.ts";
 
 /** The settings and callbacks of a {@link FileWatch}. */
-export interface FileWatchOptions {
+interface FileWatchOptions {
   /** The pause without events after which the file is read. */
   readonly debounceMilliseconds: number;
   /** A larger file counts as missing. By default certificates, keys and roots fit. */

@@ -12,7 +12,7 @@ const workloadCredentials = "./var/run/secrets/workload-spiffe-credentials";
 const certificates = "./etc/certs";
 
 /** Where files may be mounted, and whether they have to be. */
-export interface MountedFilesOptions extends FileSecretPorts {
+interface MountedFilesOptions extends FileSecretPorts {
   /** The folder that the agent itself writes to. Files in it are not mounted. */
   readonly outputFolder: string | undefined;
   /** Whether every certificate comes from files (`FILE_MOUNTED_CERTS`), whenever they come. */

@@ -12,7 +12,7 @@ import {
 } from "./secret-subscriptions.ts";
 
 /** The dependencies of the service. */
-export interface SecretDiscoveryPorts {
+interface SecretDiscoveryPorts {
   readonly source: SecretSource;
   readonly clock: () => Date;
   readonly log: OperationLog;

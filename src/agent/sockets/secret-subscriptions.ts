@@ -24,7 +24,7 @@ export interface Subscription<Request, Response> {
 }
 
 /** The consequence of a request. */
-export type RequestOutcome =
+type RequestOutcome =
   | { readonly outcome: "refused"; readonly reason: string }
   | { readonly outcome: "rejected"; readonly detail: string }
   | { readonly outcome: "silent" }

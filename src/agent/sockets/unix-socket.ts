@@ -86,7 +86,7 @@ export interface Http2Socket {
 }
 
 /** The path and the permissions of a server. */
-export interface Http2SocketOptions {
+interface Http2SocketOptions {
   readonly path: string;
   readonly mode: number;
   readonly server: ServerOptions;
@@ -123,7 +123,7 @@ export async function serveHttp2(
 }
 
 /** The path, the permissions and the services of a server. */
-export interface RpcSocketOptions {
+interface RpcSocketOptions {
   readonly path: string;
   readonly mode: number;
   readonly routes: (router: ConnectRouter) => void;

@@ -18,7 +18,7 @@ import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 
 /** The parts of an agent that the API serves. */
-export interface WorkloadApiView {
+interface WorkloadApiView {
   readonly trustDomain: TrustDomain;
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;

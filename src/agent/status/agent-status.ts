@@ -12,7 +12,7 @@ import type { XdsProxy } from "../xds/xds-proxy.ts";
 import type { XdsReport } from "../xds/xds-status.ts";
 
 /** The state of an identity, as text for JSON. */
-export interface IdentityReport {
+interface IdentityReport {
   readonly spiffeId: string;
   readonly notAfter: string | undefined;
   readonly hoursLeft: number;
@@ -23,14 +23,14 @@ export interface IdentityReport {
 }
 
 /** A trusted root, as text for JSON. */
-export interface RootReport {
+interface RootReport {
   readonly subject: string;
   readonly notAfter: string;
   readonly sha256: string;
 }
 
 /** A CRL of the CA, as text for JSON. */
-export interface CrlReport {
+interface CrlReport {
   /** The key identifier of the authority. */
   readonly authority: string;
   readonly number: string | undefined;

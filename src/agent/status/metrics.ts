@@ -2,7 +2,7 @@ import { Counter, Gauge, Registry } from "prom-client";
 import type { IssuanceMetrics } from "../identity/certificate-client.ts";
 
 /** The values of the gauges, read at each scrape. */
-export interface MetricsView {
+interface MetricsView {
   /** Each resource name with the expiry of its certificate. */
   expiries(): Iterable<readonly [resourceName: string, notAfter: Date]>;
   /** When the published bundle was last known to be current, if one is read, and whether it is followed. */

@@ -6,14 +6,14 @@ import type { ProxyControl } from "../envoy/envoy-process.ts";
 import type { AgentStatus } from "./agent-status.ts";
 
 /** The content of the status server. */
-export interface StatusView {
+interface StatusView {
   readonly status: () => AgentStatus;
   readonly metrics: () => Promise<string>;
   readonly proxy: ProxyControl | undefined;
 }
 
 /** A running status server. */
-export interface StatusServer {
+interface StatusServer {
   readonly url: string;
   close(): Promise<void>;
 }

@@ -41,7 +41,7 @@ async function webTls(rootFile: string | undefined): Promise<ClientTls> {
 }
 
 /** The outcome for a bundle of a foreign trust domain. */
-export type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-domain";
+type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-domain";
 
 /** The roots of foreign trust domains, each from its own bundle endpoint. */
 export class FederatedBundles {

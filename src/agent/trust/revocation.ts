@@ -19,7 +19,7 @@ interface InUse {
 }
 
 /** The identities of the agent, whose certificates a CRL may name. */
-export interface RenewableIdentities {
+interface RenewableIdentities {
   all(): readonly {
     readonly svid: InUse | undefined;
     /** Renews the certificate in use at once if peers refuse it. */
@@ -29,7 +29,7 @@ export interface RenewableIdentities {
 }
 
 /** The dependencies of {@link Revocation}. */
-export interface RevocationPorts {
+interface RevocationPorts {
   readonly trust: TrustRoots;
   readonly identities: RenewableIdentities;
   readonly clock: () => Date;

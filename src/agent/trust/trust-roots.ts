@@ -5,7 +5,7 @@ import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { mayBeRoot } from "../../program/files/pem-file.ts";
 
 /** The outcome for a published bundle. */
-export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
+type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
 
 /** A chain of certificates for an identity, the leaf first. */
 interface Chain {

@@ -10,7 +10,7 @@ import { XdsMetrics, type XdsReport, XdsStatus } from "./xds-status.ts";
 import { type StreamEnd, type WorkloadHealth, XdsStream } from "./xds-stream.ts";
 
 /** The dependencies of the proxy on its agent. */
-export interface XdsPorts extends ConnectionTime {
+interface XdsPorts extends ConnectionTime {
   readonly log: OperationLog;
   readonly registry: Registry;
 }

@@ -4,7 +4,7 @@ import { isExpected } from "./grpc.ts";
 import type { SeenResponse, StreamEnd } from "./xds-stream.ts";
 
 /** The traffic of one type of resources, as text for JSON. */
-export interface TypeReport {
+interface TypeReport {
   readonly typeUrl: string;
   readonly lastPushAt: string | undefined;
   readonly secondsAgo: number | undefined;

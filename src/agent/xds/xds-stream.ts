@@ -37,7 +37,7 @@ export interface SeenResponse {
 }
 
 /** The events of a stream, for the rest of the agent. */
-export interface StreamObserver {
+interface StreamObserver {
   connected(): void;
   request(request: RequestPeek): void;
   response(response: SeenResponse): void;
@@ -47,7 +47,7 @@ export interface StreamObserver {
 export type WorkloadHealth = { readonly fault: string | undefined };
 
 /** The parts of a stream. */
-export interface StreamParts {
+interface StreamParts {
   /** Envoy's side. */
   readonly downstream: ServerHttp2Stream;
   readonly protocol: DiscoveryProtocol;

@@ -14,7 +14,7 @@ export interface LogPosition {
 }
 
 /** The entry of a CA certificate. A log has it once, under this name. */
-export interface LoggedAuthority {
+interface LoggedAuthority {
   readonly name: string;
   readonly entry: Bytes;
 }

@@ -64,7 +64,7 @@ export interface Issuance extends Signers {
 }
 
 /** The circumstances of one request. */
-export interface RequestContext {
+interface RequestContext {
   readonly now: Date;
   /** Aborted when the caller no longer waits for the answer. */
   readonly signal: AbortSignal;

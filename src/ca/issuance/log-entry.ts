@@ -7,7 +7,7 @@ import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { LogError } from "../../tlog/log-error.ts";
 
 /** How a certificate came about. Instants are RFC 3339 in UTC, with milliseconds. */
-export interface Circumstances {
+interface Circumstances {
   readonly at: string;
   /**
    * `own` for a certificate that the CA issued to itself. `authority` for that of a CA which the mesh
@@ -32,7 +32,7 @@ export interface Circumstances {
 }
 
 /** A Kubernetes object that a token was bound to. */
-export interface LoggedObject {
+interface LoggedObject {
   readonly name: string;
   readonly uid?: string | undefined;
 }
@@ -97,7 +97,7 @@ function malformed(cause?: unknown): LogError {
 }
 
 /** A certificate that was issued to a caller. */
-export interface Issued {
+interface Issued {
   readonly at: Date;
   /** DER. */
   readonly certificate: Bytes;

@@ -37,7 +37,7 @@ export interface PublishedCrls {
 export type CrlSource = (now: Date) => Promise<PublishedCrls>;
 
 /** How CRLs are made. */
-export interface CrlConfiguration extends CrlLengths {
+interface CrlConfiguration extends CrlLengths {
   readonly authorities: Authorities;
   /** The revocations of the configuration, which count whatever the store says. */
   readonly configuredRevocations: readonly RevocationContent[];

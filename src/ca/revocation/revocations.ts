@@ -63,7 +63,7 @@ export function expiredRevocations(
 }
 
 /** A certificate, by the authority that signed it and the serial number (content octets in hexadecimal). */
-export interface CertificateName {
+interface CertificateName {
   readonly authority: string;
   readonly serialNumber: string;
 }

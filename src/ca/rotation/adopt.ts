@@ -15,7 +15,7 @@ import { earlier } from "../../pki/x509/validity.ts";
 import { addAuthority, type Mint, storeRecord } from "../mint.ts";
 
 /** An authority that signed for this mesh before Rampart did. */
-export interface AdoptedAuthority {
+interface AdoptedAuthority {
   readonly certificates: AuthorityCertificates;
   readonly extractablePrivateKey: CryptoKey;
   /** Roots that verifiers accept besides its own, DER. */

@@ -23,7 +23,7 @@ import { type UpstreamAnswer, UpstreamError } from "../upstream-authority.ts";
 import { installIntermediate } from "./install-intermediate.ts";
 
 /** The authority that an intermediate succeeds. */
-export interface Predecessor {
+interface Predecessor {
   readonly signsUntil: Date;
   /** Whether its successor is late: then one that lives for too short a time is better than none. */
   readonly isUrgent: boolean;

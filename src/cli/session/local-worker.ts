@@ -8,7 +8,7 @@ import { OperatorError } from "../../foundation/errors.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 
 /** The Worker's bindings on this machine, as `wrangler dev` gives them. */
-export interface LocalWorker {
+interface LocalWorker {
   /** `[vars]`, and `.dev.vars` over them. */
   readonly variables: Readonly<Record<string, unknown>>;
   readonly namespace: KvNamespace;

@@ -6,7 +6,7 @@ import {
 } from "../../custody/authority-store.ts";
 
 /** One write of a session. */
-export interface Change {
+interface Change {
   readonly act: "put" | "delete";
   readonly name: RecordName;
 }

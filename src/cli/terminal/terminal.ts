@@ -10,7 +10,7 @@ import {
 } from "./screen.ts";
 
 /** The part of a process that a terminal needs. Node's own `process` has it, and a test makes one. */
-export interface TerminalProcess {
+interface TerminalProcess {
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly stdout: ScreenStream;
   readonly stderr: ScreenStream;

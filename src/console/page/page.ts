@@ -7,7 +7,7 @@ import { checkup, overview } from "./overview.ts";
 import { issuers, trust } from "./trust.ts";
 
 /** All that a page shows. */
-export interface PageContent {
+interface PageContent {
   readonly status: CaStatus;
   readonly query: string;
   /** The entries of the log, rendered, or a sentence. */

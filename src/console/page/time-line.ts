@@ -110,7 +110,7 @@ function anchorAt(percent: number): "start" | "middle" | "end" {
 }
 
 /** A stretch of time as wide as a picture. */
-export interface Range {
+interface Range {
   readonly from: Date;
   readonly until: Date;
   /** The place of an instant, from 0 to 100, in tenths; instants outside are at the edge. */
@@ -133,7 +133,7 @@ export function rangeOf(stretches: readonly Stretch[], now: Date): Range {
 }
 
 /** A mark on the axis. */
-export interface Tick {
+interface Tick {
   readonly percent: number;
   readonly text: string;
 }

@@ -30,10 +30,10 @@ const marginSecondsOf = (turnSeconds: number): number =>
   Math.max(longestWriteSeconds, turnSeconds * marginPart);
 
 /** The work that replicas take turns at: the key of a lease. No record has such a key. */
-export type SharedWork = "rotation" | "push";
+type SharedWork = "rotation" | "push";
 
 /** A process that takes turns with others. */
-export interface TurnTaker {
+interface TurnTaker {
   /** Different for every process. */
   readonly identity: string;
   readonly clock: () => Date;

@@ -9,7 +9,7 @@ import type { ServerContext } from "../server.ts";
 import { followUpstream, type UpstreamBundle, type UpstreamDocument } from "./upstream-bundle.ts";
 
 /** The CRLs of a CA for ConfigMaps. */
-export interface UpstreamCrls {
+interface UpstreamCrls {
   /** `undefined` until the CA has answered once. Empty PEM while verifiers could not use them. */
   readonly current: () => NumberedBundle | undefined;
   readonly end: () => Promise<void>;

@@ -90,7 +90,7 @@ export const placeKeys = {
 };
 
 /** The values of these keys. */
-export type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
+type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
 
 /** @throws ConfigurationError */
 export function rootPlacesOf(read: PlaceValues, environment: Environment): RootPlaces {

@@ -5,7 +5,7 @@ import { OperatorError } from "../../foundation/errors.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 
 /** The user and the group to whom a store belongs: `serve` runs as this user. */
-export interface Owner {
+interface Owner {
   readonly uid: number;
   readonly gid: number;
 }

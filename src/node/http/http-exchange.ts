@@ -102,7 +102,7 @@ export function logHttpFault({ log }: Routes, error: unknown): void {
 }
 
 /** A request whose head has arrived, in either version of HTTP. */
-export interface Arrival {
+interface Arrival {
   readonly path: string;
   readonly incoming: Readable;
   readonly headers: TimeoutHeaders;

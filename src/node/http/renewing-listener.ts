@@ -7,7 +7,7 @@ import type { ServingCertificateSource } from "../tls/serving-certificate.ts";
 import type { ServerCredentials } from "../tls/tls-credentials.ts";
 import type { TlsListener } from "./listener.ts";
 
-export interface Renewal {
+interface Renewal {
   readonly certificateAt: ServingCertificateSource;
   /** The roots of client certificates at an instant, PEM. */
   readonly clientRootsAt: (now: Date) => Promise<string>;

@@ -8,7 +8,7 @@ import { createCertificatePath } from "../../transport/http/routes.ts";
 import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
 /** A request to a streaming RPC, whose body nobody has read. */
-export type StreamedRequest = Omit<RpcRequest, "body"> & { readonly body: Readable };
+type StreamedRequest = Omit<RpcRequest, "body"> & { readonly body: Readable };
 
 /** An answer: whole, or in chunks. */
 export type StreamedResponse = RpcResponse | UniversalServerResponse;

@@ -33,7 +33,7 @@ export interface NodeLog {
 }
 
 /** All that a log of this process is made of. */
-export interface NodeLogParts {
+interface NodeLogParts {
   readonly storeDirectory: string;
   readonly configuration: LogConfiguration;
   /** Each process that serves has a log of its own. */

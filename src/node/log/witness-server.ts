@@ -19,7 +19,7 @@ import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 
 /** The parts of a witness. */
-export interface WitnessParts {
+interface WitnessParts {
   /** Holds its key and what it has cosigned. Whoever copies it can cosign in its name. */
   readonly directory: string;
   readonly name: string;
@@ -30,7 +30,7 @@ export interface WitnessParts {
 }
 
 /** A witness that listens. */
-export interface RunningWitness {
+interface RunningWitness {
   readonly key: VerifierKey;
   readonly address: AddressInfo;
   readonly close: () => Promise<void>;

@@ -15,7 +15,7 @@ import { createStatus } from "../../status/status.ts";
 import type { RecurringPush } from "./recurring-push.ts";
 
 /** The parts of the console of a server. */
-export interface ServeConsoleParts {
+interface ServeConsoleParts {
   readonly configuration: Configuration;
   readonly composition: Composition;
   readonly counts: IssuanceCounts;

@@ -29,7 +29,7 @@ import { SteadyCredentials } from "./steady-credentials.ts";
 import { createTokenBuckets, forwardTime } from "./token-buckets.ts";
 
 /** The parts of a CA that follow its configuration. A call uses those of one configuration alone. */
-export interface CaParts {
+interface CaParts {
   readonly configuration: ServeConfiguration;
   readonly composition: Composition;
   readonly createCertificate: RpcService;
@@ -40,7 +40,7 @@ export interface CaParts {
 }
 
 /** The means of a server, beside its configuration. */
-export interface LiveCaMeans {
+interface LiveCaMeans {
   readonly platform: Platform;
   readonly context: ServerContext;
   readonly counts: IssuanceCounts;

@@ -2,7 +2,7 @@
  * Takes a token from the bucket of a key, and is 0, or the seconds until an empty bucket has one. Time goes on
  * with the latest instant alone: an older one releases nothing.
  */
-export type TokenBuckets = (key: string, instant: Date) => number;
+type TokenBuckets = (key: string, instant: Date) => number;
 
 /** The time of a clock that may be set back: it then goes on from where it was. */
 export function forwardTime(clock: () => Date): () => Date {

@@ -27,7 +27,7 @@ import { type ServiceCertificates, serviceCertificates } from "./service-certifi
 import type { PodPolicy, SignerConfiguration, SignerName } from "./signer-configuration.ts";
 
 /** The kinds of request that a signer answers, as metrics name them. */
-export type RequestKind = "pod" | "service";
+type RequestKind = "pod" | "service";
 
 /** Takes each answer that a request gets. */
 export type Answered = (kind: RequestKind, outcome: "issued" | "denied" | "failed") => void;

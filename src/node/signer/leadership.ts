@@ -12,14 +12,14 @@ export interface Leadership {
 }
 
 /** Work that the leader does until the signal aborts. */
-export type LeaderWork = (signal: AbortSignal) => { readonly ended: Promise<void> };
+type LeaderWork = (signal: AbortSignal) => { readonly ended: Promise<void> };
 
 /** client-go's defaults; a lease is held for 15 seconds. */
 const retrySeconds = 2;
 const renewalSeconds = 10;
 
 /** The means of an election. */
-export interface Election {
+interface Election {
   readonly candidate: LeaseCandidate;
   readonly work: LeaderWork;
   readonly log: OperationLog;

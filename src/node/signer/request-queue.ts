@@ -14,7 +14,7 @@ export interface RequestQueue {
 }
 
 /** A queue's parts. */
-export interface QueueParts<Request> {
+interface QueueParts<Request> {
   /** By key, as a watch keeps them. An answered request is removed before the watch hears of it. */
   readonly items: Map<string, Request>;
   /**

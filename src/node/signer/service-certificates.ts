@@ -16,7 +16,7 @@ import type { CertificateSource } from "./certificate-source.ts";
 import type { ServicePolicy, SignerName } from "./signer-configuration.ts";
 
 /** A request that the configuration admits. */
-export interface AdmittedRequest {
+interface AdmittedRequest {
   readonly csrPem: string;
   /** The names that the certificate gets. */
   readonly dnsNames: readonly string[];

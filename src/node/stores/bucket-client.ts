@@ -22,7 +22,7 @@ import {
 import type { BucketPlace } from "./bucket-place.ts";
 
 /** One request for an object of a bucket, or for the bucket itself. */
-export interface BucketRequest {
+interface BucketRequest {
   readonly method: "GET" | "PUT" | "DELETE";
   /** The name of the object, of which no character needs an escape; empty for the bucket. */
   readonly name: string;

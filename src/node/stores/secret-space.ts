@@ -80,7 +80,7 @@ const strange = (namespace: string, key: string): FetchError =>
   );
 
 /** The means to watch the Secrets of a namespace. */
-export interface SecretWatch {
+interface SecretWatch {
   readonly client: KubernetesClient;
   readonly namespace: string;
   /** The API server ends a watch after this long, so that a dead connection is soon noticed. */

@@ -15,7 +15,7 @@ import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./bucket-place.ts";
 export type StorePlace = DirectoryPlace | NamespacePlace | BucketPlace;
 
 /** A directory of this machine. */
-export interface DirectoryPlace {
+interface DirectoryPlace {
   readonly kind: "directory";
   readonly directory: string;
 }

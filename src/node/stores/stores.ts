@@ -20,7 +20,7 @@ import { createSecretSpace, silencePart, WatchedSecrets } from "./secret-space.t
 import type { NamespacePlace, StorePlace } from "./store-place.ts";
 
 /** The stores of one CA. */
-export interface Stores {
+interface Stores {
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
 }
@@ -36,7 +36,7 @@ export interface ReplicaStores extends Stores {
 }
 
 /** The means of a server for its stores. */
-export interface StoreContext {
+interface StoreContext {
   readonly log: OperationLog;
   readonly clock: () => Date;
   readonly propagationSeconds: number;

@@ -49,7 +49,7 @@ export function certificateInFiles({
 }
 
 /** The names of a serving certificate, and the authorities that sign it. */
-export interface OwnCertificate {
+interface OwnCertificate {
   readonly dnsNames: readonly string[];
   readonly authorities: Authorities;
   readonly leafLifetimes: LeafLifetimes;

@@ -22,7 +22,7 @@ export interface Taint {
 export type Departure = "immediately" | "with-last-leaf";
 
 /** The lengths that a departure takes into account, in seconds. */
-export interface DepartureLengths {
+interface DepartureLengths {
   /** The time until every reader knows the taint and no longer signs with the authority. */
   readonly propagationSeconds: number;
   readonly longestLeafSeconds: number;

@@ -145,13 +145,13 @@ export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date
 }
 
 /** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
-export interface SpiffeBundleKey extends Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e"> {
+interface SpiffeBundleKey extends Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e"> {
   readonly use: "x509-svid";
   readonly x5c: readonly [string];
 }
 
 /** A SPIFFE bundle: a JWK Set with two more members (SPIFFE Trust Domain and Bundle §4). */
-export interface SpiffeBundleDocument {
+interface SpiffeBundleDocument {
   readonly spiffe_sequence: number;
   /** Seconds. */
   readonly spiffe_refresh_hint: number;

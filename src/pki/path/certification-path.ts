@@ -10,7 +10,7 @@ import { type CaClaims, readCaClaims } from "./ca-claims.ts";
 export type CertificationPath = readonly [CaCertificate, ...CaCertificate[]];
 
 /** The certificates that a path may be built from. */
-export interface Candidates {
+interface Candidates {
   /** In any order; not trusted. */
   readonly intermediates: readonly CaCertificate[];
   /** Trusted by whoever offers them. An anchor need not be self-signed (RFC 5280 §6.1.1 (d)). */

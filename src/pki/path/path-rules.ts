@@ -4,7 +4,7 @@ import { type CaCertificate, type CertificationPath, isSelfIssued } from "./cert
 import { admitsHost, admitsSubject, type NameConstraints } from "./name-constraints.ts";
 
 /** The position of a certificate in a path that is judged for a trust domain. */
-export interface PathPosition {
+interface PathPosition {
   /** The number of authorities below it. */
   readonly depth: number;
   readonly isAnchor: boolean;

@@ -20,7 +20,7 @@ import { faultsOf, isOf, linesOf, type PathRule, spiffeIdsOf } from "./path-rule
 export const maximumCertificates = 8;
 
 /** An authority that somebody else certified, with all certificates that came with it. */
-export interface OfferedAuthority {
+interface OfferedAuthority {
   readonly authority: CaCertificate;
   /** Certificates between the authority and its root, and others, in any order; not trusted. */
   readonly others: readonly CaCertificate[];

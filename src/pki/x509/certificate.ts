@@ -11,7 +11,7 @@ import type { Validity } from "./validity.ts";
  * The fields of a TBSCertificate (RFC 5280 §4.1), not interpreted. Old roots are of version 1, which has
  * no extensions; every verifier accepts them as trust anchors.
  */
-export interface ToBeSigned {
+interface ToBeSigned {
   readonly version: 1 | 3;
   /** Content octets of the INTEGER. */
   readonly serialNumber: Bytes;
@@ -95,7 +95,7 @@ export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefi
 }
 
 /** @throws DerError for times in another form than RFC 5280 §4.1.2.5 demands. */
-export function readValidity(fields: DerReader): Validity {
+function readValidity(fields: DerReader): Validity {
   const { notBefore, notAfter } = readInterval(fields);
   return { notBefore: new Date(notBefore), notAfter: new Date(notAfter) };
 }

@@ -25,7 +25,7 @@ export interface IntermediateRights {
 }
 
 /** The content of an intermediate: its rights, its key and its validity. */
-export interface IntermediateContent {
+interface IntermediateContent {
   readonly rights: IntermediateRights;
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;

@@ -39,7 +39,7 @@ export interface UsableCrls {
 }
 
 /** The times of a delivery of roots and CRLs, in seconds. */
-export interface CrlTimes {
+interface CrlTimes {
   /** How long before its end a CRL is out of use. Verifiers refuse everything that an expired CRL is about. */
   readonly margin: number;
   /** How long a new root waits for its CRL. The CA publishes both at the same time. */

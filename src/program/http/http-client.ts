@@ -40,7 +40,7 @@ export interface OutgoingRequest extends ExchangeOptions {
  * answer, and reuses connections. When a reused connection turns out to be closed, it repeats the
  * request, so every request must be safe to repeat.
  */
-export interface HttpClient {
+interface HttpClient {
   /** The whole answer. @throws FetchError, or the reason of the signal. */
   readonly send: (request: OutgoingRequest, maximumOctets: number) => Promise<WholeAnswer>;
   /**
@@ -122,7 +122,7 @@ function wasClosed({ reusedSocket }: ClientRequest, error: unknown): boolean {
 }
 
 /** Resolves a name to all of its addresses. */
-export type Resolve = (
+type Resolve = (
   hostname: string,
   options: { readonly all: true },
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,

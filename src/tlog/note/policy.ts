@@ -4,7 +4,7 @@ import { parseNote, type SignedNote } from "./note.ts";
 import { parseVerifierKey, type VerifierKey } from "./verifier-key.ts";
 
 /** A log of a policy, and where it is. */
-export interface PolicyLog {
+interface PolicyLog {
   readonly key: VerifierKey;
   readonly url?: string | undefined;
 }

@@ -5,7 +5,7 @@ import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 
 /** The message that a key signs: the text of a note itself, or a witness's message about a checkpoint. */
-export type KeyUse = "note" | "cosignature";
+type KeyUse = "note" | "cosignature";
 
 /** The types of C2SP signed-note and tlog-cosignature that this code knows, both Ed25519. */
 const typeOctets: Readonly<Record<KeyUse, number>> = { note: 0x01, cosignature: 0x04 };

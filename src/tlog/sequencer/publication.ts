@@ -13,13 +13,13 @@ interface PlannedObject {
 }
 
 /** The tree of a publication, and the objects that it adds to the last one. */
-export interface Plan {
+interface Plan {
   readonly frontier: Frontier;
   readonly objects: readonly PlannedObject[];
 }
 
 /** Bounds the memory of one publication: entries of a kibibyte make sixteen mebibytes. */
-export const entriesPerPublication = 16_384;
+const entriesPerPublication = 16_384;
 
 /** The input of a plan. */
 export interface Staged {

@@ -11,7 +11,7 @@ import type { AskWitnesses } from "../sequencer/sequencer.ts";
 import { formatAddCheckpoint, sizeContentType, type WitnessAnswer } from "./witness.ts";
 
 /** How a platform asks its witnesses: their answers, the tiles of the log, and a place for refusals. */
-export interface WitnessMeans {
+interface WitnessMeans {
   readonly fetch: Fetch;
   readonly read: ObjectReader;
   readonly log: OperationLog;
@@ -50,7 +50,7 @@ async function post(fetch: Fetch, url: string, text: string): Promise<WitnessAns
 }
 
 /** How a publisher reaches witnesses. */
-export interface WitnessReach {
+interface WitnessReach {
   /** Posts a text within a few seconds, and rejects when no answer comes. */
   readonly post: (url: string, body: string) => Promise<WitnessAnswer>;
   readonly read: TileReader;

@@ -36,7 +36,7 @@ export interface Waiter {
   readonly passTurn?: (() => void) | undefined;
 }
 
-export type WaiterOf = (request: Request) => Waiter;
+type WaiterOf = (request: Request) => Waiter;
 
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
 const maximumLongPolls = 2000;

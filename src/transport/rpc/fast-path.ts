@@ -20,7 +20,7 @@ import type { HttpAbilities, RpcRequest, RpcResponse } from "./rpc.ts";
 import { answerUnary, asConnectError, retryAfterOf, type UnaryMethod } from "./unary-call.ts";
 
 /** Answers a call by a method, in the caller's protocol. Nothing that a caller sends makes it reject. */
-export type FastPath = (request: RpcRequest, method: UnaryMethod) => Promise<RpcResponse>;
+type FastPath = (request: RpcRequest, method: UnaryMethod) => Promise<RpcResponse>;
 
 /**
  * The fast path for a call in the form that most clients send, or `undefined` for any other. It is there

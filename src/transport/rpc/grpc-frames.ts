@@ -19,7 +19,7 @@ export function isPlainFrame(body: Uint8Array): boolean {
 }
 
 /** One message of a body. */
-export interface Frame {
+interface Frame {
   readonly flags: number;
   readonly message: Uint8Array;
 }

@@ -13,7 +13,7 @@ import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts"
 import { type Bucket, bucketObjects, isBucket } from "./log-storage.ts";
 
 /** The names of the bindings. */
-export const shardBinding = "LOG_SHARD";
+const shardBinding = "LOG_SHARD";
 export const bucketBinding = "LOG_BUCKET";
 
 /** A shard that takes longer is treated as one that is down, if there is another. */

@@ -2,7 +2,7 @@ import { bearer, type Outcome, outcomeOf, type Protocol, requestOf } from "../rp
 import { issuers, type ServiceUnderTest } from "../service-under-test.ts";
 
 /** The parts of a request that a test sets; a workload's usual ones take the place of the others. */
-export interface Sending {
+interface Sending {
   readonly body?: BodyInit | null;
   readonly headers?: Record<string, string>;
   readonly issuer?: string;

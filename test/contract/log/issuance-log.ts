@@ -13,7 +13,7 @@ import { issuers, origin, type ServiceUnderTest, trustDomain } from "../service-
 import { logOrigin, readerToken } from "./log-values.ts";
 
 /** A CA that logs to {@link logOrigin}, with one shard. */
-export interface LoggingService extends ServiceUnderTest {
+interface LoggingService extends ServiceUnderTest {
   /** Publishes what was appended. */
   readonly publish: () => Promise<void>;
 }
@@ -25,7 +25,7 @@ const reading = (path: string, token: string | undefined = readerToken): Request
   });
 
 /** The published log, read and verified as any reader does. */
-export async function publishedLog({
+async function publishedLog({
   send,
 }: Pick<LoggingService, "send">): Promise<{ checkpoint: Checkpoint; entries: LogEntry[] }> {
   const shards = await (await send(reading("logs.json"))).json();

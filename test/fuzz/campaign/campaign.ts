@@ -13,7 +13,7 @@ export interface Progress {
 }
 
 /** When to stop, and whom to tell. */
-export interface Course {
+interface Course {
   readonly mayBegin: () => boolean;
   readonly advanced: (progress: Progress) => void;
 }

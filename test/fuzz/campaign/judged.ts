@@ -5,7 +5,7 @@ import { WrongAnswer } from "../targets/target.ts";
 const maximumMilliseconds = 1000;
 
 /** How a case ended. */
-export type Judgement =
+type Judgement =
   | { readonly outcome: string }
   | {
       /** The fault, without figures of the single case, so that cases with the same fault are alike. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Failure } from "./job.ts";
 
 /** An input that a campaign found, which the tests judge again. */
-export interface FuzzVector {
+interface FuzzVector {
   readonly name: string;
   /** Base64. */
   readonly input: string;
@@ -11,7 +11,7 @@ export interface FuzzVector {
   readonly outcome?: string;
 }
 
-export const vectorFolder: string = join(import.meta.dirname, "../../vectors/fuzz");
+const vectorFolder: string = join(import.meta.dirname, "../../vectors/fuzz");
 
 /** The vectors of a target. */
 export async function readKept(target: string): Promise<FuzzVector[]> {

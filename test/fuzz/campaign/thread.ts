@@ -12,7 +12,7 @@ const notBegun = Number.NaN;
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 64 };
 
 /** Runs jobs one after the other. A job that hangs or ends its thread fails, and the next gets a new thread. */
-export interface JobThread {
+interface JobThread {
   readonly run: (job: Job) => Promise<JobResult>;
   readonly end: () => Promise<void>;
 }

@@ -22,7 +22,7 @@ export interface FixedKey {
 }
 
 /** A NIST curve (FIPS 186-5, SP 800-186 §3.2.1). */
-export interface Curve {
+interface Curve {
   readonly opensslName: string;
   readonly order: bigint;
   readonly scalarOctets: number;

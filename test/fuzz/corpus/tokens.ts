@@ -10,7 +10,7 @@ export const issuerName = "https://a.test";
 export const judgedAt = new Date("2026-11-21T12:00:00.250Z");
 
 /** A key of the issuer, and the header of the tokens that it signs. */
-export interface TokenSigner {
+interface TokenSigner {
   readonly key: FixedKey;
   readonly header: { readonly alg: string; readonly kid: string };
 }

@@ -11,7 +11,7 @@ import {
 import { extensionRows } from "./plain-extensions.ts";
 
 /** A plugged-in CA as a company's tools may make it. The same list every time. */
-export interface PlainBundle {
+interface PlainBundle {
   readonly name: string;
   readonly material: PluggedInMaterial;
   /** What the import says of it; it takes a bundle without one. */

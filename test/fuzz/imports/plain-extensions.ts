@@ -33,7 +33,7 @@ const reasons = {
 } as const;
 
 /** An extension, and what the import says of it where it is critical and where it is not. */
-export type ExtensionRow = readonly [
+type ExtensionRow = readonly [
   name: string,
   oid: string,
   value: Octets,

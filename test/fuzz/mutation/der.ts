@@ -101,7 +101,7 @@ function changedElement(
 const prefixOf = (tag: number): Octets => Buffer.from(tag === 0x03 ? [0] : []);
 
 /** The path of every element. It descends into strings that hold DER, and stops where the tree is broken. */
-export function pathsOf(element: Octets, path: Path = []): Path[] {
+function pathsOf(element: Octets, path: Path = []): Path[] {
   return [path, ...innerOf(element).flatMap((child, i) => pathsOf(child, [...path, i]))];
 }
 

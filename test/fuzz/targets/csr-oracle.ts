@@ -4,7 +4,7 @@ import { Pkcs10CertificateRequest } from "@peculiar/x509";
 import { childrenOf, contentOf, inHex, type Octets } from "../../testkit/der/mutation.ts";
 
 /** A CSR as libraries read it that have no part in the code under test. */
-export interface RequestFacts {
+interface RequestFacts {
   readonly spki: Octets;
   readonly publicKey: KeyObject;
 }

@@ -56,7 +56,7 @@ async function requireCertified(publicKey: SubjectPublicKey): Promise<void> {
 }
 
 /** Reads a block of PEM in another way than the code under test. @throws WrongAnswer unless it is one. */
-export function decodePem(pem: string): Buffer<ArrayBuffer> {
+function decodePem(pem: string): Buffer<ArrayBuffer> {
   const lines = pem
     .trim()
     .split("\n")

@@ -25,7 +25,7 @@ const local = (port: number) => ({ host: "127.0.0.1", port });
 const spiffeId = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
 
 /** The source of secrets for an Envoy of a pair. */
-export interface SecretsOfEnvoy {
+interface SecretsOfEnvoy {
   readonly socket: string;
   /** The name of its own certificate. */
   readonly resource?: string;
@@ -33,7 +33,7 @@ export interface SecretsOfEnvoy {
 }
 
 /** The parts of a pair. */
-export interface EnvoyPairOptions {
+interface EnvoyPairOptions {
   readonly envoy: string;
   readonly folder: string;
   /** Distinguishes the pairs on one machine. */

@@ -7,7 +7,7 @@ import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 
 /** The foreign trust domain `other.test`, with a bundle endpoint of the profile `https_web`. */
-export interface ForeignDomain {
+interface ForeignDomain {
   /** The variables that federate an agent with it. */
   readonly variables: Readonly<Record<string, string>>;
   /** Publishes another bundle. */

@@ -11,7 +11,7 @@ import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts"
 import { statusOf } from "./processes/steady-load.ts";
 
 /** The parts of the scene. */
-export interface ServingOptions {
+interface ServingOptions {
   readonly folder: string;
   /** The environment of an agent for istiod's account. */
   readonly variables: AgentVariables;

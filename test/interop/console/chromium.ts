@@ -30,7 +30,7 @@ export function startChromium(executablePath: string, rules = ""): Promise<Brows
 }
 
 /** A page, and everything that went wrong in it. */
-export interface WatchedPage {
+interface WatchedPage {
   readonly page: Page;
   /** Errors, violations of the page's policy, dialogs, and requests to another origin. */
   readonly faults: readonly string[];

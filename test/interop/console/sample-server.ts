@@ -10,7 +10,7 @@ import { sampleNow } from "../../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 /** A console on the loopback address. */
-export interface SampleServer extends Disposable {
+interface SampleServer extends Disposable {
   readonly url: string;
 }
 

@@ -24,7 +24,7 @@ import { csrPem } from "../../testkit/pki/csr.ts";
 import { type GoFacts, type Question, verdictQuestion } from "./oracle.ts";
 
 /** Rampart's reading of the octets. */
-export type Facts = Pick<GoFacts, "spki" | "serial" | "notBefore" | "notAfter" | "uris">;
+type Facts = Pick<GoFacts, "spki" | "serial" | "notBefore" | "notAfter" | "uris">;
 
 /** A boundary at which Go reads what Rampart reads. */
 export interface Comparison {

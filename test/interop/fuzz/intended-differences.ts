@@ -1,5 +1,5 @@
 /** A difference that stays, and why it does no harm. */
-export interface IntendedDifference {
+interface IntendedDifference {
   /** The names of comparisons. */
   readonly of: readonly string[];
   readonly is: RegExp;

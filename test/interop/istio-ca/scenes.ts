@@ -21,7 +21,7 @@ interface Pod {
 }
 
 /** The parts that all scenes share. */
-export interface Stage {
+interface Stage {
   readonly ca: IstioCa;
   readonly folder: string;
   readonly pod: Pod;

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 
 /** Departures from a valid token. */
-export interface TokenWish {
+interface TokenWish {
   /** `namespace/name`. */
   readonly account: string;
   readonly audience?: string;

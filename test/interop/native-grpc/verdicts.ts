@@ -4,7 +4,7 @@ import { ask } from "./clients/clients.ts";
 import type { Scratch } from "./scratch.ts";
 
 /** A certificate chain that was issued, and its expected properties. */
-export interface Issued {
+interface Issued {
   readonly certChain: readonly string[];
   readonly spiffeId: string;
   readonly keyPem: string;

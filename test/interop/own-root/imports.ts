@@ -105,7 +105,7 @@ await telling("rampart", `${mutantCases} mutated CAs`, async () => {
 await askAll(folder, accepted);
 
 /** The bundles that the import takes, and how many it refuses, each for the reason that the corpus names. */
-export interface JudgedBundles {
+interface JudgedBundles {
   readonly accepted: readonly Accepted[];
   readonly detail: string;
 }

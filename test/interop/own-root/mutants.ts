@@ -22,7 +22,7 @@ export interface Accepted {
 }
 
 /** A plugged-in CA, and where it comes from. */
-export interface Offered {
+interface Offered {
   readonly name: string;
   readonly material: PluggedInMaterial;
 }

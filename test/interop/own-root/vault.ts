@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { type Child, runWell, startChild } from "../../testkit/programs/child-process.ts";
 
 /** The members of an answer of the PKI engine that count here. */
-export interface VaultData {
+interface VaultData {
   readonly issuer_id?: string;
   readonly certificate?: string;
 }

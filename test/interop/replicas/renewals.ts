@@ -12,7 +12,7 @@ import type { Replica } from "./replica.ts";
 export const servedName = "istiod.istio-system.svc";
 
 /** The means of the workloads. */
-export interface RenewalOptions {
+interface RenewalOptions {
   /** The port of the load balancer. */
   readonly port: number;
   readonly replicas: readonly Replica[];

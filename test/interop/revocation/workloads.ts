@@ -29,7 +29,7 @@ export interface Workload extends Certified {
 }
 
 /** The parts of a mesh in one folder. */
-export interface MeshOptions {
+interface MeshOptions {
   readonly envoy: string;
   readonly folder: string;
   readonly ca: ServingCa;
@@ -100,7 +100,7 @@ export async function startSidecar(
 }
 
 /** Copies of a workload's key and certificate, as a thief has them. */
-export interface Loot {
+interface Loot {
   readonly key: Buffer;
   readonly cert: Buffer;
   readonly ca: Buffer;

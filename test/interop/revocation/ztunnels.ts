@@ -57,7 +57,7 @@ export async function makeNetwork(names: readonly string[]): Promise<Network> {
 }
 
 /** The parts that all ztunnels share. */
-export interface ZtunnelOptions {
+interface ZtunnelOptions {
   readonly program: string;
   readonly folder: string;
   readonly ca: ServingCa;

@@ -7,7 +7,7 @@ export interface Series {
 }
 
 /** A chart of rates over hours. */
-export interface RateChart {
+interface RateChart {
   readonly title: string;
   readonly seconds: number;
   readonly series: readonly Series[];

@@ -48,7 +48,7 @@ function tableOf(name: string, rows: readonly StormRow[]): string {
 }
 
 /** The circumstances of a run, as a sentence. */
-export function circumstancesOf({ date, machine, seed, parameters }: StormRun): string {
+function circumstancesOf({ date, machine, seed, parameters }: StormRun): string {
   const { workerMicroseconds, serveMicroseconds, serveTwiceMicroseconds } = parameters;
   const { connectionMicroseconds, refusalMicroseconds, prices } = parameters;
   return `Simulated on ${date} with seed ${seed}, on ${machine}. A certificate takes ${whole(workerMicroseconds)} µs of CPU in the Worker, ${whole(serveMicroseconds)} µs in \`serve\` and ${whole(serveTwiceMicroseconds)} µs in \`serve\` with two processes. A connection of its own adds ${whole(connectionMicroseconds)} µs in \`serve\`, and one without a place takes ${whole(refusalMicroseconds)} µs. A million calls cost $${prices.requestMillion}, a million milliseconds of CPU $${prices.cpuMillisecondMillion} and a million reads of KV $${prices.kvReadMillion}; a core costs $${prices.coreHour} an hour.`;

@@ -17,7 +17,7 @@ export const meshes: Readonly<Record<string, Readonly<Partial<Record<ClientName,
 };
 
 export const serverNames = ["Worker", "serve", "serve --processes 2"] as const;
-export type ServerName = (typeof serverNames)[number];
+type ServerName = (typeof serverNames)[number];
 
 /** The figures of one run, as its JSON holds them. */
 export interface StormRow {

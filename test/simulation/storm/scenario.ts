@@ -13,7 +13,7 @@ export interface Scenario {
   readonly endsAt: number;
 }
 
-export interface Upheaval {
+interface Upheaval {
   readonly at: number;
   /** The share of the workloads. */
   readonly share: number;

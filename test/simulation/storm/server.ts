@@ -1,5 +1,5 @@
 /** What a server does with a call that arrives. */
-export type Reception = "served" | "queued" | "refused" | "unreachable";
+type Reception = "served" | "queued" | "refused" | "unreachable";
 
 /** A server in virtual time, with the calls that it holds. A call is known by its workload. */
 export interface Server {
@@ -14,7 +14,7 @@ export interface Server {
 }
 
 /** The costs and bounds of `rampart serve`. Seconds are those of one core. */
-export interface ServeParameters {
+interface ServeParameters {
   readonly processes: number;
   readonly certificateSeconds: number;
   readonly handshakeSeconds: number;

@@ -12,7 +12,7 @@ import {
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
 /** Differences from the usual leaf. */
-export interface LeafOverrides {
+interface LeafOverrides {
   readonly names?: readonly string[];
   readonly notBefore?: Date;
   readonly notAfter?: Date;

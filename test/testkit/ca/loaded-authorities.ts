@@ -14,7 +14,7 @@ import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
 
 /** The authorities of a memory store, with the store and the log. */
-export interface LoadedAuthorities {
+interface LoadedAuthorities {
   readonly authorities: Authorities;
   readonly store: MemoryStore;
   readonly log: EventRecorder;

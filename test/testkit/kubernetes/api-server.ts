@@ -19,7 +19,7 @@ export interface FakePod {
 }
 
 /** A request that an API server got. */
-export interface Asked {
+interface Asked {
   readonly method: string;
   readonly url: string;
   readonly authorization: string | undefined;
@@ -27,7 +27,7 @@ export interface Asked {
 }
 
 /** Answers a TokenReview: the `status` for a token. */
-export type Review = (token: string, audiences: readonly string[]) => unknown;
+type Review = (token: string, audiences: readonly string[]) => unknown;
 
 /**
  * A stand-in for a kube-apiserver, over real HTTP. It follows the documented API; `test/interop/kubernetes`

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { startLoopbackServer } from "./loopback-server.ts";
 
 /** The part of Cloudflare's REST API that `wrangler kv` uses, for one account with one namespace. */
-export interface KvApi {
+interface KvApi {
   /** The variables with which wrangler finds it. */
   readonly environment: Readonly<Record<string, string>>;
   /** The written values, by key. */

@@ -37,7 +37,7 @@ export interface NativeClient {
   readonly close: () => void;
 }
 
-export interface Failure {
+interface Failure {
   readonly code: string;
   readonly message: string;
 }

@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 /** Answers one request with any octets. */
 export type RawAnswer = (socket: Socket) => void;
 
-export interface RawServer {
+interface RawServer {
   readonly url: string;
   /** Every request, with its body. */
   readonly heard: readonly string[];

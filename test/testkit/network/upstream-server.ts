@@ -6,14 +6,14 @@ import { type SigningDepartures, signIntermediate } from "../pki/company-ca.ts";
 import type { TestCa } from "../pki/plugged-in.ts";
 
 /** A request that a CA upstream got. */
-export interface AskedUpstream {
+interface AskedUpstream {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: { readonly csr?: unknown; readonly ttl?: unknown };
 }
 
 /** A CA upstream's answer to a request: JSON for an answer with 200, or the response itself. */
-export type UpstreamBehaviour = (asked: AskedUpstream, response: ServerResponse) => unknown;
+type UpstreamBehaviour = (asked: AskedUpstream, response: ServerResponse) => unknown;
 
 /** A CA upstream on loopback, whose behaviour a test may replace. It ends with the test. */
 export interface UpstreamServer {

@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { X509Crl } from "@peculiar/x509";
 
 /** A CRL as another library reads it. */
-export interface ReadCrl {
+interface ReadCrl {
   readonly issuer: string;
   readonly thisUpdate: Date;
   readonly nextUpdate: Date | undefined;

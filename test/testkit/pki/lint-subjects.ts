@@ -18,7 +18,7 @@ import {
 import { generateSigner, type SignerKind, signatureIdentifier } from "./csr.ts";
 
 /** Faultless to-be-signed bytes, with their intent. */
-export interface Subject {
+interface Subject {
   readonly toBeSigned: Octets;
   readonly intent: Intent;
 }

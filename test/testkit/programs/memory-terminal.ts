@@ -5,7 +5,7 @@ import type { Screen } from "../../../src/cli/terminal/screen.ts";
 import { Terminal } from "../../../src/cli/terminal/terminal.ts";
 
 /** The properties of a {@link MemoryTerminal} that differ from those of a pipe. */
-export interface MemoryTerminalOptions {
+interface MemoryTerminalOptions {
   readonly environment?: Readonly<Record<string, string>>;
   readonly clock?: () => Date;
   /** Whether it is a terminal and no pipe, at which {@link MemoryTerminal.type} types. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type ChildOptions, startChild } from "./child-process.ts";
 
 /** `npm start`, when it has said everything. */
-export interface StartedDevelopment {
+interface StartedDevelopment {
   readonly lines: readonly string[];
   /** Ends it as Ctrl-C does. @returns The exit code that its user sees, when no process of it is left. */
   readonly interrupt: () => Promise<number>;

@@ -15,7 +15,7 @@ import {
 const program: string = join(import.meta.dirname, "../../../src/cli/main.ts");
 
 /** `rampart` in its own process. */
-export interface RampartProcess extends Child {
+interface RampartProcess extends Child {
   /** `host:port` behind this word in its log, as soon as it is there. Rejects if the process ends before. */
   readonly addressOf: (name: string) => Promise<string>;
   readonly portOf: (name: string) => Promise<number>;

@@ -1,7 +1,7 @@
 import type { ObjectSpace, StoredObject } from "../../../src/custody/shared/object-space.ts";
 
 /** A space in memory, which a test can change behind the back of its users. */
-export interface MemorySpace extends ObjectSpace {
+interface MemorySpace extends ObjectSpace {
   readonly objects: Map<string, StoredObject>;
 }
 

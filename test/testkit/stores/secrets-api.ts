@@ -10,7 +10,7 @@ interface Secret {
 }
 
 /** An answer in place of the API server's own, such as 429; `undefined` lets it answer. */
-export type Instead = (request: IncomingMessage, response: ServerResponse) => boolean;
+type Instead = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /**
  * A stand-in for the Secrets of a kube-apiserver, over real HTTP: names, sizes, optimistic locking, pages,

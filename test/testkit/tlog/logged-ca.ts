@@ -30,7 +30,7 @@ export interface LoggedCa {
   readonly end: () => void;
 }
 
-export const loggedToken = "the-token-of-a-reader-of-the-log-0002";
+const loggedToken = "the-token-of-a-reader-of-the-log-0002";
 
 /**
  * @param otherShards The names of shards that the server names and does not have.

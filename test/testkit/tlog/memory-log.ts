@@ -1,7 +1,7 @@
 import { leafHash } from "../../../src/tlog/merkle.ts";
 import { createLogSigner } from "../../../src/tlog/note/checkpoint.ts";
 import { generateEd25519, rawPublicKey } from "../../../src/tlog/note/verifier-key.ts";
-import { Sequencer, type SequencerParts } from "../../../src/tlog/sequencer/sequencer.ts";
+import { type SequencerParts } from "../../../src/tlog/sequencer/sequencer.ts";
 import type {
   LogKeys,
   LogObjects,
@@ -13,7 +13,7 @@ import type {
 type Octets = Uint8Array<ArrayBuffer>;
 
 /** Throws at the nth write from now on, before or after it has taken effect; and at all later ones. */
-export class Saboteur {
+class Saboteur {
   #left = Number.POSITIVE_INFINITY;
   #takesEffect = false;
 
@@ -34,7 +34,7 @@ export class Saboteur {
 }
 
 /** A stage in memory. */
-export class MemoryStage implements LogStage {
+class MemoryStage implements LogStage {
   rows: StagedBatch[] = [];
   kept: StagedTexts | undefined;
   readonly saboteur: Saboteur;
@@ -134,5 +134,3 @@ export function memoryParts(changes: Partial<SequencerParts> = {}) {
   };
   return { ...parts, saboteur, stage, objects };
 }
-
-export const openMemory = (parts: SequencerParts): Promise<Sequencer> => Sequencer.open(parts);

@@ -15,7 +15,7 @@ import { keyIdentifier, type SubjectPublicKey } from "../../../pki/x509/subject-
 import type { Session } from "../../session/session.ts";
 
 /** An authority in a backup: certificates in DER, and its key as PKCS#8. */
-export interface BackedUpAuthority {
+interface BackedUpAuthority {
   readonly certificate: Bytes;
   readonly intermediates: Bytes[];
   readonly roots: Bytes[];

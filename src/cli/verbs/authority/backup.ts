@@ -158,7 +158,7 @@ async function backupKey(terminal: Terminal, { identity }: RestoreOptions): Prom
 }
 
 /** The circumstances of a restore. */
-export interface Restoring {
+interface Restoring {
   readonly store: OpenedStore;
   readonly configuredTaints: readonly ConfiguredTaint[];
   readonly now: Date;

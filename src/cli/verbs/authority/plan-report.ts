@@ -20,7 +20,7 @@ import {
 import { formatAuthorities } from "./authority-report.ts";
 
 /** Everything that comes, and the clusters that have the next root. */
-export interface Plan extends Pick<SignerStatus, "authorities" | "events" | "nextStep"> {
+interface Plan extends Pick<SignerStatus, "authorities" | "events" | "nextStep"> {
   readonly now: Date;
   readonly needsAttention: readonly string[];
   readonly onTaint: readonly TaintForecast[];

@@ -108,7 +108,7 @@ function parsed(file: string, der: Uint8Array<ArrayBuffer>): Certificate {
 }
 
 /** Which entries of a log are chosen. */
-export interface LogChoice {
+interface LogChoice {
   readonly serials: readonly string[];
   /** Serial numbers of certificates that were shown; their renewals may be chosen. */
   readonly shown: readonly string[];
@@ -119,7 +119,7 @@ export interface LogChoice {
 }
 
 /** The certificates that a log has, of authorities in the trust bundle, and the number of all others. */
-export interface LoggedCandidates {
+interface LoggedCandidates {
   readonly candidates: readonly Candidate[];
   readonly foreign: number;
 }

@@ -32,7 +32,7 @@ export interface EnrolmentSettings {
 }
 
 /** A table of `ISSUERS`, with the reasons for its contents. */
-export interface Enrolment {
+interface Enrolment {
   readonly table: Readonly<Record<string, unknown>>;
   readonly reasons: readonly string[];
 }

@@ -29,7 +29,7 @@ export interface ClusterInspection {
 }
 
 /** The logins, and whether CRLs are of interest as well. */
-export interface InspectionChoice extends LoginChoice {
+interface InspectionChoice extends LoginChoice {
   readonly withCrls?: boolean;
 }
 

@@ -14,7 +14,7 @@ import { formatInstant, shortId } from "../../terminal/text.ts";
 import type { ClusterInspection } from "./cluster-inspection.ts";
 
 /** One content of the root ConfigMaps in a cluster. */
-export interface DeliveredBundle {
+interface DeliveredBundle {
   /** The sequence that its writer noted; the CA's own for the current bundle. */
   readonly sequence: number | undefined;
   /** Whether the CA publishes it now; `undefined` if that is not known. */
@@ -126,7 +126,7 @@ export interface RootReach {
 }
 
 /** The namespaces of one cluster that have it. */
-export interface ClusterReach {
+interface ClusterReach {
   readonly cluster: string;
   /** Why the cluster cannot be inspected. */
   readonly fault: string | undefined;

@@ -2,7 +2,7 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { type FileKinds, readSmallOctets } from "../../../program/files/small-file.ts";
 
 /** The texts of a directory or a Secret by their keys. */
-export type Entries = ReadonlyMap<string, Source>;
+type Entries = ReadonlyMap<string, Source>;
 
 /** The keys of one of Istio's layouts (`detectSigningCABundleAndCRL`). */
 interface Layout {

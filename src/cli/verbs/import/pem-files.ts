@@ -61,7 +61,7 @@ export function readCertificate(der: Bytes, place: string): ImportedCertificate 
 }
 
 /** Why no authority can have this certificate. */
-export function unreadable(error: unknown): string {
+function unreadable(error: unknown): string {
   if (error instanceof CaError && error.refusal.reason === "subject-key-unacceptable") {
     const accepted = "P-256, P-384, P-521, RSA of 2048 to 4096 bits with exponent 65537, Ed25519";
     return `has a key of the wrong kind or strength (${error.refusal.fault}); accepted are ${accepted}`;

@@ -127,7 +127,7 @@ function readAll({ certificate, chain, roots, privateKey, crl }: PluggedInMateri
 }
 
 /** Reads the certificates of files. @throws OperatorError with one line for each fault. */
-export function readImported(
+function readImported(
   certificate: Source,
   chain: readonly Source[],
   roots: readonly Source[],

@@ -7,7 +7,7 @@ import { Frontier } from "../../../tlog/frontier.ts";
 import type { IndexedEntry, LoggedCertificate } from "./entry.ts";
 
 /** How far a follower is. */
-export interface FollowerState {
+interface FollowerState {
   readonly frontier: Frontier;
   /** The note of the last checkpoint, verbatim. */
   readonly checkpoint: string;
@@ -32,7 +32,7 @@ const version = 1;
 const columns = ["spiffeId", "serial", "cluster", "node", "tokenId"] as const;
 
 /** A query with its values. */
-export interface Query {
+interface Query {
   readonly sql: string;
   readonly values: readonly SQLInputValue[];
 }

@@ -35,7 +35,7 @@ export interface LogSource {
   readonly otherShards: () => Promise<readonly string[]>;
 }
 
-export const tokenVariable = "RAMPART_LOG_TOKEN";
+const tokenVariable = "RAMPART_LOG_TOKEN";
 
 const maximumOctets = 32 * 1024 * 1024;
 const timeoutMilliseconds = 30_000;

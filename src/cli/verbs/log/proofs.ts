@@ -71,7 +71,7 @@ export async function proveEntry({ index }: Follower, entry: IndexedEntry): Prom
 }
 
 /** A verified proof. */
-export interface VerifiedProof {
+interface VerifiedProof {
   readonly index: number;
   readonly entry: LogEntry;
   readonly origin: string;

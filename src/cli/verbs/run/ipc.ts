@@ -1,7 +1,7 @@
 import { EventEmitter, once } from "node:events";
 
 /** A message between the processes of one server. All messages go through their parent. */
-export interface IpcMessage {
+interface IpcMessage {
   readonly about: "serving" | "report-wanted" | "report" | "reports-wanted" | "reports";
   readonly content?: unknown;
 }

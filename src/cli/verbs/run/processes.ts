@@ -33,7 +33,7 @@ export async function runProcesses(
 }
 
 /** This process as one of several children. It ends itself by SIGTERM when its parent is gone. */
-export interface ServingChild {
+interface ServingChild {
   readonly peerProcesses: PeerProcesses;
   /** Tells the parent that this process serves. */
   readonly reportServing: () => void;

@@ -105,7 +105,7 @@ export function isCurrentAt({ thisUpdate, nextUpdate }: Crl, now: Date): boolean
 }
 
 /** A CA as its CRLs name it. */
-export interface CrlIssuer {
+interface CrlIssuer {
   readonly subject: Bytes;
   readonly keyIdentifier: Bytes | undefined;
   /** Its key usage has cRLSign, or it has none. Verifiers take no CRL of another CA (RFC 5280 §6.3.3 f). */

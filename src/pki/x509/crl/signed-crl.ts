@@ -19,7 +19,7 @@ export const maySignCrls = ({ certificate }: { readonly certificate: Certificate
   crlIssuerOf(certificate).maySign;
 
 /** A CRL before its signature. Equal contents have equal bytes, whichever process writes them. */
-export interface UnsignedCrl {
+interface UnsignedCrl {
   readonly toBeSigned: Bytes;
   readonly content: CrlContent;
 }

@@ -49,7 +49,7 @@ export interface ServingContent {
 }
 
 /** What the CA adds to the content. Nothing else that a caller sends can reach a certificate. */
-export interface IssuedFields {
+interface IssuedFields {
   readonly keyIdentifier: Bytes;
   readonly serialNumber: Bytes;
 }

@@ -1,7 +1,7 @@
 import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
 
 /** One state of the Workload API, as a client library reports it. */
-export interface WatchedState {
+interface WatchedState {
   readonly spiffeId: string;
   readonly serial: string;
   readonly roots: number;

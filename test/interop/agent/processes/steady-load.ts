@@ -2,7 +2,7 @@ import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** The outcomes of the requests so far. */
-export interface LoadResult {
+interface LoadResult {
   readonly requests: number;
   readonly failures: readonly string[];
 }

@@ -15,7 +15,7 @@ import { ControlPlane, type PlaneEvent, typeUrls } from "./control-plane.ts";
 import { sidecarEnvironment } from "./sidecar.ts";
 
 /** The parts that both protocols share. */
-export interface ControlPlaneParts {
+interface ControlPlaneParts {
   readonly envoy: string;
   readonly folder: string;
   readonly mesh: Mesh;

@@ -28,7 +28,7 @@ export const typeUrls = {
 } as const;
 
 /** The next configuration of every proxy. Its listener answers requests with the version. */
-export interface Push {
+interface Push {
   readonly version: string;
   /** As many clusters, of a mebibyte each. */
   readonly mebibytes?: number;

@@ -18,7 +18,7 @@ export interface Istiod {
 }
 
 /** The parts of a real istiod. */
-export interface IstiodOptions {
+interface IstiodOptions {
   readonly program: string;
   /** Holds `config` with its configuration. */
   readonly folder: string;

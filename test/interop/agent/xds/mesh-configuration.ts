@@ -9,7 +9,7 @@ export const addresses = { web: "127.0.0.2", ledger: "127.0.0.3" } as const;
 export const namespace = "foo";
 
 /** The ports of the service, and of the workload behind it. */
-export interface MeshPorts {
+interface MeshPorts {
   readonly service: number;
   readonly workload: number;
 }

@@ -10,7 +10,7 @@ export const prebuiltPilotAgent = {
 };
 
 /** The programs of a sidecar under pilot-agent. */
-export interface PilotPrograms {
+interface PilotPrograms {
   readonly pilotAgent: string;
   readonly envoy: string;
 }

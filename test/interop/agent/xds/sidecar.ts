@@ -20,7 +20,7 @@ export interface SidecarOptions {
 }
 
 /** The environment of a sidecar on a virtual machine, without its certificates. */
-export interface SidecarEnvironment {
+interface SidecarEnvironment {
   readonly variables: AgentVariables;
   readonly adminPort: number;
   readonly statusPort: number;

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** The workload behind the second proxy. It serves only callers that the proxy has authenticated. */
-export interface Workload {
+interface Workload {
   readonly port: number;
   close(): void;
 }

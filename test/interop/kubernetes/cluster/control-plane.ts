@@ -32,7 +32,7 @@ export interface ControlPlane {
 }
 
 /** As an API server names itself, unless somebody says otherwise. */
-export const issuer = "https://kubernetes.default.svc";
+const issuer = "https://kubernetes.default.svc";
 const adminToken = "token-of-the-administrator";
 
 /** The nodes that have tokens, as kubelets have certificates. */

@@ -33,7 +33,7 @@ export interface SignerScene {
   readonly end: () => Promise<void>;
 }
 
-export interface RunningSigner {
+interface RunningSigner {
   readonly log: EventRecorder;
   readonly readiness: () => Promise<{ readonly ready: boolean; readonly leading: boolean }>;
   readonly end: () => Promise<void>;

@@ -14,7 +14,7 @@ import type { Server } from "../clients/client.ts";
 import type { Mesh } from "../mesh.ts";
 
 /** The name of the CA in a mesh. */
-export const servedName = "istiod.istio-system.svc";
+const servedName = "istiod.istio-system.svc";
 
 /** The three running servers that issue certificates. */
 export interface Servers {

@@ -2,7 +2,7 @@ import type { DifferentialCall } from "./differential-call.ts";
 import type { Observation } from "./observation.ts";
 
 /** A difference between two answers to the same call, and why it is there. */
-export interface IntendedDifference {
+interface IntendedDifference {
   /** Of an {@link Observation}. */
   readonly fields: readonly string[];
   readonly reason: string;
