@@ -55,8 +55,7 @@ export async function introduceWorkload(
   console.log(`\nThe first certificate, ${seconds} s after the start\n`);
   for (const [topic, text] of certificateReport(chain, privateKey)) say(topic, text);
   await introduceEntry(ca, readerToken, chain);
-  const next = { ...workload, caUrl: ca.url, issuer: cluster.issuer, token, csrPem };
-  console.log(`\n${nextCallText(next)}`);
+  console.log(`\n${nextCallText(ca.url, cluster.issuer)}`);
 }
 
 /** Shows the certificate in the published log, and how to search it. */
@@ -78,42 +77,20 @@ The console (docs/how-to/console.md), where the same token is the password:
 ${url.replace("//", `//operator:${readerToken}@`)}/`);
 }
 
-/** The values of a call that the reader can repeat. */
-interface NextCall {
-  readonly caUrl: string;
-  readonly issuer: string;
-  readonly namespace: string;
-  readonly serviceAccount: string;
-  readonly token: string;
-  readonly csrPem: string;
-}
-
-const rpc = "istio.v1.auth.IstioCertificateService/CreateCertificate";
-
 /** Commands for another shell, ready to paste. */
-function nextCallText(call: NextCall): string {
-  const tokenUrl = `${call.issuer}/token?namespace=${call.namespace}&serviceaccount=${call.serviceAccount}`;
-  const csr = JSON.stringify(call.csrPem).slice(1, -1);
+function nextCallText(caUrl: string, issuer: string): string {
   return `\
-This command repeats the call from another shell; its token is valid for 12 hours:
+Ask for a certificate yourself, from another shell; docs/tutorials/first-certificate.md goes on from there:
 
-${curl(`${call.caUrl}/${rpc}`, call.token, csr)}
+openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -subj / -out workload.csr
+TOKEN="$(curl -sS '${issuer}/token?namespace=shop&serviceaccount=cart')"
+curl -sS ${caUrl}/istio.v1.auth.IstioCertificateService/CreateCertificate \\
+  -H 'content-type: application/json' -H "authorization: Bearer $TOKEN" -H 'clusterid: Kubernetes' \\
+  -d "$(jq -n --arg csr "$(cat workload.csr)" '{csr: $csr}')"
 
-These commands take a fresh token of any namespace and ServiceAccount:
-
-export CA=${call.caUrl}
-export TOKEN="$(curl -sS '${tokenUrl}')"
-export CSR='${csr}'
-${curl(`$CA/${rpc}`, "$TOKEN", `'"$CSR"'`)}
-
-The trust bundle:                     curl -sS ${call.caUrl}/bundle.pem
-The development cluster's endpoints:  curl -sS ${call.issuer}
+The trust bundle:                     curl -sS ${caUrl}/bundle.pem
+The development cluster's endpoints:  curl -sS ${issuer}
 `;
-}
-
-function curl(url: string, token: string, csr: string): string {
-  const body = `'{"csr":"${csr}","validityDuration":"86400","metadata":{"CertSigner":""}}'`;
-  return `curl -sS "${url}" -H 'content-type: application/json' -H "authorization: Bearer ${token}" -H 'clusterid: Kubernetes' -d ${body}`;
 }
 
 /** The place of a certificate in the log, verified. */

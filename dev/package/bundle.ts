@@ -18,7 +18,14 @@ async function standIns(): Promise<ReadonlyMap<string, string>> {
   const wranglerToml = await readFile(join(root, "wrangler.toml"), "utf8");
   const buildModule = join(root, "src/foundation/build.ts");
   const build = await readFile(buildModule, "utf8");
+  const unit = (program: string): Promise<string> =>
+    readFile(join(root, `deploy/rampart-${program}.service`), "utf8");
+  const units = { serve: await unit("serve"), gateway: await unit("gateway") };
   return new Map([
+    [
+      join(root, "src/cli/verbs/run/systemd-units.ts"),
+      `export const systemdUnits = ${JSON.stringify(units)};`,
+    ],
     [buildModule, build.replace('"checkout"', JSON.stringify(builtCommit()))],
     [
       join(root, "src/cli/verbs/init/wrangler-toml.ts"),
@@ -57,10 +64,13 @@ export async function withStandIns(): Promise<Plugin> {
   return {
     name: "stand-ins",
     setup: ({ onLoad }) =>
-      onLoad({ filter: /(?:wrangler-toml|main-module|foundation\/build)\.ts$/ }, ({ path }) => {
-        const contents = texts.get(path);
-        return contents === undefined ? undefined : { contents, loader: "js" };
-      }),
+      onLoad(
+        { filter: /(?:wrangler-toml|systemd-units|main-module|foundation\/build)\.ts$/ },
+        ({ path }) => {
+          const contents = texts.get(path);
+          return contents === undefined ? undefined : { contents, loader: "js" };
+        },
+      ),
   };
 }
 

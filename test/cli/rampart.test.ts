@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { rampart, typedWords } from "../../src/cli/rampart.ts";
 import { build } from "../../src/foundation/build.ts";
@@ -22,6 +23,13 @@ test("help of a verb is the page that the verb itself shows", async () => {
 
 test("version is shown as a word, too", async () => {
   expect(await printed("version")).toBe(`${build}\n`);
+});
+
+test.each(["serve", "gateway"])("%s prints the unit of deploy/ for systemd", async (noun) => {
+  const terminal = new MemoryTerminal();
+  const program = await rampart(noun, terminal);
+  await program.parseAsync([noun, "--unit"], { from: "user" });
+  expect(terminal.printed).toBe(readFileSync(`deploy/rampart-${noun}.service`, "utf8"));
 });
 
 test.each(["serve", "gateway", "distribute", "signer"])(

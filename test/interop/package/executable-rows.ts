@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { copyFile, readdir } from "node:fs/promises";
+import { copyFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { serveAndIssue } from "./issuance.ts";
@@ -38,6 +38,13 @@ export function executableRows(folder: string): readonly Row[] {
     [
       "serves from two processes",
       () => serveAndIssue(join(folder, "two"), alone, ["--processes", "2"]),
+    ],
+    [
+      "prints its unit for systemd",
+      async () => {
+        const { stdout } = await run(program, ["serve", "--unit"], { folder });
+        assert.equal(stdout, await readFile("deploy/rampart-serve.service", "utf8"));
+      },
     ],
     [
       "refuses a configuration that is not there, in a sentence",

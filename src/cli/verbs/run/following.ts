@@ -57,10 +57,17 @@ export function warnOfUnread(
   }
 }
 
+export const unitOption = ["--unit", "print the unit for systemd, and do nothing else"] as const;
+
+export async function printUnit(program: "serve" | "gateway", terminal: Terminal): Promise<void> {
+  const { systemdUnits } = await import("./systemd-units.ts");
+  terminal.print(systemdUnits[program].trimEnd());
+}
+
 /** The verb of a program beside the CA. Its file has the verb's name by default. */
 export function followingCommand<C>(
   verb: string,
-  { clock, environment }: Pick<Terminal, "clock" | "environment">,
+  terminal: Terminal,
   program: {
     readonly description: string;
     readonly restartKeys: readonly string[];
@@ -72,13 +79,17 @@ export function followingCommand<C>(
   },
 ): Command {
   const { description, keys, restartKeys, start } = program;
-  return new Command(verb)
-    .description(description)
-    .option("-c, --config <file>", "the configuration", `${verb}.toml`)
-    .action(({ config: path }: { readonly config: string }) => {
+  const { clock, environment } = terminal;
+  const command = new Command(verb).description(description);
+  command.option("-c, --config <file>", "the configuration", `${verb}.toml`);
+  if (verb === "gateway") command.option(...unitOption);
+  return command.action(
+    ({ config: path, unit }: { readonly config: string; readonly unit?: boolean }) => {
+      if (unit) return printUnit("gateway", terminal);
       const parse = (values: Values): C => program.parse(values, environment);
       const context = { log: createEventLog(clock, writeToConsole), clock };
       warnOfUnread(keys, environment, context.log);
       return runFollowing({ path, environment: {}, parse, restartKeys, start, context });
-    });
+    },
+  );
 }

@@ -11,13 +11,14 @@ import {
 } from "../../../node/serve/serve-configuration.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { runFollowing, warnOfUnread } from "./following.ts";
+import { printUnit, runFollowing, unitOption, warnOfUnread } from "./following.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
 interface ServeOptions {
   readonly config: string;
   readonly processes: number;
   readonly process?: number;
+  readonly unit?: boolean;
 }
 
 /** `rampart serve`: the whole CA, in one process or in several. */
@@ -28,9 +29,11 @@ export function serveCommand(terminal: Terminal): Command {
     )
     .option("-c, --config <file>", "the configuration", "rampart.toml")
     .option("-p, --processes <number>", "how many processes share the ports", parseNumber, 1)
+    .option(...unitOption)
     .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
     .action(async (options: ServeOptions) => {
-      const { config, processes } = options;
+      const { config, processes, unit } = options;
+      if (unit) return printUnit("serve", terminal);
       if (processes === 1) return serveHere(options, terminal);
       const log = createEventLog(terminal.clock, writeToConsole);
       const argumentsOf = (i: number) => ["serve", "-c", config, "--process", String(i + 1)];
