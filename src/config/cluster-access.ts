@@ -45,14 +45,12 @@ export function apiOpener(
 /** A client of a cluster's API server. @throws ConfigurationError */
 export function clientOf(
   { server, ca, credential: name }: ClusterAccessTable,
-  { fetchTrusting, fetchTimeoutMilliseconds, credentials }: Omit<ClusterAccess, "failed">,
+  { fetchTrusting, fetchTimeoutMilliseconds, aside, credentials }: Omit<ClusterAccess, "failed">,
 ): KubernetesClient {
   const credential = requireCredential(name, credentials);
-  return createKubernetesClient(
-    { server, credential },
-    fetchTrusting(ca),
-    fetchTimeoutMilliseconds,
-  );
+  const fetch = fetchTrusting(ca);
+  const client = createKubernetesClient({ server, credential }, fetch, fetchTimeoutMilliseconds);
+  return aside ? { ...client, send: (request) => aside(() => client.send(request)) } : client;
 }
 
 function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {

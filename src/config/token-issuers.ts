@@ -53,7 +53,7 @@ export interface ClusterPlatform {
 }
 
 /** The most requests that wait for the keys of any issuer at once. */
-const maximumWaiting = 4000;
+const maximumWaiting = 2000;
 const maximumWaitingOperators = 100;
 
 type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;

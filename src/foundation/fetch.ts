@@ -52,6 +52,8 @@ export interface Fetching {
   readonly fetchTrusting: FetchTrusting;
   /** How long one fetch may take, from the connection to the last byte; a default holds without it. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
+  /** Waits for an API server. A platform that bounds the work under way goes on with other work meanwhile. */
+  readonly aside?: <Answer>(wait: () => Promise<Answer>) => Promise<Answer>;
 }
 
 /** Fetches JSON by who chose the URL: the operator (`anywhere`), or a stranger (`public`). */

@@ -74,12 +74,17 @@ export const pollForWork =
 
 /** Limits how many pieces of work run at once. Others wait in order, or are turned away. */
 export class Semaphore {
+  readonly #limit: number;
   readonly #whole: Semaphore | undefined;
   readonly #waiting: (() => void)[] = [];
   #free: number;
 
-  /** @param whole A larger semaphore, of which this one is a part: each piece of work counts in both. */
+  /**
+   * @param whole A larger semaphore, of which this one is a part: each piece of work counts in both, and a part
+   *   turns work away once it has as much as is left for all others.
+   */
   constructor(limit: number, whole?: Semaphore) {
+    this.#limit = limit;
     this.#free = limit;
     this.#whole = whole;
   }
@@ -97,7 +102,8 @@ export class Semaphore {
 
   /** Runs the work now. @returns `undefined` if as much runs as may. */
   tryRun<T>(work: () => Promise<T>): Promise<T> | undefined {
-    if (this.#free === 0) return undefined;
+    const taken = this.#limit - this.#free;
+    if (this.#free === 0 || (this.#whole && taken >= this.#whole.#free)) return undefined;
     this.#free--;
     const running = this.#whole ? this.#whole.tryRun(work) : work();
     if (running) return running.finally(() => this.#release());

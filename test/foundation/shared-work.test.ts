@@ -66,8 +66,8 @@ describe("a semaphore", () => {
 });
 
 describe("a semaphore that is part of a larger one", () => {
-  test("runs no more than either may", async () => {
-    const whole = new Semaphore(3);
+  test("runs no more than either may, and than is left for others", async () => {
+    const whole = new Semaphore(4);
     const [one, other] = [new Semaphore(2, whole), new Semaphore(2, whole)];
     const { work, end } = heldWork();
     const first = one.tryRun(work("a"));

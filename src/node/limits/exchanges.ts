@@ -1,6 +1,7 @@
-import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
+import { type FairLimits, FairQueue } from "./fair-queue.ts";
 import { type Limit, type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
 import { Shares } from "./shares.ts";
+import { Turn } from "./turn.ts";
 
 /** A request and its answer, with the parts that their peer can delay. */
 export interface Exchange {
@@ -47,20 +48,17 @@ interface Progress {
   unsent: number;
   octets: number;
   hasBegun: boolean;
-  isAtWork: boolean;
-  /** Ends its wait for a turn. */
-  giveUp: () => void;
+  readonly turn: Turn;
 }
 
-const newProgress = (exchange: Exchange, since: number): Progress => ({
+const newProgress = (exchange: Exchange, since: number, turns: FairQueue): Progress => ({
   exchange,
   address: exchange.address,
   since,
   unsent: 0,
   octets: 0,
   hasBegun: false,
-  isAtWork: false,
-  giveUp: () => {},
+  turn: new Turn(turns, exchange.address),
 });
 
 const mebibyte = 1024 * 1024;
@@ -113,7 +111,7 @@ export class Exchanges {
       this.#refuse(exchange, "streams", true);
       return undefined;
     }
-    const progress = newProgress(exchange, this.#clock());
+    const progress = newProgress(exchange, this.#clock(), this.#turns);
     this.#shares.add(progress, "requests");
     return {
       hold: (octets) => this.#hold(progress, octets),
@@ -126,17 +124,12 @@ export class Exchanges {
     progress: Progress,
     work: (passTurn: () => void) => Promise<Answer>,
   ): Promise<Answer | undefined> {
-    const { exchange } = progress;
+    const { exchange, turn } = progress;
     if (exchange.isGone()) return undefined;
-    const done = await this.#turn(progress);
-    if (!done) {
+    if (!(await turn.take())) {
       if (!exchange.isGone()) this.#drop(progress, "streams");
       return undefined;
     }
-    const passTurn = (): void => {
-      progress.isAtWork = false;
-      done();
-    };
     try {
       if (exchange.isGone()) return undefined;
       // It may have waited for long: thousands that had a place before would otherwise all be answered now.
@@ -145,30 +138,10 @@ export class Exchanges {
         return undefined;
       }
       progress.hasBegun = true;
-      progress.isAtWork = true;
-      return await work(passTurn);
+      return await turn.run(() => work(() => void turn.pass()));
     } finally {
-      passTurn();
+      turn.pass();
     }
-  }
-
-  /**
-   * A turn. Work that waits for a third party, such as an issuer that does not answer, would keep it. When
-   * another address needs one, work passes its turn on, and goes on without.
-   *
-   * @returns `undefined` for one that gets none: too many wait, or it left or gave way while it waited.
-   */
-  #turn(progress: Progress): Promise<(() => void) | undefined> {
-    return new Promise((begin) => {
-      const shed = (): void => begin(undefined);
-      const work: Work = { address: progress.address, begin, shed };
-      // Its caller would otherwise hold what it has sent until its turn comes.
-      progress.giveUp = () => {
-        this.#turns.withdraw(work);
-        shed();
-      };
-      if (this.#turns.take(work)) shed();
-    });
   }
 
   #hold(progress: Progress, octets: number): void {
@@ -176,7 +149,7 @@ export class Exchanges {
     progress.octets += octets;
     this.#shares.count(progress.address, "octets", octets);
     while (this.#shares.inAll("octets") > this.#limits.request_memory * mebibyte) {
-      const mayGo = ({ isAtWork, octets }: Progress) => octets > 0 && !isAtWork;
+      const mayGo = ({ turn, octets }: Progress) => octets > 0 && !turn.isHeld;
       const oldest = this.#shares.oldestOfLargest("octets", mayGo) ?? progress;
       this.#drop(oldest, "request_memory");
       if (oldest === progress) return;
@@ -190,7 +163,7 @@ export class Exchanges {
 
   /** @returns Whether another address has lost an exchange to this one. */
   #makeRoom(address: string): boolean {
-    const oldest = this.#shares.oldestOfLargest("requests", ({ isAtWork }) => !isAtWork);
+    const oldest = this.#shares.oldestOfLargest("requests", ({ turn }) => !turn.isHeld);
     if (!oldest || oldest.address === address) return false;
     this.#drop(oldest, "streams");
     return true;
@@ -206,7 +179,7 @@ export class Exchanges {
       this.#shares.count(progress.address, "octets", -progress.octets);
       this.#shares.remove(progress, "requests");
     }
-    progress.giveUp();
+    progress.turn.leave();
   }
 
   #refuse(exchange: Exchange, limit: Limit, isUntouched: boolean): void {

@@ -1,12 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
-import type { Quota } from "../../ca/issuance/quotas.ts";
 import { type CaStores, openStores } from "../../config/ca-stores.ts";
 import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { type LastingParts, lastingParts } from "../../config/token-issuers.ts";
 import type { Console } from "../../console/console.ts";
-import type { QuotaName } from "../../foundation/errors.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import type { LongPollLimits } from "../../transport/http/long-poll.ts";
@@ -26,7 +24,7 @@ import { serveConsole } from "./console.ts";
 import { pushRoots, type RecurringPush } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { SteadyCredentials } from "./steady-credentials.ts";
-import { createTokenBuckets, forwardTime } from "./token-buckets.ts";
+import { bucketQuotas } from "./token-buckets.ts";
 
 /** The parts of a CA that follow its configuration. A call uses those of one configuration alone. */
 interface CaParts {
@@ -63,13 +61,8 @@ export class LiveCa {
     this.#stores = opened.stores;
     this.#lasting = opened.lasting;
     this.#credentials = opened.credentials;
-    // Not the instant of the call: it may have waited, and the clock may be set back.
-    const time = forwardTime(opened.means.context.clock);
-    const ofNow = (quota: QuotaName): Quota => {
-      const take = createTokenBuckets(() => this.#current.configuration.perMinute[quota]);
-      return (key) => take(key, time());
-    };
-    const quotas = { caller: ofNow("caller"), issuer: ofNow("issuer") };
+    const { clock } = opened.means.context;
+    const quotas = bucketQuotas(clock, () => this.#current.configuration.perMinute);
     this.#platform = { ...opened.means.platform, lasting: opened.lasting, quotas };
     this.#current = this.#build(first);
     this.certificateAuthority = following(() => this.#current.composition.certificateAuthority);

@@ -1,6 +1,7 @@
 import type { Registry } from "prom-client";
 import type { Platform } from "../../config/composition.ts";
 import { openKeks } from "../../config/keks.ts";
+import type { WorkSharing } from "../../foundation/shared-work.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { metricsOfAll } from "../../program/metrics.ts";
@@ -27,6 +28,7 @@ import {
 } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
+import { Turn } from "../limits/turn.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
@@ -174,17 +176,24 @@ function platformHere(
 ): Platform {
   const watchPods = createPodWatch(clock, watching);
   const records = { store, signerStore, storeLagSeconds: lagSeconds, longestRefreshSeconds };
-  const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
+  const { aside } = Turn;
+  const fetching = { fetchTrusting, fetchTimeoutMilliseconds, aside };
   const node = {
     cryptoProvider: nodeCryptoProvider,
     fetching,
     watchPods,
-    shareWork: sharePromises,
+    shareWork: sharedAside,
     waitBriefly,
   };
   const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
   return { ...records, ...node, ...logs, log, clock };
 }
+
+/** Work that one request does for others: a fetch of keys, a load of the store. */
+const sharedAside: WorkSharing = (room, longestMilliseconds) => {
+  const { join } = sharePromises(room, longestMilliseconds);
+  return { join: (work) => Turn.aside(() => join(work)) };
+};
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */
 function routesOf(

@@ -1,8 +1,25 @@
+import type { Quota, Quotas } from "../../ca/issuance/quotas.ts";
+import type { QuotaName } from "../../foundation/errors.ts";
+
 /**
  * Takes a token from the bucket of a key, and is 0, or the seconds until an empty bucket has one. Time goes on
  * with the latest instant alone: an older one releases nothing.
  */
 type TokenBuckets = (key: string, instant: Date) => number;
+
+/** @param perMinute May change. */
+export function bucketQuotas(
+  clock: () => Date,
+  perMinute: () => Readonly<Record<QuotaName, number>>,
+): Quotas {
+  // Not the instant of the call: it may have waited, and the clock may be set back.
+  const time = forwardTime(clock);
+  const quota = (name: QuotaName): Quota => {
+    const take = createTokenBuckets(() => perMinute()[name]);
+    return (key) => take(key, time());
+  };
+  return { caller: quota("caller"), issuer: quota("issuer") };
+}
 
 /** The time of a clock that may be set back: it then goes on from where it was. */
 export function forwardTime(clock: () => Date): () => Date {

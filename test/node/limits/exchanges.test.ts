@@ -3,6 +3,8 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { type Exchange, Exchanges } from "../../../src/node/limits/exchanges.ts";
 import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
+import { Turn } from "../../../src/node/limits/turn.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
 
 /** Exchanges under these limits, each of which records that it was refused. */
 function start(limits: Partial<typeof usualLimits>) {
@@ -102,6 +104,45 @@ describe("while every turn is taken by work that never ends", () => {
     end();
     expect(await last).toBe("answered");
     expect(refused).toEqual([]);
+  });
+});
+
+describe("a request that waits for somebody else's answer", () => {
+  function waitingAside() {
+    const started = start({ ...one, streams: 3 });
+    const answer = Promise.withResolvers<string>();
+    const { place, hangUp } = started.begin("a");
+    const answered = place?.inTurn(() => Turn.aside(() => Turn.aside(() => answer.promise)));
+    return { ...started, answer, answered, hangUp };
+  }
+
+  test("has no turn meanwhile, and another one afterwards", async () => {
+    const { begin, answer, answered } = waitingAside();
+    const other = Promise.withResolvers<string>();
+    const begun = Promise.withResolvers<void>();
+    const second = begin("a").place?.inTurn(() => {
+      begun.resolve();
+      return other.promise;
+    });
+    await begun.promise;
+    answer.resolve("late");
+    await new Promise(setImmediate);
+    const third = begin("a").place?.inTurn(async () => "third");
+    other.resolve("second");
+    expect(await Promise.all([answered, second, third])).toEqual(["late", "second", "third"]);
+  });
+
+  test("ends with its caller, whatever the answer", async () => {
+    const { begin, answer, answered, hangUp } = waitingAside();
+    await new Promise(setImmediate);
+    hangUp();
+    answer.resolve("late");
+    expect(await refusalOf(() => answered)).toEqual({ reason: "request-abandoned" });
+    expect(await begin("a").place?.inTurn(async () => "next")).toBe("next");
+  });
+
+  test("goes on outside of any request as it is", async () => {
+    expect(await Turn.aside(async () => "answer")).toBe("answer");
   });
 });
 

@@ -7,7 +7,7 @@ import {
 import { connect, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { onTestFinished } from "vitest";
-import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
+import { apiCredentialName, issuerTables, rpcPath } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
@@ -24,6 +24,7 @@ export async function start(
   const served = await serveCa({
     ISSUERS: [{ issuer, jwks: jwksOf(key) }, ...otherIssuers],
     PLAINTEXT_LISTEN: "127.0.0.1:0",
+    [apiCredentialName]: "secret",
     LIMITS,
   });
   atEnd(() => served.end());

@@ -6,7 +6,7 @@ import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { type Limit, type Limits, usualLimits } from "../../../src/node/limits/limits.ts";
 import { shareOctets } from "../../../src/transport/http/polled-endpoint.ts";
-import { rpcPath } from "../../contract/service-under-test.ts";
+import { apiCredentialName, rpcPath } from "../../contract/service-under-test.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
@@ -63,6 +63,11 @@ function stallHttp1(head: string) {
 
 const http1Call = (path: string) =>
   `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`;
+
+const apiServerAt = (server: string) => ({
+  cluster: "other",
+  kubernetes: { server, credential: apiCredentialName, review: "instead-of-keys" },
+});
 
 /** A port without TLS that answers by a handler. */
 async function listenFor(limits: Partial<Limits>, answer: (url: string) => Promise<Response>) {
@@ -133,28 +138,33 @@ describe("strangers from several addresses delay nobody else with", () => {
   });
 });
 
-test("calls that wait for the keys of another issuer delay nobody else", async () => {
-  const asked = Promise.withResolvers<void>();
-  const { origin } = await startLoopbackServer(async () => asked.resolve());
-  const issuer = { issuer: origin, jwks_uri: `${origin}/keys` };
-  const started = await start(limits, onTestFinished, [issuer]);
-  const token = await mintAccountToken(
-    await createTokenKey("ES256", "k9"),
-    origin,
-    "a:b",
-    new Date(),
-  );
-  for (const address of strangers) {
-    const session = openSession(started, "TLS", address);
-    for (let i = 0; i < 4; i++) {
-      const stream = session.request({ ...call, authorization: `Bearer ${token}` });
-      stream.on("error", () => {}).end(Buffer.alloc(5));
+test.each([
+  ["keys", (origin: string) => ({ jwks_uri: `${origin}/keys` })],
+  ["API server", apiServerAt],
+])(
+  "calls that wait for the %s of another issuer delay nobody, not even at their address",
+  async (_, placeAt) => {
+    const asked = Promise.withResolvers<void>();
+    const { origin } = await startLoopbackServer(async () => asked.resolve());
+    const started = await start(limits, onTestFinished, [{ issuer: origin, ...placeAt(origin) }]);
+    const token = await mintAccountToken(
+      await createTokenKey("ES256", "k9"),
+      origin,
+      "a:b",
+      new Date(),
+    );
+    for (const address of strangers) {
+      const session = openSession(started, "TLS", address);
+      for (let i = 0; i < 4; i++) {
+        const stream = session.request({ ...call, authorization: `Bearer ${token}` });
+        stream.on("error", () => {}).end(Buffer.alloc(5));
+      }
+      await new Promise((resolve) => session.ping(resolve));
     }
-    await new Promise((resolve) => session.ping(resolve));
-  }
-  await asked.promise;
-  expect(await issueFor(started)).toBe(200);
-});
+    await asked.promise;
+    for (const address of strangers) expect(await issueFor(started, address)).toBe(200);
+  },
+);
 
 describe("a new connection is served", () => {
   test("while strangers at several addresses hold all handshakes", async () => {

@@ -1,0 +1,82 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { CaError } from "../../foundation/errors.ts";
+import type { FairQueue, Work } from "./fair-queue.ts";
+
+/** The turn of a request. Work passes it on when another address needs one, and goes on without. */
+export class Turn {
+  /** Known to all that a request does: it waits for others far below, behind the ports of a platform. */
+  static readonly #current = new AsyncLocalStorage<Turn>();
+  readonly #queue: FairQueue;
+  readonly #address: string;
+  #isHeld = false;
+  #hasLeft = false;
+  #pass = (): void => {};
+  #giveUp = (): void => {};
+
+  constructor(queue: FairQueue, address: string) {
+    this.#queue = queue;
+    this.#address = address;
+  }
+
+  get isHeld(): boolean {
+    return this.#isHeld;
+  }
+
+  /** @returns Whether it comes: not if too many wait, or if the request leaves or gives way meanwhile. */
+  take(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const shed = (): void => resolve(false);
+      const begin = (done: () => void): void => {
+        this.#isHeld = true;
+        this.#pass = done;
+        resolve(true);
+      };
+      const work: Work = { address: this.#address, begin, shed };
+      // Its caller would otherwise hold what it has sent until its turn comes.
+      this.#giveUp = () => {
+        this.#queue.withdraw(work);
+        shed();
+      };
+      if (this.#hasLeft || this.#queue.take(work)) shed();
+    });
+  }
+
+  /** @returns Whether it was held. */
+  pass(): boolean {
+    const wasHeld = this.#isHeld;
+    this.#isHeld = false;
+    this.#pass();
+    return wasHeld;
+  }
+
+  /** Ends the wait for it, and takes no other: its request has left. */
+  leave(): void {
+    this.#hasLeft = true;
+    this.#giveUp();
+  }
+
+  run<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    return Turn.#current.run(this, work);
+  }
+
+  /**
+   * Waits for somebody else's answer: that of an issuer, an API server, a store. The turn goes to other requests
+   * meanwhile, so that who never answers keeps nobody waiting.
+   *
+   * @throws CaError `request-abandoned` where the request has lost its place.
+   */
+  static async aside<Answer>(wait: () => Promise<Answer>): Promise<Answer> {
+    const turn = Turn.#current.getStore();
+    if (!turn?.pass()) return wait();
+    try {
+      return await wait();
+    } finally {
+      await turn.#retake();
+    }
+  }
+
+  async #retake(): Promise<void> {
+    if (await this.take()) return;
+    throw new CaError({ reason: "request-abandoned" }, "the request has lost its place");
+  }
+}
