@@ -174,12 +174,22 @@ interface Query {
 
 const maximumLength = 256;
 
+/** What no field of an entry can hold, so that to find nothing would look like an answer. */
+const unfindable =
+  /\*|^(?:cluster|node|pod|serial|spiffe-?id|namespace|account|token(?:-?id)?|name)[:=]/;
+
 /** @returns `undefined` for an empty text, which every entry matches. @throws LogSearchError */
 function parseQuery(input: string): Query | undefined {
   const text = input.trim().toLowerCase();
   if (text === "") return undefined;
   if (text.length > maximumLength) {
     throw new LogSearchError("query", `a query has at most ${maximumLength} characters`);
+  }
+  if (unfindable.test(text)) {
+    throw new LogSearchError(
+      "query",
+      "a query is a part of a name or a number, without a key or a glob",
+    );
   }
   // Six digits as they are shown, of which the first is a zero in every number that Rampart chooses.
   const digits = serialDigits(text);

@@ -52,6 +52,13 @@ describe("a search in the log", () => {
     expect(await namesOf(query)).toEqual(paths.map(spiffeId));
   });
 
+  test.each(["ns/shop/*", "node:node-1", "cluster=Kubernetes", "Spiffe-ID: x"])(
+    "refuses %s, which no field can hold",
+    async (query) => {
+      await expect(search.search({ query, limit: 2 })).rejects.toMatchObject({ reason: "query" });
+    },
+  );
+
   test("finds a serial number in any spelling, and a part of one", async () => {
     const [entry] = (await search.search({ query: "", limit: 1 })).entries;
     const serial = entry?.serialNumber ?? "";

@@ -6,7 +6,12 @@ import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
-import { serialContent, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import {
+  foreignSerialNumber,
+  isOwnSerialNumber,
+  serialContent,
+  shownSerialNumber,
+} from "../../../pki/encoding/serial-number.ts";
 import { type Certificate, parseCertificate } from "../../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../../pki/x509/certificate-signature.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -69,6 +74,11 @@ export function candidateOfSerial(
   }
   const signer =
     authority === undefined ? first : findByIdPrefix(authorities, authority, "authority");
+  // An authority that this CA has not made itself may have signed before it came here.
+  const own = signer && toHex(signer.certificate.toBeSigned.serialNumber);
+  if (own !== undefined && isOwnSerialNumber(own) && !isOwnSerialNumber(text)) {
+    throw new OperatorError(`${text}: ${foreignSerialNumber}`);
+  }
   return { authority: signer?.id ?? "", serialNumber, notAfter: until };
 }
 

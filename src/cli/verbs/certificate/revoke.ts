@@ -20,7 +20,7 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { typedSerialNumber } from "../log/entry.ts";
 import type { FollowerOptions } from "../log/follower.ts";
-import type { SearchFields } from "../log/follower-index.ts";
+import { type SearchFields, searchFieldsIn } from "../log/follower-index.ts";
 import {
   type Candidate,
   candidateInFile,
@@ -91,7 +91,7 @@ async function choose(
 ): Promise<Chosen> {
   const authorities = await authoritiesOf(session);
   const hasLog = options.url !== undefined || options.dir !== undefined;
-  const fields = searchFields(options);
+  const fields = searchFieldsIn(options);
   if (choices.length === 0 && !fields) {
     throw usageError(
       "say which certificates: serial numbers, files, or a search in the log such as --node",
@@ -129,12 +129,6 @@ async function authoritiesOf({ currentView }: Session): Promise<readonly Signing
   const view = await currentView();
   if (!view) throw new OperatorError("the store of authorities cannot be read");
   return view.crlIssuers.map(({ authority }) => authority);
-}
-
-function searchFields(options: RevokeOptions): SearchFields | undefined {
-  const { spiffeId, cluster, node, tokenId, serial, since, until } = options;
-  const fields = { spiffeId, cluster, node, tokenId, serial, since, until };
-  return Object.values(fields).some((value) => value !== undefined) ? fields : undefined;
 }
 
 /** Without a certificate nobody knows its end, so the entry stays as long as a leaf can last. */
@@ -234,11 +228,14 @@ ${entries.map((each) => `  ${formatRevoked(each)},`).join("\n")}
 }
 
 function denials(revoked: readonly Candidate[], fields: SearchFields): readonly string[] {
-  const { node, cluster, tokenId } = fields;
+  const { node, cluster, tokenId, namespace, account } = fields;
   const searched = [
     ...(tokenId === undefined ? [] : [`token/${tokenId}`]),
     ...(node === undefined ? [] : [`node/${node}`]),
     ...(cluster === undefined ? [] : [`cluster/${cluster}`]),
+    ...(namespace === undefined && account === undefined
+      ? []
+      : [`'ns/${namespace ?? "*"}/sa/${account ?? "*"}'`]),
   ];
   if (searched.length > 0) return searched;
   const names = revoked.flatMap(({ name }) => (name?.startsWith("spiffe://") ? [name] : []));

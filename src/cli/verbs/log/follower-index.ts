@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { openFile } from "../../../node/files/database.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
@@ -15,21 +16,43 @@ interface FollowerState {
   readonly verifierKey: string;
 }
 
+/** The conditions of a search by an index of a copy, which is in the order of time. */
+const indexed = {
+  spiffeId: "spiffeId = ?",
+  serial: "serial = ?",
+  cluster: "cluster = ?",
+  node: "node = ?",
+  tokenId: "tokenId = ?",
+} as const;
+
+/** Those that go through the entries, the newest first. Namespace and account are globs. */
+const scanned = {
+  namespace: "spiffeId GLOB 'spiffe://*/ns/' || ? || '/sa/*'",
+  account: "spiffeId GLOB 'spiffe://*/ns/*/sa/' || ?",
+  pod: "is_of_pod(octets, ?)",
+} as const;
+
+const conditions = { ...indexed, ...scanned, since: "at >= ?", until: "at < ?" } as const;
+
 /** The fields by which certificates are found; all that are given must match. */
-export interface SearchFields {
-  readonly spiffeId?: string | undefined;
-  readonly serial?: string | undefined;
-  readonly cluster?: string | undefined;
-  readonly node?: string | undefined;
-  readonly tokenId?: string | undefined;
-  readonly since?: string | undefined;
-  readonly until?: string | undefined;
+export type SearchFields = { readonly [K in keyof typeof conditions]?: string | undefined };
+
+/** The fields among options; `undefined` if there is none. */
+export function searchFieldsIn(options: SearchFields): SearchFields | undefined {
+  const given = givenIn(options).map(([name, , value]) => [name, value]);
+  return given.length > 0 ? Object.fromEntries(given) : undefined;
 }
+
+const givenIn = (fields: SearchFields): readonly (readonly [string, string, string])[] =>
+  (Object.keys(conditions) as (keyof SearchFields)[]).flatMap((name) => {
+    const value = fields[name];
+    return value === undefined ? [] : [[name, conditions[name], value] as const];
+  });
 
 /** Of the form of a copy. */
 const version = 1;
 
-const columns = ["spiffeId", "serial", "cluster", "node", "tokenId"] as const;
+const columns = Object.keys(indexed);
 
 /** A query with its values. */
 interface Query {
@@ -39,21 +62,22 @@ interface Query {
 
 /**
  * The query for the newest entries that match, the newest first. Each index is in the order of time, so that
- * a log of a million entries is neither scanned nor sorted.
+ * a log of a million entries is neither scanned nor sorted for what is indexed.
  */
 export function searchQuery(fields: SearchFields, limit: number): Query {
-  const { since, until, ...exact } = fields;
-  const terms = [
-    ...Object.entries(exact).map(([column, value]) => [`${column} = ?`, value] as const),
-    ["at >= ?", since] as const,
-    ["at < ?", until] as const,
-  ].flatMap(([term, value]) => (value === undefined ? [] : [{ term, value }]));
-  const where = terms.length > 0 ? `WHERE ${terms.map(({ term }) => term).join(" AND ")}` : "";
+  const given = givenIn(fields);
+  const where =
+    given.length > 0 ? `WHERE ${given.map(([, condition]) => condition).join(" AND ")}` : "";
   return {
     sql: `SELECT * FROM entry ${where} ORDER BY at DESC, idx DESC LIMIT ?`,
-    values: [...terms.map(({ value }) => value), limit],
+    values: [...given.map(([, , value]) => value), limit],
   };
 }
+
+const isOfPod = (octets: unknown, pod: unknown): number => {
+  const { name, uid } = parseEntry(octets as Bytes).pod ?? {};
+  return Number(name === pod || uid === pod);
+};
 
 /**
  * A verified copy of a log with an index, in an SQLite file: entries, tiles, and the last checkpoint.
@@ -85,6 +109,7 @@ export class FollowerIndex implements Disposable {
       CREATE TABLE IF NOT EXISTS watched (id INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
       CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
     `);
+    this.#database.function("is_of_pod", { deterministic: true }, isOfPod);
     this.#migrate();
     for (const column of columns) {
       this.#database.exec(`CREATE INDEX IF NOT EXISTS entry_${column}_at ON entry (${column}, at)`);

@@ -6,18 +6,24 @@ import { createOperationLog, writeToConsole } from "../../../foundation/events.t
 import { durationSeconds } from "../../../foundation/text.ts";
 import { type ListenAddress, listenAddress } from "../../../node/http/listen-address.ts";
 import { startWitness } from "../../../node/log/witness-server.ts";
-import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import {
+  foreignSerialNumber,
+  isOwnSerialNumber,
+  mayBeSerialNumber,
+  shownSerialNumber,
+} from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { isOrigin } from "../../../tlog/note/checkpoint.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
+import { usageError } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { entryAsJson, formatEntries, typedSerialNumber } from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
-import type { SearchFields } from "./follower-index.ts";
+import { type SearchFields, searchFieldsIn } from "./follower-index.ts";
 import { addLogExitCodes, judgingLog, orUsageError } from "./log-source.ts";
 import { chosenEntry, proveEntry, type VerifyOptions, verify } from "./proofs.ts";
 
@@ -40,7 +46,7 @@ export function logCommand(terminal: Terminal): Command {
   addSearchOptions(addListOptions(addLogExitCodes(log.command("search"))), terminal)
     .description("find entries; every option narrows the search")
     .action((options: SearchOptions) =>
-      judgingLog(() => list(terminal, options, fieldsOf(options))),
+      judgingLog(() => list(terminal, options, searchFieldsIn(options) ?? {})),
     );
   addLogOptions(addLogExitCodes(log.command("prove"), { attention: absent }))
     .argument("<serial|certificate>", "a serial number, or a file with the certificate")
@@ -88,11 +94,14 @@ function addFollow(command: Command, terminal: Terminal): void {
 /** The options that narrow a search in a log. */
 export function addSearchOptions(command: Command, terminal: Terminal): Command {
   return command
-    .option("--spiffe-id <id>", "the name of the certificate")
+    .option("--spiffe-id <id>", "the whole name of the certificate", parseWith(spiffeId))
+    .option("--namespace <glob>", "the namespace in its name", parseWith(namespace))
+    .option("--account <glob>", "the account in its name", parseWith(account))
     .option("--serial <number>", "the serial number, in any spelling", parseSerialNumber)
-    .option("--cluster <name>", "the cluster of the caller")
-    .option("--node <name>", "the node that the caller's token names")
-    .option("--token-id <jti>", "the id of the caller's token")
+    .option("--cluster <name>", "the cluster of the caller", parseWith(cluster))
+    .option("--node <name>", "the node that the caller's token or a signer names", parseWith(node))
+    .option("--pod <name|uid>", "the pod that the caller's token or a signer names", parseWith(pod))
+    .option("--token-id <jti>", "the id of the caller's token", (text) => text.replace(/^JTI=/, ""))
     .option("--since <time>", "from this instant on, or this long ago", instantOf(terminal))
     .option("--until <time>", "before this instant, or this long ago", instantOf(terminal));
 }
@@ -112,6 +121,27 @@ function addListOptions(command: Command): Command {
     .option("-n, --limit <number>", "the most entries", parseCount, 20)
     .option("--json", "print one line of JSON for each entry");
 }
+
+/** A form of text, and how its fault is told. */
+type Form = readonly [RegExp, string];
+
+const spiffeId: Form = [
+  /^spiffe:\/\/[a-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$|^DNS:/,
+  "must be a whole SPIFFE ID; --namespace and --account take globs",
+];
+const namespace: Form = [/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob such as team-*"];
+const account: Form = [/^[a-z0-9.*-]{1,253}$/, "must be an account, or a glob"];
+const cluster: Form = [/^[A-Za-z0-9._/-]{1,253}$/, "must be the whole name of a cluster"];
+const node: Form = [/^[a-z0-9.-]{1,253}$/, "must be the whole name of a node"];
+const pod: Form = [/^[A-Za-z0-9.-]{1,253}$/, "must be the whole name or the UID of a pod"];
+
+/** What no certificate can have is not searched: nothing found would look like an answer. */
+const parseWith =
+  ([form, fault]: Form) =>
+  (text: string): string => {
+    if (form.test(text)) return text;
+    throw new InvalidArgumentError(fault);
+  };
 
 function parseSerialNumber(text: string): string {
   if (mayBeSerialNumber(text)) return shownSerialNumber(typedSerialNumber(text));
@@ -139,15 +169,15 @@ const instantOf =
     throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, or 24h");
   };
 
-function fieldsOf(options: SearchOptions): SearchFields {
-  const { spiffeId, serial, cluster, node, tokenId, since, until } = options;
-  return { spiffeId, serial, cluster, node, tokenId, since, until };
-}
-
 async function list(terminal: Terminal, options: ListOptions, fields: SearchFields): Promise<void> {
+  const { since = "", until = "9", serial } = fields;
+  if (since >= until) throw usageError("--since must be before --until");
   using follower = await openFollower(terminal, options);
   await synchronize(follower);
   const found = follower.index.search(fields, options.limit);
+  if (found.length === 0 && serial !== undefined && !isOwnSerialNumber(serial)) {
+    throw usageError(`--serial: no entry has ${serial}, and ${foreignSerialNumber}`);
+  }
   if (options.json) for (const entry of found.toReversed()) terminal.print(entryAsJson(entry));
   else terminal.print(formatEntries(terminal, found));
   if (found.length === options.limit)

@@ -74,6 +74,7 @@ export async function proveEntry({ index }: Follower, entry: IndexedEntry): Prom
 interface VerifiedProof {
   readonly index: number;
   readonly entry: LogEntry;
+  readonly octets: Uint8Array;
   readonly origin: string;
 }
 
@@ -95,7 +96,7 @@ async function verifyProof(
   if (!bytesEqual(entry.certificate, certificate)) {
     throw new LogError("inclusion", "the proof is another certificate's");
   }
-  return { index, entry, origin: checkpoint.origin };
+  return { index, entry, octets: extra, origin: checkpoint.origin };
 }
 
 /** The options of `rampart log verify`. */
@@ -120,9 +121,28 @@ export async function verify(
       "a proof is worth the key of its log: give --key, which `/log/logs.json` names, or --policy",
     );
   const proof = await readSmallFile(proofFile, maximumProofOctets);
-  const { index, origin, entry } = await verifyProof(proof, certificate, policy);
+  const verified = await verifyProof(proof, certificate, policy);
+  const { index, origin, entry } = verified;
+  if (options.dir !== undefined) await requireInCopy(terminal, options, verified);
   const told = `${origin} has it at index ${index}, issued at ${entry.at}`;
   terminal.print(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : told);
+}
+
+/** A proof may be of another history than the copy. @throws LogError */
+async function requireInCopy(
+  terminal: Terminal,
+  options: VerifyOptions,
+  { index, octets, origin }: VerifiedProof,
+): Promise<void> {
+  using follower = await openFollower(terminal, options);
+  const { checkpoint } = await synchronize(follower);
+  if (checkpoint.origin !== origin) {
+    throw new LogError("origin", `the copy is of ${checkpoint.origin}, not of ${origin}`);
+  }
+  const [held] = follower.index.all<IndexedEntry>("SELECT * FROM entry WHERE idx = ?", index);
+  if (!held || bytesEqual(held.octets, octets)) return;
+  const detail = `the log does not extend the copy, which has another entry at index ${index}`;
+  throw new LogError("consistency", detail);
 }
 
 async function lookUp(

@@ -65,6 +65,8 @@ beforeEach(async () => {
   issuer = first;
 });
 
+const own = `01${"ab".repeat(16)}`;
+
 describe("certificate revoke", () => {
   test("counts from the answer to its question until every process knows of it", async () => {
     await leafIn("leaf.pem", issuer);
@@ -144,18 +146,27 @@ describe("certificate revoke", () => {
   });
 
   test.each([
-    ["01:AB:CD", "01abcd"],
-    ["0xAB", "ab"],
-    ["1abcd", "01abcd"],
-    ["0007", "07"],
-  ])("takes the serial number %s alone, for as long as a leaf can last", async (text, serial) => {
+    own,
+    own.slice(1).toUpperCase(),
+    `0x00${own}`,
+    own.replace(/..(?=.)/g, "$&:"),
+    `${BigInt(`0x${own}`)}`,
+  ])("takes the serial number %s alone, for as long as a leaf can last", async (text) => {
     await revoke(text);
     const expiresAt = addSeconds(now, 90 * day).toISOString();
-    expect(await list()).toMatchObject([{ serial, expiresAt, reason: "unspecified" }]);
+    expect(await list()).toMatchObject([{ serial: own, expiresAt, reason: "unspecified" }]);
   });
 
+  test.each(["01ab", "1234567890", own.slice(2), `02${own.slice(2)}`])(
+    "refuses the serial number %s, which its authority cannot have given",
+    async (text) => {
+      await expect(revoke(text)).rejects.toThrow(/this CA cannot have chosen it/);
+      expect(await list()).toEqual([]);
+    },
+  );
+
   test("takes the end of a serial number's certificate", async () => {
-    await revoke("01ab", "--expires-at", "2026-11-22T12:00:00Z");
+    await revoke(own, "--expires-at", "2026-11-22T12:00:00Z");
     expect(await list()).toMatchObject([{ expiresAt: "2026-11-22T12:00:00.000Z" }]);
   });
 

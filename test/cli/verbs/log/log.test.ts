@@ -118,6 +118,40 @@ describe("rampart log", () => {
     },
   );
 
+  test.each([
+    ["--namespace foo", [1, 2, 3]],
+    ["--namespace fo* --account bar", [1, 2]],
+    ["--account other", [3]],
+    ["--account othe", []],
+    ["--namespace oo", []],
+    ["--cluster Kubernetes --account o*r", [3]],
+    ["--pod other-0", [3]],
+    ["--pod 2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21 --account bar", [1, 2]],
+    ["--pod other", []],
+  ])("search finds by %s", async (words, indices) => {
+    const { code, stdout } = await log(`search --url ${ca.url} ${words} --json`);
+    expect(code).toBe(0);
+    const lines = stdout.split("\n").filter((line) => line !== "");
+    expect(lines.map((line) => JSON.parse(line).index).toSorted()).toEqual(indices);
+  });
+
+  test.each([
+    ["--spiffe-id spiffe://cluster.local/ns/foo/sa/*", "--namespace and --account take globs"],
+    ["--spiffe-id foo/sa/bar", "must be a whole SPIFFE ID"],
+    ["--cluster Kube*", "must be the whole name of a cluster"],
+    ["--node worker*", "must be the whole name of a node"],
+    ["--pod other-*", "must be the whole name or the UID"],
+    ["--namespace spiffe://foo", "must be a namespace"],
+    ["--account foo/bar", "must be an account"],
+    ["--serial 1234567890", "this CA cannot have chosen it"],
+    ["--since 1h --until 2h", "--since must be before --until"],
+    ["--name foo", "unknown option '--name'"],
+  ])("search refuses %s, which finds nothing", async (words, sentence) => {
+    const { code, stdout, stderr } = await log(`search --url ${ca.url} ${words}`);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain(sentence);
+  });
+
   test("search finds nothing where nothing matches", async () => {
     const { code, stdout } = await log(`search --url ${ca.url} --cluster elsewhere --json`);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
@@ -250,6 +284,41 @@ describe("rampart log", () => {
       }
       // A stranger to the first history sees nothing wrong with the second.
       expect(await log(`check --url ${other.url}`)).toMatchObject({ code: 0 });
+    } finally {
+      other.end();
+    }
+  });
+
+  test("a certificate and a proof of a fork are no better than the fork", async () => {
+    const other = await startLoggedCa();
+    try {
+      await writeFile(join(folder.path, "old.pem"), await other.issue());
+      await other.issue();
+      await other.log.publish();
+      const log0 = `--url ${other.url}`;
+      const proving = async (file: string) => {
+        const { stdout } = await log(`prove old.pem ${log0}`);
+        await writeFile(join(folder.path, file), stdout);
+      };
+      expect(await log(`check ${log0} --dir known`)).toMatchObject({ code: 0 });
+      await proving("honest.tlog-proof");
+      const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
+      const [first, second, third] = parseBundle(bundle, 3);
+      await other.fork(entriesOf(first, third, second));
+      await proving("forked.tlog-proof");
+      const verify = (file: string) => log(`verify old.pem ${file} --key ${other.verifierKey}`);
+      for (const [words, code] of [
+        ["honest.tlog-proof --dir known", 0],
+        ["forked.tlog-proof", 0],
+        ["forked.tlog-proof --dir known", 4],
+      ] as const) {
+        expect([words, (await verify(words)).code]).toEqual([words, code]);
+      }
+      for (const words of ["verify old.pem", "prove old.pem"]) {
+        const { code, stderr } = await log(`${words} ${log0} --dir known`);
+        expect([words, code]).toEqual([words, 4]);
+        expect(stderr).toContain("the log does not extend the copy");
+      }
     } finally {
       other.end();
     }
