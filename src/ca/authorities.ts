@@ -49,6 +49,9 @@ export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
   readonly currentPolicy?: (() => StorePolicy) | undefined;
 }
 
+/** How often a request waits on for a load where no other serves it, before it is refused. */
+const furtherWaits = 4;
+
 /** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
 const maximumWaiting = 5000;
 
@@ -99,8 +102,10 @@ class LoadedAuthorities implements Authorities {
     // Only the first load of all is worth any wait: after it, another replica may answer sooner.
     const wait = this.#clock.inUse.number === 0 ? toItsEnd : waitBriefly;
     await wait(join());
-    // The load under way may have begun too long before this request; another one has not.
-    if (!this.#clock.serves(now) && this.#clock.isDue) await wait(join());
+    // The load under way may have begun too long before this request; another one has not. In a busy process either
+    // may take longer than the last one serves.
+    for (let i = 0; i < furtherWaits && !this.#clock.serves(now) && this.#clock.isDue; i++)
+      await wait(join());
     return this.#usableView(now);
   }
 

@@ -21,6 +21,7 @@ interface Load {
 
 /** The time to the next read of a store that cannot be read, or in which no authority signs. */
 const retrySeconds = 2;
+const shortestRetrySeconds = 0.25;
 
 /** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
 export const longestLoadSeconds = 10;
@@ -99,7 +100,12 @@ export class LoadClock {
 
   /** Has the store read again soon after a load that failed, unless another one has begun in its place. */
   retry({ number, at }: Load): void {
-    if (number === this.begun) this.#due = addSeconds(this.#notAhead(at), retrySeconds);
+    // A load may serve for less than the usual time to the next one.
+    const seconds = Math.max(
+      shortestRetrySeconds,
+      Math.min(retrySeconds, this.#times.refreshSeconds),
+    );
+    if (number === this.begun) this.#due = addSeconds(this.#notAhead(at), seconds);
   }
 
   #awaitLast(): void {

@@ -1,4 +1,4 @@
-import { pause } from "../foundation/pause.ts";
+import { type Pause, pause } from "../foundation/pause.ts";
 import { type WorkSharing, waitIn } from "../foundation/shared-work.ts";
 
 /** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
@@ -32,14 +32,23 @@ export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
   };
 };
 
-/** The longest wait of a request for work that it could do without. */
-const briefMilliseconds = 500;
+/** The longest wait of a request for work that it could do without: half a second, in parts. */
+const parts = { count: 20, milliseconds: 25 };
 
-/** Waits until the work has ended, or for a moment: the work goes on. */
-export async function waitBriefly(work: Promise<void>): Promise<void> {
+/**
+ * Waits until the work has ended, or for a moment: the work goes on.
+ *
+ * A busy process wakes late. Each part counts as one, however late its timer is, so that work which needs the event
+ * loop gets its passes too: what is late for that reason alone must refuse nobody.
+ */
+export async function waitBriefly(work: Promise<void>, wait: Pause = pause): Promise<void> {
   const waited = new AbortController();
+  const waiting = async (): Promise<void> => {
+    for (let i = 0; i < parts.count && !waited.signal.aborted; i++)
+      await wait(parts.milliseconds, waited.signal);
+  };
   try {
-    await Promise.race([work, pause(briefMilliseconds, waited.signal)]);
+    await Promise.race([work, waiting()]);
   } finally {
     waited.abort();
   }

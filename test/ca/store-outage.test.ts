@@ -58,6 +58,43 @@ describe("a store in which nothing signs", () => {
   });
 });
 
+describe("a load that serves for a second", () => {
+  const times = { refreshSeconds: 0.25, surviveOutageSeconds: 1 };
+
+  test("may fail once: the store is read again before it serves no longer", async () => {
+    const store = createMemoryStore(current);
+    const { authorities } = loadAuthoritiesFrom(store, keks, times);
+    await authorities.at(start);
+    store.outage = new Error("no file descriptor is left");
+    expect(await signerOf(authorities, later(0.3))).toBe(current.id);
+    store.outage = undefined;
+    expect(await signerOf(authorities, later(1.2))).toBe(current.id);
+  });
+
+  test("is followed by one that comes late in a busy process, and refuses nobody", async () => {
+    const store = createMemoryStore(current);
+    let loads = 0;
+    let waits = 0;
+    let end = (): void => {};
+    const load = async () => {
+      if (loads++ > 0) await new Promise<void>((resolve) => (end = resolve));
+      return store.load();
+    };
+    const { authorities } = loadAuthoritiesFrom({ ...store, load }, keks, {
+      ...times,
+      // Each load takes three such waits.
+      waitBriefly: async (loaded) => {
+        if (++waits % 3 !== 0) return;
+        end();
+        await loaded;
+      },
+    });
+    await authorities.at(start);
+    const late = [0.5, 1.2, 1.3].map((second) => signerOf(authorities, later(second)));
+    expect(await Promise.all(late)).toEqual(late.map(() => current.id));
+  });
+});
+
 describe("a store that is down", () => {
   test("leaves the loaded authorities to serve for the stated time, and no longer", async () => {
     const { authorities, store, log } = loadAuthorities(keks, current);

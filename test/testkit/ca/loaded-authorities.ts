@@ -4,6 +4,7 @@ import {
   createAuthorities,
   longestRefreshSeconds,
 } from "../../../src/ca/authorities.ts";
+import type { LoadTimes } from "../../../src/ca/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
@@ -35,7 +36,7 @@ export function loadAuthorities(
 export function loadAuthoritiesFrom(
   store: AuthorityStore,
   keks: KekRing,
-  changes: Partial<Pick<AuthoritiesConfiguration, "waitBriefly" | "refreshSeconds">> = {},
+  changes: Partial<Pick<AuthoritiesConfiguration, "waitBriefly" | keyof LoadTimes>> = {},
 ): Omit<LoadedAuthorities, "store"> {
   const log = createEventRecorder();
   const authorities = createAuthorities({
