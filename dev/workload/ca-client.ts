@@ -9,15 +9,12 @@ import { JsonText } from "../json-text.ts";
 const outcomeForm = z.pipe(JsonText, z.object({ outcome: z.literal("ok") }));
 
 /** `authority` is absent while none can sign. There may be reasons even when one can. */
-interface Readiness {
-  readonly authority?: string | undefined;
-  readonly reasons: readonly string[];
-}
-
-const readinessForm: z.ZodMiniType<Readiness, string> = z.pipe(
+const readinessForm = z.pipe(
   JsonText,
   z.object({ authority: z.optional(z.string()), reasons: z.array(z.string()) }),
 );
+
+type Readiness = z.output<typeof readinessForm>;
 
 /** A client of the development CA over HTTP: probes, the cron, and `CreateCertificate`. */
 export class CaClient {

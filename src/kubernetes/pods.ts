@@ -48,13 +48,6 @@ export interface Pods {
   readonly isOn: (node: string, account: ServiceAccount, now: Date) => Promise<boolean>;
 }
 
-/** A pod as its cluster reports it. */
-interface ReportedPod extends Pod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly hasEnded: boolean;
-}
-
 const name = z.string().check(z.maxLength(253));
 const nameOrNone = z._default(name, "");
 
@@ -65,7 +58,7 @@ const objectForm = z.object({
 });
 
 /** Reads a pod, and drops all other fields. */
-export const podForm: z.ZodMiniType<ReportedPod> = z.pipe(
+export const podForm = z.pipe(
   objectForm,
   z.transform(({ metadata, spec, status }) => ({
     namespace: metadata.namespace,

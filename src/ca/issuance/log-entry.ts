@@ -6,52 +6,30 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { LogError } from "../../tlog/log-error.ts";
 
-/** How a certificate came about. Instants are RFC 3339 in UTC, with milliseconds. */
-interface Circumstances {
-  readonly at: string;
-  /**
-   * `own` for a certificate that the CA issued to itself. `authority` for that of a CA which the mesh
-   * trusts or which signs: not issued now, but seen in the store for the first time.
-   */
-  readonly proof: "token" | "certificate" | "forwarded" | "own" | "authority";
-  /** The cluster of the token, or of the last token behind the caller's certificate. */
-  readonly cluster?: string | undefined;
-  readonly issuer?: string | undefined;
-  /** The certificate by which the caller proved itself, and the last token behind it. */
-  readonly callerSerialNumber?: string | undefined;
-  readonly callerAuthority?: string | undefined;
-  readonly provedAt?: string | undefined;
-  /** The caller's own SPIFFE ID, if it asked for another one, or for somebody else. */
-  readonly impersonator?: string | undefined;
-  readonly gateway?: string | undefined;
-  readonly signer?: string | undefined;
-  /** Of the token, or of whom a signer of a cluster names. */
-  readonly pod?: LoggedObject | undefined;
-  readonly node?: LoggedObject | undefined;
-  readonly tokenId?: string | undefined;
-}
-
-/** A Kubernetes object that a token was bound to. */
-interface LoggedObject {
-  readonly name: string;
-  readonly uid?: string | undefined;
-}
-
 const text = z.string().check(z.maxLength(4096));
 const object = z.strictObject({ name: text, uid: z.optional(text) });
 const instant = z.iso.datetime({ precision: 3 });
 
-const circumstancesForm: z.ZodMiniType<Circumstances> = z.strictObject({
+/** How a certificate came about. Instants are RFC 3339 in UTC, with milliseconds. */
+const circumstances = z.strictObject({
   at: instant,
+  /**
+   * `own` for a certificate that the CA issued to itself. `authority` for that of a CA which the mesh
+   * trusts or which signs: not issued now, but seen in the store for the first time.
+   */
   proof: z.enum(["token", "certificate", "forwarded", "own", "authority"]),
+  /** The cluster of the token, or of the last token behind the caller's certificate. */
   cluster: z.optional(text),
   issuer: z.optional(text),
+  /** The certificate by which the caller proved itself, and the last token behind it. */
   callerSerialNumber: z.optional(text),
   callerAuthority: z.optional(text),
   provedAt: z.optional(instant),
+  /** The caller's own SPIFFE ID, if it asked for another one. */
   impersonator: z.optional(text),
   gateway: z.optional(text),
   signer: z.optional(text),
+  /** The objects that the token was bound to. */
   pod: z.optional(object),
   node: z.optional(object),
   tokenId: z.optional(text),
@@ -61,7 +39,7 @@ const circumstancesForm: z.ZodMiniType<Circumstances> = z.strictObject({
  * An entry of the issuance log: the whole certificate, and how its caller proved itself. It never holds
  * a token, a hash of one, a CSR or an address.
  */
-export interface LogEntry extends Circumstances {
+export interface LogEntry extends Readonly<z.output<typeof circumstances>> {
   /** DER. */
   readonly certificate: Bytes;
 }
@@ -69,11 +47,11 @@ export interface LogEntry extends Circumstances {
 const entryVersion = 1;
 
 /** The octets of an entry: its version, the length of the certificate, the certificate, JSON. */
-export function formatEntry({ certificate, ...circumstances }: LogEntry): Bytes {
+export function formatEntry({ certificate, ...rest }: LogEntry): Bytes {
   const head = new Uint8Array(3);
   head[0] = entryVersion;
   new DataView(head.buffer).setUint16(1, certificate.length);
-  const json = new TextEncoder().encode(JSON.stringify(circumstances));
+  const json = new TextEncoder().encode(JSON.stringify(rest));
   return concatBytes(head, certificate, json);
 }
 
@@ -86,7 +64,7 @@ export function parseEntry(octets: Uint8Array): LogEntry {
   try {
     const json = new TextDecoder("utf-8", { fatal: true }).decode(octets.subarray(end));
     const certificate = octets.slice(3, end) as Bytes;
-    return { certificate, ...circumstancesForm.parse(JSON.parse(json)) };
+    return { certificate, ...circumstances.parse(JSON.parse(json)) };
   } catch (error) {
     throw malformed(error);
   }

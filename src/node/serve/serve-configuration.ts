@@ -40,14 +40,7 @@ export interface ServeConfiguration {
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
 /** The keys of every program that serves native gRPC. */
-export const servingKeys: {
-  readonly LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
-  readonly MONITORING_LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
-  readonly TLS_CERTIFICATE_FILE: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly TLS_KEY_FILE: z.ZodMiniOptional<z.ZodMiniString>;
-  readonly DIAGNOSTIC_RPCS: z.ZodMiniType<DiagnosticRpcs, DiagnosticRpcs | undefined>;
-  readonly LIMITS: typeof limitsTable;
-} = {
+export const servingKeys = {
   LISTEN: z.prefault(listenAddress, ":15012"),
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
   TLS_CERTIFICATE_FILE: z.optional(filePath),

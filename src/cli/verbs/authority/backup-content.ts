@@ -61,22 +61,14 @@ async function isKeyOf(privateKey: CryptoKey, publicKey: SubjectPublicKey): Prom
   return crypto.subtle.verify(signParameters, verifying, signature, probe);
 }
 
-/** An open request in a backup: its CSR (PKCS#10), and its key (PKCS#8). */
-interface BackedUpRequest {
-  readonly requestedAt: Date;
-  readonly csr: Bytes;
-  readonly privateKey: Bytes;
-}
-
-/** {@link BackedUpRequest} as JSON. */
-type RequestJson = Readonly<Record<keyof BackedUpRequest, string>>;
-
-/** The form of an open request in a backup. */
-export const requestForm: z.ZodMiniType<BackedUpRequest, RequestJson> = z.strictObject({
+/** The form of an open request in a backup: its CSR (PKCS#10), and its key (PKCS#8). */
+export const requestForm = z.strictObject({
   requestedAt: instant,
   csr: octets,
   privateKey: octets,
 });
+
+type BackedUpRequest = z.output<typeof requestForm>;
 
 /** A request of a backup, ready to be sealed. */
 export interface RestoredRequest extends IntermediateRequest {
@@ -87,7 +79,7 @@ export interface RestoredRequest extends IntermediateRequest {
 export async function requestContent(
   { mint }: Session,
   request: AuthorityRequest,
-): Promise<RequestJson> {
+): Promise<z.input<typeof requestForm>> {
   const privateKey = await crypto.subtle.exportKey("pkcs8", await requestedKey(mint, request));
   return {
     requestedAt: request.requestedAt.toISOString(),
