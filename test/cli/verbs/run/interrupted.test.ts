@@ -1,8 +1,152 @@
-import { writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { constants } from "node:fs";
+import { open, readdir, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { beforeEach, describe, expect, test } from "vitest";
+import type { Command } from "commander";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { rampart } from "../../../../src/cli/rampart.ts";
+import type { Ended } from "../../../testkit/programs/child-process.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { serveToml, startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { eventually } from "../../../testkit/time/eventually.ts";
+
+const codes = { SIGINT: 130, SIGTERM: 143 } as const;
+const signals = ["SIGINT", "SIGTERM"] as const;
+
+/** Every verb below a command, by its words. */
+function verbsOf(command: Command, words: readonly string[] = []): [string, Command][] {
+  return command.commands.flatMap((child) => {
+    const name = [...words, child.name()];
+    return child.commands.length > 0
+      ? verbsOf(child, name)
+      : [[name.join(" "), child] satisfies [string, Command]];
+  });
+}
+
+const whole = await rampart("", new MemoryTerminal());
+const nouns = whole.commands.map((noun) => noun.name());
+
+/**
+ * How a verb without a configuration is brought to wait: it opens `FIFO`, which nobody has written to, or calls
+ * `SERVER`, which never answers. `undefined` for one that waits for nothing.
+ */
+const others: Readonly<Record<string, string | undefined>> = {
+  "cluster enrol": "--kubeconfig FIFO",
+  "agent status": "SERVER",
+  "log tail": "--url http://SERVER/log/0",
+  "log search": "--url http://SERVER/log/0",
+  "log check": "--url http://SERVER/log/0",
+  "log prove": "0 --url http://SERVER/log/0",
+  "log follow": "--dir copy --url http://SERVER/log/0",
+  // Its own certificate would have to be there first.
+  "log verify": undefined,
+  "kek new": undefined,
+  init: undefined,
+  completion: undefined,
+  "agent bootstrap": undefined,
+};
+
+/** These end in another way, which their own tests show. */
+const programs = ["serve", "gateway", "distribute", "signer", "agent run", "log witness"];
+
+/** Words that bring a verb with a configuration to read it: values for all that it requires. */
+function requiredWords({ registeredArguments, options }: Command): string {
+  const values = registeredArguments.filter(({ required }) => required).map(() => "abcd");
+  const flags = options
+    .filter(({ mandatory }) => mandatory)
+    .map(({ long, argChoices = ["abcd"] }) => `${long} ${argChoices[0]}`);
+  return [...values, ...flags, "--config FIFO"].join(" ");
+}
+
+const hasConfiguration = ({ options }: Command): boolean =>
+  options.some(({ long }) => long === "--config");
+
+const waits = verbsOf(whole)
+  .filter(([verb]) => !programs.includes(verb))
+  .map(([verb, command]) => ({
+    verb,
+    isKnown: verb in others || hasConfiguration(command),
+    words: verb in others ? others[verb] : requiredWords(command),
+  }));
+
+test("this file knows how every verb is brought to wait", () => {
+  expect(waits.filter(({ isKnown }) => !isKnown)).toEqual([]);
+});
+
+const interrupted = (signal: keyof typeof codes): Ended => ({
+  exitCode: codes[signal],
+  signal: null,
+  stdout: "",
+  stderr: expect.stringMatching(
+    new RegExp(`^(?:On the [^\\n]+:\\n)?rampart: interrupted by ${signal}(?:: [^\\n]+)?\\n$`),
+  ),
+});
+
+/** Opens a pipe for writing, which fails until somebody reads it. */
+const opened = (fifo: string) => open(fifo, constants.O_WRONLY | constants.O_NONBLOCK);
+
+const waiting = waits
+  .filter(({ words }) => words !== undefined)
+  .map(({ verb, words = "" }, i) => [verb, signals[i % 2] ?? "SIGINT", words] as const);
+
+test.each(waiting)(
+  "%s ends with a sentence and no trace by %s while it waits",
+  async (verb, signal, words) => {
+    const folder = await temporaryFolder();
+    const fifo = join(folder, "fifo.toml");
+    execFileSync("mkfifo", [fifo]);
+    const server = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    server.on("connection", (socket) => socket.on("error", () => {}));
+    const { port } = server.address() as AddressInfo;
+    const { send, ended } = startRampart(
+      [...verb.split(" "), ...words.split(" ")]
+        .map((word) => word.replace("FIFO", fifo).replace("SERVER", `127.0.0.1:${port}`))
+        .filter((word) => words !== "SERVER" || !word.startsWith("127.")),
+      { RAMPART_STATUS_ADDR: `127.0.0.1:${port}` },
+      { folder },
+    );
+    const isWaiting = words.includes("SERVER")
+      ? once(server, "connection")
+      : eventually(() => opened(fifo));
+    const reached = await Promise.race([isWaiting, ended]);
+    send(signal);
+    expect(await ended).toEqual(interrupted(signal));
+    if ("close" in reached) await reached.close();
+    // `log follow` keeps its copy.
+    const left = (await readdir(folder)).filter((name) => name !== "copy");
+    expect(left).toEqual(["fifo.toml"]);
+  },
+);
+
+/** Hooks that send this process a signal when the command line imports a noun, which then never comes. */
+const atImport = (signal: string): string => `
+  import { isMainThread } from "node:worker_threads";
+  import { register } from "node:module";
+  if (isMainThread) register(import.meta.url);
+  export function resolve(specifier, context, next) {
+    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && specifier.startsWith("./verbs/");
+    if (!isNoun) return next(specifier, context);
+    process.kill(process.pid, ${JSON.stringify(signal)});
+    return new Promise(() => {});
+  }`;
+
+test.each(nouns.map((noun, i) => [noun, signals[i % 2] ?? "SIGINT"] as const))(
+  "a signal while %s is imported ends it with a sentence: %s",
+  async (noun, signal) => {
+    const folder = await temporaryFolder();
+    const hook = join(await temporaryFolder(), "hook.mjs");
+    await writeFile(hook, atImport(signal));
+    const environment = { NODE_OPTIONS: `--import ${hook}` };
+    const { ended } = startRampart([noun, "--help"], environment, { folder });
+    expect(await ended).toEqual(interrupted(signal));
+    expect(await readdir(folder)).toEqual([]);
+  },
+);
 
 let config: string;
 
