@@ -36,7 +36,9 @@ export interface KeyQuery {
 export interface IssuerKeys {
   (query: KeyQuery, now: Date): readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
   /** For reports. */
-  readonly state?: () => KeyState;
+  readonly state?: (now: Date) => KeyState;
+  /** Fetches the keys, unless a fetch was lately. Nobody need show a token. */
+  readonly look?: (now: Date) => Promise<void>;
 }
 
 /** The keys of an issuer as this process, or this isolate, has them. */
@@ -106,9 +108,7 @@ export function publishedKeys(
   fetching: KeyFetching,
 ): IssuerKeys {
   const keys = new PublishedKeys(issuer, location, fetching);
-  return Object.assign((query: KeyQuery, now: Date) => keys.find(query, now), {
-    state: () => keys.state,
-  });
+  return Object.assign(keys.find, { state: keys.stateAt, look: keys.look });
 }
 
 /**
@@ -136,22 +136,22 @@ class PublishedKeys {
     this.#fetching = means.shareWork(room, this.#longestMilliseconds);
   }
 
-  get state(): KeyState {
-    return {
-      source: "issuer",
-      keys: this.#fetched?.keys ?? [],
-      unusable: this.#fetched?.unusable ?? [],
-      fetchedAt: this.#fetched?.at,
-      failure: this.#failure,
-    };
-  }
+  readonly stateAt = (now: Date): KeyState => {
+    const { keys = [], unusable = [], at: fetchedAt } = this.#fetched ?? {};
+    const serving = this.#isYounger(keysSurviveOutageSeconds, now) ? keys : [];
+    return { source: "issuer", keys: serving, unusable, fetchedAt, failure: this.#failure };
+  };
 
-  find(query: KeyQuery, now: Date): ReturnType<IssuerKeys> {
+  readonly look = async (now: Date): Promise<void> => {
+    if (now >= this.#nextFetch) await this.#fetching.join(() => this.#fetch(now));
+  };
+
+  readonly find: (query: KeyQuery, now: Date) => ReturnType<IssuerKeys> = (query, now) => {
     const known = this.#candidatesFor(query);
     const isKnown = known.length > 0;
     if (isKnown && this.#isYounger(keysFreshSeconds, now)) return known;
     return this.#refresh(query, isKnown, now);
-  }
+  };
 
   async #refresh(
     query: KeyQuery,

@@ -75,3 +75,37 @@ export interface TokenIssuer {
   /** Absent if Rampart has no access to the cluster's API server. */
   readonly review?: Review | undefined;
 }
+
+/** Issuers that are asked at once where nobody shows a token. */
+const looksAtOnce = 4;
+
+/**
+ * Why no token can be verified now, one sentence: no issuer's keys are here, or can be fetched. It looks by itself, so
+ * that a CA without callers finds out, and finds out again once it is over.
+ *
+ * @param wait Waits for a look that goes on without its request; by default to its end.
+ */
+export function findKeyFault(
+  issuers: readonly TokenIssuer[],
+  wait: (look: Promise<void>) => Promise<void> = (look) => look,
+): (now: Date) => Promise<string | undefined> {
+  return async (now) => {
+    const withoutKeys = issuers.filter((each) => !isVerifiable(each, now));
+    if (withoutKeys.length < issuers.length || issuers.length === 0) return undefined;
+    const tried = ({ keys }: TokenIssuer): number => keys.state?.(now).failure?.at.getTime() ?? 0;
+    const next = withoutKeys.toSorted((a, b) => tried(a) - tried(b)).slice(0, looksAtOnce);
+    // A look that finds no room has others before it, who wait for the same.
+    await wait(Promise.allSettled(next.map(({ keys }) => keys.look?.(now))).then(() => {}));
+    const [failed, ...others] = issuers.map(({ cluster, keys, ...each }) => {
+      const failure = keys.state?.(now).failure;
+      return failure && !isVerifiable({ keys, ...each }, now) ? { cluster, failure } : undefined;
+    });
+    if (!failed || others.includes(undefined)) return undefined;
+    const more = others.length > 0 ? `, and ${others.length} more fail` : "";
+    return `no issuer's keys can be had: that of cluster ${failed.cluster} ${failed.failure.detail}${more}`;
+  };
+}
+
+/** An API server may decide about tokens without keys. */
+const isVerifiable = ({ keys, review }: Pick<TokenIssuer, "keys" | "review">, now: Date): boolean =>
+  review !== undefined || !keys.state || keys.state(now).keys.length > 0;

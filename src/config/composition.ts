@@ -8,7 +8,7 @@ import {
 import { acceptingForwardedCertificates } from "../authn/forwarded-certificate.ts";
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
-import type { TokenIssuer } from "../authn/token-issuer.ts";
+import { findKeyFault, type TokenIssuer } from "../authn/token-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
@@ -116,6 +116,7 @@ export function composeOn(
       cryptoProvider,
       quotas: platform.quotas,
       issuanceLog: platform.issuanceLog,
+      keyFault: platform.fetching && findKeyFault(issuers, platform.waitBriefly),
     },
     crls: crlsOf(own, configuration, means),
     publishedLog: platform.publishedLog,

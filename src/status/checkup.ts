@@ -43,7 +43,7 @@ export function createCheckup(sources: CheckupSources): Checkup {
           ofSigner(name, each),
         ),
       ),
-      ...issuerFindings(issuers.map(examinedIssuer)),
+      ...issuerFindings(issuers.map((each) => examinedIssuer(each, now))),
       ...pushedRootFindings(push.outcomes(), views.get("")?.sequence),
       ...(configuration.crl ? pushedCrlFindings(crlPush.outcomes()) : []),
     ];

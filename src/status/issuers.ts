@@ -22,8 +22,8 @@ export type KeyStatus = "configured" | "not fetched" | "fetched" | "stale" | "un
 
 const longestFailure = 500;
 
-export function issuerStatus({ name, cluster, keys }: TokenIssuer): IssuerStatus {
-  const state = keys.state?.();
+export function issuerStatus({ name, cluster, keys }: TokenIssuer, now: Date): IssuerStatus {
+  const state = keys.state?.(now);
   if (!state) return { name, cluster, knownKeys: [] };
   const failure = state.failure && {
     ...state.failure,
@@ -40,8 +40,11 @@ function statusOf({ source, keys, fetchedAt, failure }: KeyState): KeyStatus {
 }
 
 /** An issuer that was examined for faults of its keys. */
-export function examinedIssuer({ name: issuer, cluster, keys }: TokenIssuer): ExaminedIssuer {
-  const { failure, unusable = [] } = keys.state?.() ?? {};
+export function examinedIssuer(
+  { name: issuer, cluster, keys }: TokenIssuer,
+  now: Date,
+): ExaminedIssuer {
+  const { failure, unusable = [] } = keys.state?.(now) ?? {};
   const fault = failure?.detail;
   return { issuer, cluster, fault, unusableKeys: unusable.map(unusableKeyText) };
 }

@@ -1,6 +1,6 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
-import { type IssuanceLog, mayIssue } from "../ca/issuance/issuance-log.ts";
+import { type Hindrances, readinessIn } from "../ca/readiness.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { CaError } from "../foundation/errors.ts";
@@ -61,8 +61,7 @@ export interface StatusSources extends CheckupSources {
   readonly issuance: {
     readonly authorities: Authorities;
     readonly signers: ReadonlyMap<string, { readonly authorities: Authorities }>;
-    readonly issuanceLog?: Pick<IssuanceLog, "mode" | "refusal" | "troubles"> | undefined;
-  };
+  } & Hindrances;
   readonly push: Pick<ClusterPush, "clusters" | "outcomes">;
   /** Absent where nothing is logged. */
   readonly publishedLog: SearchedLog | undefined;
@@ -97,16 +96,17 @@ async function statusAt(
   const { program, configuration, issuance, issuers, push } = sources;
   const { views, faults } = await viewsAt(issuance, now);
   const own = views.get("");
+  const { ready, reasons } = await readinessIn(own, issuance, now);
   const sequence = own?.sequence ?? 0;
   const roots = own?.trustBundle.roots ?? [];
   return {
     ...{ now, trustDomain: configuration.trustDomain, program },
-    ready: own !== undefined && mayIssue(own, issuance.issuanceLog),
-    needsAttention: [...faults, ...attentionIn(views), ...(issuance.issuanceLog?.troubles() ?? [])],
+    ready,
+    needsAttention: [...faults, ...attentionIn(views), ...reasons],
     signers: [...views].map(([name, { store }]) => signerStatus(name, store, now)),
     trustBundle: { sequence, roots: roots.map(rootStatus) },
     clusters: clusterStatuses(issuers, push, sequence),
-    issuers: issuers.map(issuerStatus),
+    issuers: issuers.map((each) => issuerStatus(each, now)),
     issuance: await issuanceAt(sources.counts, search, now),
     findings: checkup(views, now),
     log: sources.publishedLog ? (search ? "readable" : "closed") : "off",

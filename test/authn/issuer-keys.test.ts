@@ -277,11 +277,11 @@ describe("an issuer that cannot be reached", () => {
 
   test("leaves what is known of its unusable keys as it is", async () => {
     const publication = await publish(withKeys(first, { kty: "oct", kid: "old" }, { use: "enc" }));
-    expect(publication.keys.state?.().unusable).toEqual([]);
+    expect(publication.keys.state?.(start).unusable).toEqual([]);
     await publication.keys(query("first"), start);
     publication.answer = withStatus(503);
     await publication.keys(query("first"), later(keysFreshSeconds));
-    expect(publication.keys.state?.()).toMatchObject({
+    expect(publication.keys.state?.(later(keysFreshSeconds))).toMatchObject({
       unusable: [{ keyId: "old" }, { fault: "it is no JWK" }],
       failure: { at: later(keysFreshSeconds) },
     });

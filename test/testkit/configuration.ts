@@ -10,6 +10,22 @@ export type Values = Readonly<Record<string, unknown>>;
 export const day = 86_400;
 export const issuer = "https://a.test";
 
+/** An issuer whose keys are here, so that a CA need not fetch them to be ready. Nobody has the private key. */
+export const issuerWithKeys = {
+  issuer,
+  jwks: {
+    keys: [
+      {
+        kty: "EC",
+        crv: "P-256",
+        kid: "a",
+        x: "1Rou4V6MiCdgDbsRV54DwclIw8SFn1EKYnRNuTFT6tM",
+        y: "WhJsYr4aWwxHsmpwatrb56ILxdzIArA52hCrPhCUOM4",
+      },
+    ],
+  },
+};
+
 /** An entry of `KEK` with this id. */
 export const randomKek = (id = "k1"): string =>
   `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;

@@ -10,6 +10,7 @@ import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin } from "../contract/log/log-values.ts";
 import { createTokenKey, jwksOf, mintToken, type TokenKey } from "../testkit/callers/tokens.ts";
+import { issuerWithKeys } from "../testkit/configuration.ts";
 import { registry } from "./runtime/internet.ts";
 import { logValues } from "./runtime/log-values.ts";
 
@@ -89,11 +90,11 @@ describe("a Worker with a token", () => {
   test("shows what a checkup finds in its configuration, and where rampart doctor looks further", async () => {
     const healthy = await start({
       CONSOLE_TOKENS: token,
-      ISSUERS: [{ issuer: "https://a.test" }],
+      ISSUERS: [issuerWithKeys],
     });
     const { checkup } = await healthy.client.getStatus({}, { headers: operator });
     expect(checkup?.findings).toEqual([]);
-    const ISSUERS = [{ issuer: "https://oidc.example.com" }];
+    const ISSUERS = [{ ...issuerWithKeys, issuer: "https://oidc.example.com" }];
     const { get, client } = await start({ CONSOLE_TOKENS: token, ISSUERS });
     const status = await client.getStatus({}, { headers: operator });
     expect(status.checkup?.findings.map(({ name }) => name)).toEqual(["configuration-example"]);

@@ -46,18 +46,6 @@ export interface IssuanceLog {
  */
 export type LogMode = "required" | "best-effort";
 
-/**
- * Whether a certificate could be issued now: an authority signs, verifiers have its root, and a log that is
- * required takes the entry.
- */
-export function mayIssue(
-  { issuer, trustBundle }: AuthorityView,
-  log: Pick<IssuanceLog, "mode" | "refusal"> | undefined,
-): boolean {
-  const isLogged = log?.mode !== "required" || log.refusal() === undefined;
-  return issuer !== undefined && trustBundle.roots.length > 0 && isLogged;
-}
-
 /** The circumstances of a record. */
 interface Recording {
   /** The view whose authority has signed. */

@@ -23,6 +23,7 @@ import {
 } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.ts";
+import type { Hindrances } from "../readiness.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
@@ -51,7 +52,7 @@ export interface CertificateRequest {
 }
 
 /** The parts that issue certificates, the same for every request. */
-export interface Issuance extends Signers {
+export interface Issuance extends Signers, Hindrances {
   readonly identityPolicy: IdentityPolicy;
   /** The denials of the configuration, which count whatever the store says. */
   readonly configuredDenials: readonly Denial[];

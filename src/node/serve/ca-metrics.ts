@@ -1,8 +1,8 @@
 import { Counter, type Registry } from "prom-client";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
-import { mayIssue } from "../../ca/issuance/issuance-log.ts";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
+import { type Hindrances, readinessIn } from "../../ca/readiness.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
@@ -131,13 +131,16 @@ const authorityGauges: readonly AuthorityGauge[] = [
  */
 export function addAuthorityGauges(
   registry: Registry,
-  { authorities, issuanceLog }: Pick<Issuance, "authorities" | "issuanceLog">,
+  issuance: () => Pick<Issuance, "authorities"> & Hindrances,
   clock: () => Date,
 ): void {
-  const valueNow = async (read: AuthorityGauge["read"], otherwise: number): Promise<number> => {
+  const valueNow = async (
+    read: (view: AuthorityView, now: Date) => number | Promise<number>,
+    otherwise: number,
+  ): Promise<number> => {
     const now = clock();
     try {
-      return read(await authorities.at(now), now);
+      return await read(await issuance().authorities.at(now), now);
     } catch (error) {
       if (error instanceof CaError) return otherwise;
       throw error;
@@ -149,7 +152,8 @@ export function addAuthorityGauges(
     ...shared,
     name: "rampart_ready",
     help: "1 when a certificate could be issued now.",
-    read: () => valueNow((view) => (mayIssue(view, issuanceLog) ? 1 : 0), 0),
+    read: () =>
+      valueNow(async (view, now) => ((await readinessIn(view, issuance(), now)).ready ? 1 : 0), 0),
   });
   for (const { read, ...gauge } of authorityGauges) {
     addReadGauge(registry, { ...gauge, ...shared, read: () => valueNow(read, Number.NaN) });

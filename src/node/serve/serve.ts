@@ -68,7 +68,7 @@ async function openServer(
   const platform = platformHere(context, storage);
   const live = await LiveCa.open(configuration, { platform, context, counts, pushInTurn });
   life.endsWith("the delivery of roots", live.end);
-  addAuthorityGauges(registry, live.certificateAuthority.issuance, clock);
+  addAuthorityGauges(registry, () => live.certificateAuthority.issuance, clock);
   addPushGauges(registry, () => live.current().push.outcomes());
   return openPorts(configuration, context, { live, stores: storage.stores });
 }

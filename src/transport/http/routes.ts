@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import { mayIssue } from "../../ca/issuance/issuance-log.ts";
+import { readinessIn } from "../../ca/readiness.ts";
 import { crlGapsIn } from "../../ca/revocation/published-crls.ts";
 import { addressOf } from "../../foundation/addresses.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
@@ -82,13 +82,12 @@ async function readinessOf(
 ): Promise<Readiness & { readonly authority?: string }> {
   try {
     const view = await viewOf(ca);
-    const { issuer, reasons } = view;
-    const { issuanceLog } = ca.issuance;
-    const ready = mayIssue(view, issuanceLog) && port.isOpen;
+    const { issuer } = view;
+    const { ready, reasons } = await readinessIn(view, ca.issuance, ca.clock());
     const authority = issuer && { authority: issuer.authority.id };
-    const troubles = issuanceLog?.troubles() ?? [];
     const gaps = ca.crls ? crlGapsIn(view) : [];
-    return { ready, ...authority, reasons: [...reasons, ...port.reasons, ...troubles, ...gaps] };
+    const all = [...view.reasons, ...port.reasons, ...reasons, ...gaps];
+    return { ready: ready && port.isOpen, ...authority, reasons: all };
   } catch (error) {
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;

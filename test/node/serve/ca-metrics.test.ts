@@ -10,7 +10,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 test("the gauge of the successor shows when it begins to sign, and never a tainted one", async () => {
   const { ca, successor } = await startWithSuccessor();
   const registry = createRegistry();
-  addAuthorityGauges(registry, ca.certificateAuthority.issuance, ca.now);
+  addAuthorityGauges(registry, () => ca.certificateAuthority.issuance, ca.now);
   const signsFrom = async (): Promise<number | undefined> => {
     const gauge = registry.getSingleMetric("rampart_successor_signs_from_timestamp");
     return (await gauge?.get())?.values[0]?.value;
@@ -22,11 +22,11 @@ test("the gauge of the successor shows when it begins to sign, and never a taint
 });
 
 const metricsOf = async (
-  issuance: Parameters<typeof addAuthorityGauges>[1],
+  issuance: ReturnType<Parameters<typeof addAuthorityGauges>[1]>,
   now = () => new Date(),
 ): Promise<string> => {
   const registry = createRegistry();
-  addAuthorityGauges(registry, issuance, now);
+  addAuthorityGauges(registry, () => issuance, now);
   return registry.metrics();
 };
 
@@ -50,6 +50,13 @@ test("a CA is not ready while a log that is required takes no entry", async () =
     /^rampart_ready 1$/m.test(await metricsOf({ authorities, issuanceLog: logOf(mode) }, ca.now));
   expect(await readyWith("required")).toBe(false);
   expect(await readyWith("best-effort")).toBe(true);
+});
+
+test("a CA is not ready while no token can be verified", async () => {
+  const { ca } = await startWithSuccessor();
+  const { authorities } = ca.certificateAuthority.issuance;
+  const keyFault = async () => "no issuer's keys can be had";
+  expect(await metricsOf({ authorities, keyFault }, ca.now)).toMatch(/^rampart_ready 0$/m);
 });
 
 test.each([

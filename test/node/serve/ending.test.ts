@@ -4,12 +4,12 @@ import { expect, onTestFinished, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
-import { randomKek } from "../../testkit/configuration.ts";
+import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
-const ISSUERS = [{ issuer: "https://a.test" }];
+const ISSUERS = [issuerWithKeys];
 
 test("a server that waits for a call under way is not ready, and its probes say that it ends", async () => {
   const ca = await serveCa({ ISSUERS, PLAINTEXT_LISTEN: "127.0.0.1:0" });

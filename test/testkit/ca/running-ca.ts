@@ -12,7 +12,7 @@ import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import type { PublishedLog } from "../../../src/transport/http/log-routes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
-import { randomKek } from "../configuration.ts";
+import { issuerWithKeys, randomKek } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
@@ -61,7 +61,7 @@ export async function startCa(
   const log = createEventRecorder();
   let now = start;
   const configuration = parseConfiguration({
-    ISSUERS: [{ issuer: "https://a.test" }],
+    ISSUERS: [issuerWithKeys],
     KEK: randomKek(),
     INCEPTION_DATE: start.toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",

@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
+import { findKeyFault, type TokenIssuer } from "../../src/authn/token-issuer.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const key = { keyId: "a", algorithms: [] };
+
+/** What an issuer does when it is looked at. */
+type Answer = "answers" | "fails" | "hangs";
+
+function issuerOf(answer: Answer, cluster: string, looked: string[] = []): TokenIssuer {
+  let state: KeyState = { source: "issuer", keys: [] };
+  const look = async (at: Date): Promise<void> => {
+    looked.push(cluster);
+    if (answer === "hangs") return;
+    state =
+      answer === "answers"
+        ? { source: "issuer", keys: [key], fetchedAt: at }
+        : { source: "issuer", keys: [], failure: { at, detail: "did not answer (ECONNREFUSED)" } };
+  };
+  const keys: IssuerKeys = Object.assign(() => [], { state: () => state, look });
+  return { cluster, keys } as unknown as TokenIssuer;
+}
+
+const faultOf = (...issuers: readonly TokenIssuer[]) => findKeyFault(issuers)(now);
+
+test("a CA whose only issuer cannot be asked says so before any caller has come", async () => {
+  expect(await faultOf(issuerOf("fails", "a"))).toBe(
+    "no issuer's keys can be had: that of cluster a did not answer (ECONNREFUSED)",
+  );
+});
+
+test.each<[string, Answer[]]>([
+  ["one of two issuers answers", ["fails", "answers"]],
+  ["nobody knows yet whether one answers", ["fails", "hangs"]],
+  ["there is no issuer", []],
+])("a CA has no fault while %s", async (_, answers) => {
+  expect(await faultOf(...answers.map((answer, i) => issuerOf(answer, `${i}`)))).toBeUndefined();
+});
+
+test("an API server that reviews tokens needs no keys", async () => {
+  const reviewed = { ...issuerOf("fails", "a"), review: { order: "after-keys" } } as TokenIssuer;
+  expect(await faultOf(reviewed)).toBeUndefined();
+});
+
+test("many issuers are asked a few at a time, each in its turn", async () => {
+  const looked: string[] = [];
+  const issuers = Array.from({ length: 9 }, (_, i) => issuerOf("fails", `${i}`, looked));
+  const fault = findKeyFault(issuers);
+  expect([await fault(now), await fault(now)]).toEqual([undefined, undefined]);
+  expect(looked).toHaveLength(8);
+  expect(await fault(now)).toMatch(/cluster 0 .*, and 8 more fail$/);
+  expect(new Set(looked).size).toBe(9);
+});
+
+test("keys that are here are not looked for", async () => {
+  const looked: string[] = [];
+  const fault = findKeyFault([issuerOf("answers", "a", looked)]);
+  await fault(now);
+  await fault(now);
+  expect(looked).toEqual(["a"]);
+});
