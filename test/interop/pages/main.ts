@@ -50,14 +50,18 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "docs/explanation/data-planes.md": { scene: scenes.emptyFolder },
   "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },
   "docs/how-to/console.md": { scene: scenes.operator },
+  "docs/how-to/deny.md": { scene: scenes.operator },
   "docs/how-to/install.md": { scene: scenes.checkout, until: started },
+  "docs/how-to/issuance-log.md": { scene: scenes.loggedOperator, until: [/"listening"/] },
   "docs/how-to/replace-the-kek.md": { scene: scenes.operator },
+  "docs/how-to/revocation.md": { scene: scenes.loggedOperator },
   "docs/how-to/rotate.md": { scene: scenes.operator },
   "docs/how-to/taint.md": { scene: scenes.operator },
   "docs/how-to/troubleshoot.md": { scene: scenes.operator },
   "docs/how-to/upgrade.md": { scene: scenes.operator },
   "docs/reference/agent.md": { scene: scenes.development, until: [/"certificate-obtained"/] },
   "docs/reference/doctor.md": { scene: scenes.operator },
+  "docs/reference/endpoints.md": { scene: scenes.operator },
 };
 
 /** Types the blocks of a page in their order. @returns How many; @throws Error with the line of the first fault. */

@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
@@ -121,6 +122,7 @@ async function operatorIn(
   folder: string,
   ends: AsyncDisposableStack,
   keys: string,
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<Terminal> {
   const { issuer } = await developmentCluster(folder, ends);
   const toml = `STORE_DIRECTORY = "store"
@@ -135,6 +137,8 @@ issuer = "${issuer}"
   return terminalIn(folder, ends, {
     KEK: randomKek(),
     CA: "http://127.0.0.1:15014",
+    ISSUER: issuer,
+    ...variables,
   });
 }
 
@@ -143,6 +147,34 @@ export const operator: Scene = async (folder, ends) => {
   const today = new Date().toISOString().slice(0, 10);
   const terminal = await operatorIn(folder, ends, `INCEPTION_DATE = ${today}`);
   await terminal.leaveOpen("rampart serve", /"gRPC on /);
+  return terminal;
+};
+
+/** A certificate in `leaf.pem`, which is in the published log. */
+const firstLeaf = `curl -sSf $CA/bundle.pem > roots.pem
+openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -subj / -out csr.pem
+TOKEN="$(curl -sSf "$ISSUER/token?namespace=shop&serviceaccount=cart")"
+curl -sSf --cacert roots.pem --resolve istiod.istio-system.svc:15012:127.0.0.1 \\
+  https://istiod.istio-system.svc:15012/istio.v1.auth.IstioCertificateService/CreateCertificate \\
+  -H 'content-type: application/json' -H "authorization: Bearer $TOKEN" \\
+  -d "$(jq -n --rawfile csr csr.pem '{csr: $csr}')" | jq -r '.certChain[0]' > leaf.pem
+until rampart log verify leaf.pem --url $LOG; do sleep 1; done`;
+
+/** An operator beside a `rampart serve` that has CRLs and an issuance log, with a certificate of it. */
+export const loggedOperator: Scene = async (folder, ends) => {
+  const today = new Date().toISOString().slice(0, 10);
+  const keys = `INCEPTION_DATE = ${today}
+CRL = "on"
+LOG_ORIGIN = "log.example.com/2026"
+LOG_INTERVAL = "1s"`;
+  const reader = randomBytes(24).toString("hex");
+  const terminal = await operatorIn(folder, ends, keys, {
+    LOG_READERS: reader,
+    RAMPART_LOG_TOKEN: reader,
+    LOG: "http://127.0.0.1:15014/log/0",
+  });
+  await terminal.leaveOpen("rampart serve", /"gRPC on /);
+  await terminal.type(firstLeaf);
   return terminal;
 };
 
