@@ -46,13 +46,11 @@ export function randomSerialNumber(): Bytes {
   return serialNumber;
 }
 
-/** Whether this CA may have chosen a serial number. */
-export const isOwnSerialNumber = (text: string): boolean =>
-  /^01[0-9a-f]{32}$/.test(shownSerialNumber(text));
-
-/** The end of a sentence about one that it has not. */
-export const foreignSerialNumber =
-  "this CA cannot have chosen it: its numbers have 34 hexadecimal digits and begin with 01, or 39 decimal ones";
+/** The end of a sentence about a serial number that this CA has not chosen; `undefined` if it may have. */
+export function foreignSerialNumber(text: string): string | undefined {
+  if (/^01[0-9a-f]{32}$/.test(shownSerialNumber(text))) return undefined;
+  return "this CA cannot have chosen it: its numbers have 34 hexadecimal digits and begin with 01, or 39 decimal ones";
+}
 
 /**
  * Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is

@@ -125,7 +125,8 @@ namespaces = ["shop", "team-*"]
   test("counts an end from the answer to its question", async () => {
     let time = now;
     const slow = new MemoryTerminal({ clock: () => time, isTTY: true });
-    slow.setVariable("KEK", terminal.environment["KEK"]);
+    const { KEK } = terminal.environment;
+    slow.setVariable("KEK", KEK);
     const adding = slow.run(denyCommand, ["add", "node/a", "--until", "12h", "-c", config()]);
     await eventually(async () => expect(slow.said).toContain("[y/N]"));
     time = new Date(now.getTime() + 3_600_000);

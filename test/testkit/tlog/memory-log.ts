@@ -1,7 +1,7 @@
 import { leafHash } from "../../../src/tlog/merkle.ts";
 import { createLogSigner } from "../../../src/tlog/note/checkpoint.ts";
 import { generateEd25519, rawPublicKey } from "../../../src/tlog/note/verifier-key.ts";
-import { type SequencerParts } from "../../../src/tlog/sequencer/sequencer.ts";
+import type { SequencerParts } from "../../../src/tlog/sequencer/sequencer.ts";
 import type {
   LogKeys,
   LogObjects,

@@ -8,7 +8,6 @@ import { bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
 import {
   foreignSerialNumber,
-  isOwnSerialNumber,
   serialContent,
   shownSerialNumber,
 } from "../../../pki/encoding/serial-number.ts";
@@ -75,10 +74,9 @@ export function candidateOfSerial(
   const signer =
     authority === undefined ? first : findByIdPrefix(authorities, authority, "authority");
   // An authority that this CA has not made itself may have signed before it came here.
-  const own = signer && toHex(signer.certificate.toBeSigned.serialNumber);
-  if (own !== undefined && isOwnSerialNumber(own) && !isOwnSerialNumber(text)) {
-    throw new OperatorError(`${text}: ${foreignSerialNumber}`);
-  }
+  const own = toHex(signer?.certificate.toBeSigned.serialNumber ?? new Uint8Array());
+  const foreign = foreignSerialNumber(own) === undefined && foreignSerialNumber(text);
+  if (foreign) throw new OperatorError(`${text}: ${foreign}`);
   return { authority: signer?.id ?? "", serialNumber, notAfter: until };
 }
 

@@ -8,7 +8,6 @@ import { type ListenAddress, listenAddress } from "../../../node/http/listen-add
 import { startWitness } from "../../../node/log/witness-server.ts";
 import {
   foreignSerialNumber,
-  isOwnSerialNumber,
   mayBeSerialNumber,
   shownSerialNumber,
 } from "../../../pki/encoding/serial-number.ts";
@@ -154,8 +153,8 @@ function parseCount(text: string): number {
 }
 
 function parseSeconds(text: string): number {
-  const parsed = durationSeconds.safeParse(text);
-  if (parsed.success && parsed.data > 0) return parsed.data;
+  const { data = 0 } = durationSeconds.safeParse(text);
+  if (data > 0) return data;
   throw new InvalidArgumentError("must be a duration, such as 30s or 5m");
 }
 
@@ -175,9 +174,8 @@ async function list(terminal: Terminal, options: ListOptions, fields: SearchFiel
   using follower = await openFollower(terminal, options);
   await synchronize(follower);
   const found = follower.index.search(fields, options.limit);
-  if (found.length === 0 && serial !== undefined && !isOwnSerialNumber(serial)) {
-    throw usageError(`--serial: no entry has ${serial}, and ${foreignSerialNumber}`);
-  }
+  const foreign = serial && found.length === 0 && foreignSerialNumber(serial);
+  if (foreign) throw usageError(`--serial: no entry has ${serial}, and ${foreign}`);
   if (options.json) for (const entry of found.toReversed()) terminal.print(entryAsJson(entry));
   else terminal.print(formatEntries(terminal, found));
   if (found.length === options.limit)
