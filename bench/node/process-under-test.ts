@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
-import { nodeFlags } from "../../dev/package/node-flags.ts";
+import { fastNodeFlags } from "../../dev/package/node-flags.ts";
 import { cpuMicroseconds } from "../measurement/process-cpu.ts";
 import type { Answer, Command } from "./child.ts";
 
@@ -21,7 +21,7 @@ export function startProcess(): ProcessUnderTest {
   const program = fileURLToPath(new URL("child.ts", import.meta.url));
   // Its log lines are written, and dropped.
   const child = fork(program, {
-    execArgv: [...nodeFlags],
+    execArgv: [...fastNodeFlags],
     env: { ...process.env, ...deployedEnvironment },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
-import { nodeFlags } from "../../dev/package/node-flags.ts";
+import { fastNodeFlags } from "../../dev/package/node-flags.ts";
 import { freePorts } from "../../test/testkit/network/free-ports.ts";
 import { startEdge } from "../edge/edge.ts";
 import { loadsOf } from "../loads.ts";
@@ -64,7 +64,7 @@ export async function startServe(
   const serve = [program, "serve", "--config", config, "--processes", `${processes}`];
   const server = startPeerProcess({
     program: process.execPath,
-    values: [...nodeFlags, ...serve],
+    values: [...fastNodeFlags, ...serve],
     folder,
     env: { ...deployedEnvironment, KEK: String(KEK) },
   });

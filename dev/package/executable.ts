@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { commonOptions, withStandIns } from "./bundle.ts";
-import { nodeFlags } from "./node-flags.ts";
+import { startFlags } from "./node-flags.ts";
 
 const root = join(import.meta.dirname, "../..");
 const executable = join(root, "out", `rampart-${process.platform}-${process.arch}`);
@@ -36,11 +36,11 @@ async function writeExecutable(folder: string): Promise<void> {
     output: blob,
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
-    execArgv: nodeFlags,
+    execArgv: startFlags,
   };
   await writeFile(join(folder, "sea.json"), JSON.stringify(settings));
-  // V8 takes the code cache of a process with the same flags alone.
-  const preparing = [...nodeFlags, "--experimental-sea-config", join(folder, "sea.json")];
+  // V8 takes the code cache of a process with the same flags alone, but for the bounds of the heap.
+  const preparing = [...startFlags, "--experimental-sea-config", join(folder, "sea.json")];
   execFileSync(process.execPath, preparing, { stdio: "ignore" });
   const copy = join(folder, "rampart");
   await copyFile(process.execPath, copy);

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
+import { heapFlags, startFlags } from "../../dev/package/node-flags.ts";
 import { read } from "./deploy-files.ts";
 
 test("the image has the Node that the tests run on, by its digest", () => {
@@ -24,17 +25,24 @@ test("every file that names a version of Rampart names the one of package.json",
   expect(new Set(versions)).toEqual(new Set([version]));
 });
 
-/** The flags of Node and the bounds of malloc that a file states. */
-const boundsIn = (path: string): readonly string[] =>
-  [...read(path).matchAll(/--(?:max-[\w-]+=\d+|expose-gc)|MALLOC_\w+=\d+/g)]
-    .map(([text]) => text)
-    .toSorted();
+/** The bounds of malloc that a file states. */
+const mallocIn = (path: string): readonly string[] =>
+  [...read(path).matchAll(/MALLOC_\w+=\d+/g)].map(([text]) => text);
 
-test("the image, and a unit with the executable, start Node with the same flags and bounds of malloc", () => {
-  const image = boundsIn("deploy/Dockerfile");
-  expect(image).toHaveLength(7);
+test("the image has the small heap, and Node starts in it as in the executable", () => {
+  const image = read("deploy/Dockerfile");
+  expect(image).toContain(`ENV NODE_OPTIONS="${heapFlags.small.join(" ")}"`);
+  const flags = startFlags.map((flag) => `"${flag}", `).join("");
+  expect(image).toContain(`ENTRYPOINT ["node", ${flags}"/rampart/dist/rampart.js"]`);
+});
+
+test("the units and the chart have the fast heap, and the units have the image's bounds of malloc", () => {
+  const fast = heapFlags.fast.join(" ");
+  expect(read("deploy/helm/rampart/templates/_helpers.tpl")).toContain(`value: "${fast}"`);
+  expect(mallocIn("deploy/Dockerfile")).toHaveLength(4);
   for (const unit of ["deploy/rampart-serve.service", "deploy/rampart-gateway.service"]) {
-    expect([...boundsIn("dev/package/node-flags.ts"), ...boundsIn(unit)].toSorted()).toEqual(image);
+    expect(read(unit)).toContain(`Environment="NODE_OPTIONS=${fast}"`);
+    expect(mallocIn(unit)).toEqual(mallocIn("deploy/Dockerfile"));
     expect(read(unit)).toMatch(
       /^ExecStart=\/usr\/local\/bin\/rampart (?:serve|gateway) --config /m,
     );

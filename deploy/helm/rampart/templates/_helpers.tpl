@@ -60,6 +60,17 @@ data:
 {{- toToml $values }}
 {{- end }}
 
+{{/* The fast bounds of V8's heap where the limit of memory has room for them: docs/reference/limits.md. */}}
+{{- define "rampart.heap" -}}
+{{- $memory := dig "limits" "memory" "" (. | default dict) | toString }}
+{{- $mebibytes := regexFind "^[0-9]+" $memory | int }}
+{{- if or (regexMatch "^[1-9][0-9.]*[GT]i?$" $memory) (and (regexMatch "^[0-9]+Mi?$" $memory) (ge $mebibytes 512)) -}}
+[{ name: NODE_OPTIONS, value: "--max-semi-space-size=16 --max-old-space-size=256" }]
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
 {{/*
 A Deployment: of `strategy`, with `ports` beside the monitoring port, and with `volume`. Pods with `pauseSeconds`
 wait so long before SIGTERM, and spread over nodes and zones.
@@ -125,7 +136,7 @@ spec:
           image: {{ include "rampart.image" .root }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args: [{{ .program }}, --config, /etc/rampart/{{ .file }}]
-          {{- with concat (.environment | default list) $settings.environment }}
+          {{- with concat (include "rampart.heap" $settings.resources | fromYamlArray) (.environment | default list) $settings.environment }}
           env: {{- toYaml . | nindent 12 }}
           {{- end }}
           ports:
