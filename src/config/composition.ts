@@ -45,6 +45,8 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatf
   /** Absent where nothing is logged. */
   readonly issuanceLog?: IssuanceLog | undefined;
   readonly publishedLog?: PublishedLog | undefined;
+  /** Why the store takes no record; absent where nobody looks. */
+  readonly storeFault?: () => string | undefined;
 }
 
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
@@ -116,6 +118,7 @@ export function composeOn(
       cryptoProvider,
       quotas: platform.quotas,
       issuanceLog: platform.issuanceLog,
+      storeFault: platform.storeFault,
       keyFault: platform.fetching && findKeyFault(issuers, platform.waitBriefly),
     },
     crls: crlsOf(own, configuration, means),

@@ -89,6 +89,7 @@ export type EventName =
   | "emergency-rotation"
   | "store-unreachable"
   | "store-watch-failed"
+  | "store-not-writable"
   | "plugged-in-refused"
   | "import-warning"
   | "backup-not-noted"

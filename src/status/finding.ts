@@ -78,6 +78,10 @@ const findings = {
     "error",
     "The store takes no record, and a CA whose issuance log takes no entry issues no certificate.",
   ],
+  "store-read-only": [
+    "error",
+    "The store takes no record: no new authority, no denial, no revocation and no taint.",
+  ],
   "store-unreadable": [
     "error",
     "The CA serves from memory at best, and not at all after a restart.",

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import {
@@ -57,7 +58,19 @@ export async function openFileStore(
       await asOwner(dirname(path), () => rm(path, { force: true }));
       await flushFolder(dirname(path));
     },
+    tryWriting: () => tryWriting(folderOf(directory, "authority")),
   };
+}
+
+/** Writes as much as the longest record has, and removes it. What a power failure leaves, the next start removes. */
+async function tryWriting(folder: string): Promise<void> {
+  const path = join(folder, `.00.${randomUUID()}`);
+  try {
+    await using file = await open(path, "wx", 0o600);
+    await file.write(Buffer.alloc(maximumRecordOctets));
+  } finally {
+    await rm(path, { force: true });
+  }
 }
 
 /**

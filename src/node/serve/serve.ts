@@ -39,6 +39,7 @@ import { LiveCa } from "./live-ca.ts";
 import { addPushGauges } from "./recurring-push.ts";
 import { longestRotationSeconds, rotationOf } from "./recurring-rotation.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
+import { lookSeconds, WatchedStore } from "./store-watch.ts";
 
 /** Reading a few files is cheap, and a watch costs nothing: a change takes effect within seconds. */
 const longestRefreshSeconds = 2;
@@ -76,6 +77,7 @@ async function openServer(
 /** The storage of a server. */
 interface Storage {
   readonly stores: ReplicaStores;
+  readonly storeFault: () => string | undefined;
   readonly issuanceLog: NodeLog | undefined;
   /** Aborts once no call needs what a watch keeps current. */
   readonly watching: AbortSignal;
@@ -90,9 +92,14 @@ async function openStorage(
   const { signal } = watching;
   program.life.endsWith("the watches", () => watching.abort());
   const { propagationSeconds } = ca.phaseLengths;
-  const stores = await openReplicaStores(configuration, { ...program, propagationSeconds, signal });
+  const opened = await openReplicaStores(configuration, { ...program, propagationSeconds, signal });
+  const watched = new WatchedStore(opened.store, program.log);
+  const looking = recur(watched.look, lookSeconds, () => {}, program.pause);
+  program.life.endsWith("the looks at the store", looking.end);
+  const stores = { ...opened, store: watched };
+  const storeFault = watched.fault;
   if (!ca.log || store.kind !== "directory")
-    return { stores, issuanceLog: undefined, watching: signal };
+    return { stores, storeFault, issuanceLog: undefined, watching: signal };
   const issuanceLog = await openNodeLog({
     ...program,
     storeDirectory: store.directory,
@@ -102,7 +109,7 @@ async function openStorage(
     keks: await openKeks(ca),
   });
   program.life.endsWith("the issuance log", issuanceLog.end);
-  return { stores, issuanceLog, watching: signal };
+  return { stores, storeFault, issuanceLog, watching: signal };
 }
 
 const closedPort: PortState = { isOpen: false, reasons: [] };
@@ -172,10 +179,16 @@ function openForCallers(
 /** The means of Node: its stores, its HTTP client, and its cryptography. */
 function platformHere(
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
-  { stores: { store, signerStore, lagSeconds }, issuanceLog, watching }: Storage,
+  { stores: { store, signerStore, lagSeconds }, storeFault, issuanceLog, watching }: Storage,
 ): Platform {
   const watchPods = createPodWatch(clock, watching);
-  const records = { store, signerStore, storeLagSeconds: lagSeconds, longestRefreshSeconds };
+  const records = {
+    store,
+    signerStore,
+    storeFault,
+    storeLagSeconds: lagSeconds,
+    longestRefreshSeconds,
+  };
   const { aside } = Turn;
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds, aside };
   const node = {

@@ -1,4 +1,5 @@
-import { lstat, readdir, statfs } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode } from "../../../program/files/small-file.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
@@ -94,7 +95,11 @@ export async function fileFindings(
   room = leastRoom,
 ): Promise<readonly Finding[]> {
   try {
-    return [...(await ownersAndModes(directory)), ...(await fullDisk(directory, room))];
+    return [
+      ...(await ownersAndModes(directory)),
+      ...(await fullDisk(directory, room)),
+      ...(await readOnly(directory)),
+    ];
   } catch (error) {
     const code = systemCode(error);
     if (code === undefined) throw error;
@@ -125,6 +130,19 @@ async function fullDisk(directory: string, room: number): Promise<Finding[]> {
   if (left >= room) return [];
   const what = `The disk of the store in ${directory} has ${Math.floor(left / 1024)} KiB left.`;
   return [finding("store-full", what, `Make room: df -h ${directory}`)];
+}
+
+async function readOnly(directory: string): Promise<Finding[]> {
+  try {
+    await access(directory, constants.W_OK);
+    return [];
+  } catch (error) {
+    if (systemCode(error) !== "EROFS") return [];
+    const what = `The file system of the store in ${directory} is read-only.`;
+    return [
+      finding("store-read-only", what, `Mount it for writing: findmnt --target ${directory}`),
+    ];
+  }
 }
 
 interface File {

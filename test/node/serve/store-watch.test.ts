@@ -1,0 +1,49 @@
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { WatchedStore } from "../../../src/node/serve/store-watch.ts";
+import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const record = { kind: "taint", id: "ab".repeat(20), value: "{}" } as const;
+
+test("a look finds that a folder takes no record, before any record is due, and that it does again", async () => {
+  const folder = await temporaryFolder();
+  const log = createEventRecorder();
+  const store = new WatchedStore(await openFileStore(folder), log);
+  await store.look();
+  expect(store.fault()).toBeUndefined();
+  await rename(join(folder, "authorities"), join(folder, "lost"));
+  await store.look();
+  await store.look();
+  expect(store.fault()).toMatch(/^the store takes no record: ENOENT/);
+  expect(log.operations.map(({ event }) => event)).toEqual([
+    "store-not-writable",
+    "store-not-writable",
+  ]);
+  await rename(join(folder, "lost"), join(folder, "authorities"));
+  await store.look();
+  expect(store.fault()).toBeUndefined();
+  expect(await store.load()).toEqual([]);
+});
+
+test("a store that shows it by a write alone is told of until a write succeeds", async () => {
+  const memory = createMemoryStore();
+  const log = createEventRecorder();
+  let isFull = true;
+  const put = async (...args: Parameters<typeof memory.put>) => {
+    if (isFull) throw new Error("the bucket refuses");
+    return memory.put(...args);
+  };
+  const store = new WatchedStore({ ...memory, put }, log);
+  await expect(store.put(record)).rejects.toThrow("the bucket refuses");
+  await store.look();
+  expect(store.fault()).toBe("the store takes no record: the bucket refuses");
+  expect(log.operations).toHaveLength(1);
+  isFull = false;
+  await store.put(record);
+  await store.look();
+  expect([store.fault(), log.operations.length]).toEqual([undefined, 1]);
+});
