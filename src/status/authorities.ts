@@ -2,7 +2,7 @@ import type { OpenedStore } from "../ca/opened-store.ts";
 import { type ForecastEvent, forecastRotation } from "../ca/rotation/forecast.ts";
 import { type NextStep, nextStepOf } from "../ca/rotation/next-step.ts";
 import { type Phase, phaseAt, type Schedule } from "../pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../pki/authority/signing-authority.ts";
+import { type SigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";
 
@@ -11,7 +11,7 @@ export interface AuthorityStatus {
   readonly id: string;
   readonly kind: "authority" | "additional root";
   readonly phase: Phase;
-  /** Whether it signs now: of several in their signing phase, the newest does. */
+  /** Whether it signs now. One alone does: one whose successor signs is verifying, whatever its schedule says. */
   readonly signs: boolean;
   readonly isTainted: boolean;
   /** `undefined` if it is not tainted, or if the configuration alone says so. */
@@ -20,7 +20,7 @@ export interface AuthorityStatus {
   readonly key: string | undefined;
   /** The hexadecimal SHA-256 of the certificate. */
   readonly fingerprint: string;
-  /** The schedule that the taints leave it. */
+  /** The schedule that taints and a successor that signs leave it. */
   readonly schedule: Schedule;
 }
 
@@ -63,11 +63,15 @@ export function authoritiesIn(store: OpenedStore, now: Date): readonly Authority
   const { openAuthorities, additionalRoots, taints } = store;
   const own = openAuthorities.map(({ authority }) => authority);
   const signer = signingAuthorityAt(own, now);
-  const authorities = own.map(({ id, schedule, certificate, publicKey }) => ({
-    ...{ id, kind: "authority" as const, phase: phaseAt(schedule, now), signs: id === signer?.id },
-    ...taintOf(store, id),
-    ...{ key: publicKey.algorithm, fingerprint: fingerprintOf(certificate.der), schedule },
-  }));
+  const authorities = own.map(({ id, schedule: planned, certificate, publicKey }) => {
+    const signs = id === signer?.id;
+    const schedule = signs ? planned : supersededBy(signer, planned, now);
+    return {
+      ...{ id, kind: "authority" as const, phase: phaseAt(schedule, now), signs },
+      ...taintOf(store, id),
+      ...{ key: publicKey.algorithm, fingerprint: fingerprintOf(certificate.der), schedule },
+    };
+  });
   const roots = applyTaints(additionalRoots, taints).map(({ id, schedule }) => ({
     ...{ id, kind: "additional root" as const, phase: phaseAt(schedule, now), signs: false },
     ...taintOf(store, id),
@@ -76,6 +80,16 @@ export function authoritiesIn(store: OpenedStore, now: Date): readonly Authority
   return [...authorities, ...roots].toSorted(
     (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
   );
+}
+
+/** The newest authority signs alone. The one before it signs again only if that one is tainted. */
+function supersededBy(
+  signer: SigningAuthority | undefined,
+  planned: Schedule,
+  now: Date,
+): Schedule {
+  if (!signer || phaseAt(planned, now) !== "signing") return planned;
+  return { ...planned, signsUntil: signer.schedule.signsFrom };
 }
 
 function taintOf(

@@ -83,14 +83,18 @@ test("says who signs, since when and until when, and what comes", async () => {
   expect(status.trustBundle.roots[0]).toMatchObject({ subject: "O=cluster.local" });
 });
 
-test("shows both authorities of a rotation, and that the newest of two in their signing phase signs", async () => {
+test("shows both authorities of a rotation, of which the former verifies once its successor signs", async () => {
   const mint = await foundedMint();
   await rotate(mint, after(200));
   const overlap = after(355);
   const { signers } = await statusOf(authoritiesOf(mint)).at(overlap);
   const found = signers[0]?.authorities ?? [];
   expect(found).toHaveLength(2);
-  expect(found.filter(({ signs }) => signs)).toHaveLength(1);
+  expect(found.map(({ phase, signs }) => [phase, signs])).toEqual([
+    ["verifying", false],
+    ["signing", true],
+  ]);
+  expect(found[0]?.schedule.signsUntil).toEqual(found[1]?.schedule.signsFrom);
 });
 
 test("shows a taint with its time, and that nobody signs", async () => {

@@ -23,7 +23,6 @@ export function formatAuthorities(screen: Screen, authorities: readonly Authorit
   );
 }
 
-/** Several authorities may be in their signing phase. The mark is on the only one that signs. */
 function phaseOf({ styled }: Screen, { phase, signs, isTainted }: AuthorityStatus): string {
   if (isTainted) return styled("bad", `${phase}, tainted`);
   return signs ? styled("good", `${phase}, now`) : phase;

@@ -175,7 +175,7 @@ export type Authority = Message<"rampart.status.v1.Authority"> & {
   phase: Phase;
 
   /**
-   * Whether this authority signs now. Of several in the signing phase, the newest does.
+   * Whether this authority signs now. One alone does; one whose successor signs is verifying.
    *
    * @generated from field: bool signs = 4;
    */
