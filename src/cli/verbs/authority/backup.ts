@@ -2,11 +2,9 @@ import { existsSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Command } from "commander";
-import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { sealStatement } from "../../../custody/statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner } from "../../../node/files/store-owner.ts";
-import { type ConfiguredTaint, taintsOf } from "../../../pki/authority/taint.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import {
@@ -21,11 +19,11 @@ import { formatInstant, shortId } from "../../terminal/text.ts";
 import {
   type BackupKey,
   type BackupLock,
-  type OpenedBackup,
   openBackup,
   restoreBackup,
   writeBackup,
 } from "./backup-file.ts";
+import { requireOneCa, summarizeBackup } from "./restore-plan.ts";
 import { doctorStep, planStep, printStoreSummary } from "./store-summary.ts";
 
 interface ExportOptions extends SessionOptions {
@@ -133,12 +131,15 @@ export async function restore(
   const backup = await terminal.progress("decrypting the backup", () => openBackup(content, key));
   const store = await openStore(session);
   terminal.print(summarizeBackup(backup, { ...mint, store, now }));
+  requireOneCa(session, backup, store);
   const records = store.authorities.length + store.refusals.length;
   const question =
     records > 0
       ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
       : `Restore it into the ${place}?`;
   await confirm(terminal, question, { yes: options.yes || isDry });
+  // The question may have waited for long, and a CA on its inception date founds itself.
+  requireOneCa(session, backup, await openStore(session));
   await restoreBackup(session, backup);
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([doctorStep(session), planStep(session)]);
@@ -156,49 +157,3 @@ async function backupKey(terminal: Terminal, { identity }: RestoreOptions): Prom
   if (!key) throw new OperatorError(`${identity} holds no age identity`);
   return { identity: key };
 }
-
-/** The circumstances of a restore. */
-interface Restoring {
-  readonly store: OpenedStore;
-  readonly configuredTaints: readonly ConfiguredTaint[];
-  readonly now: Date;
-}
-
-/** The age of a backup, the taints in it, and the taints only here: the operator's grounds to restore it. */
-export function summarizeBackup(
-  backup: OpenedBackup,
-  { store, configuredTaints, now }: Restoring,
-): string {
-  const authorities = backup.authorities.map(({ authority }) => authority);
-  const held = new Set(backup.statements.taint.map(({ id }) => id));
-  const here = taintsOf(configuredTaints, [...authorities, ...backup.statements.root]);
-  const known = [...store.storedTaints, ...here].map(({ id }) => id);
-  const restored = new Set([...authorities, ...backup.statements.root].map(({ id }) => id));
-  const kept = [...new Set(known)].filter((id) => restored.has(id) && !held.has(id));
-  const untainted = authorities.filter(({ id }) => !held.has(id) && !known.includes(id));
-  return [
-    ageOf(backup.writtenAt, now),
-    `It holds ${counted(authorities.length, "authority", "authorities")}; tainted in it: ${listed([...held])}.`,
-    ...(backup.requests.length > 0
-      ? [`Open requests in it: ${listed(backup.requests.map(({ id }) => id))}.`]
-      : []),
-    ...(kept.length > 0 ? [`Tainted here and not in it, and still after: ${listed(kept)}.`] : []),
-    `May sign when its time comes: ${listed(untainted.map(({ id }) => id))}.`,
-    "A taint that was made after the backup, and that store and TAINTED_AUTHORITIES lack, is lost.",
-  ].join("\n");
-}
-
-function ageOf(writtenAt: Date | undefined, now: Date): string {
-  if (!writtenAt) return "The backup does not say when it was written.";
-  const hours = Math.floor((now.getTime() - writtenAt.getTime()) / 3_600_000);
-  const written = `The backup was written at ${formatInstant(writtenAt)}`;
-  if (hours < 0) return `${written}, which is in the future by this clock.`;
-  const days = Math.floor(hours / 24);
-  return `${written}, ${days > 0 ? counted(days, "day", "days") : counted(hours, "hour", "hours")} ago.`;
-}
-
-const counted = (count: number, one: string, many: string): string =>
-  `${count} ${count === 1 ? one : many}`;
-
-const listed = (ids: readonly string[]): string =>
-  ids.length > 0 ? ids.map(shortId).join(", ") : "none";

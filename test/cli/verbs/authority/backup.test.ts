@@ -10,13 +10,13 @@ import { mintAuthority, recordTaint } from "../../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
 import { makeRequest, requestedKey } from "../../../../src/ca/rotation/install-intermediate.ts";
-import { summarizeBackup } from "../../../../src/cli/verbs/authority/backup.ts";
 import {
   type BackupKey,
   openBackup,
   restoreBackup,
   writeBackup,
 } from "../../../../src/cli/verbs/authority/backup-file.ts";
+import { summarizeBackup } from "../../../../src/cli/verbs/authority/restore-plan.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
 import { createTaint } from "../../../../src/pki/authority/taint.ts";
 import { retireRoot } from "../../../../src/pki/authority/trust-bundle.ts";

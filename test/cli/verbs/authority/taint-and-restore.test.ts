@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
+import { rootCommand } from "../../../../src/cli/verbs/root.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
@@ -114,7 +115,7 @@ describe("a restore", () => {
       "The backup was written at 2026-11-21 12:00Z, 3 days ago.",
       "It holds 1 authority; tainted in it: none.",
       `Tainted here and not in it, and still after: ${id.slice(0, 12)}.`,
-      "May sign when its time comes: none.",
+      "May sign at once: none.",
     ]);
     expect((await list()).find((each) => each.id === id)?.isTainted).toBe(true);
     expect(await signing()).not.toBe(id);
@@ -141,6 +142,61 @@ describe("a restore", () => {
     await expect(restored()).rejects.toThrow(OperatorError);
     await expect(restored()).rejects.toThrow(question);
     expect(await list()).toEqual(before);
+  });
+});
+
+describe("a restore of another CA's backup", () => {
+  /** Moves on to another store, with a CA of its own. */
+  async function otherCa(): Promise<string> {
+    const toml = await readFile(config(), "utf8");
+    await writeFile(
+      config(),
+      toml.replace(/"[^"]*\/store"/, JSON.stringify(join(folder, "other"))),
+    );
+    await authority("init", "--yes");
+    return signing();
+  }
+
+  test("into a living store is refused, with the plan, and changes nothing", async () => {
+    const theirs = await signing();
+    await exported();
+    const own = await otherCa();
+    for (const more of [["--yes"], ["--dry-run"], []]) {
+      const restoring = restored(...more);
+      await expect(restoring).rejects.toThrow(
+        `has another CA, with ${own.slice(0, 12)}, and the backup shares`,
+      );
+      await expect(restoring).rejects.toBeInstanceOf(OperatorError);
+    }
+    expect(terminal.printed).toContain(`May sign at once: ${theirs.slice(0, 12)}.`);
+    expect(terminal.printed).toContain(
+      `The bundle of the store lacks the roots of: ${theirs.slice(0, 12)}.`,
+    );
+    expect(await list()).toMatchObject([{ id: own, signs: true }]);
+  });
+
+  test("is taken once the store's bundle has had its root for as long as a leaf lasts", async () => {
+    const theirs = await signing();
+    const told = await authority("show", theirs);
+    await writeFile(join(folder, "root.pem"), told.slice(told.indexOf("-----BEGIN")));
+    await exported();
+    await otherCa();
+    await terminal.run(rootCommand, ["add", join(folder, "root.pem"), "-c", config()]);
+    await expect(restored("--yes")).rejects.toThrow("no long published root");
+    now = new Date("2027-02-19T11:59:59Z");
+    await expect(restored("--yes")).rejects.toThrow("no long published root");
+    now = new Date("2027-02-19T12:00:00Z");
+    await restored("--yes");
+    expect((await list()).map(({ id }) => id)).toContain(theirs);
+  });
+
+  test("is taken where nothing of the store's own is in the bundle any more", async () => {
+    const theirs = await signing();
+    await exported();
+    await otherCa();
+    now = new Date("2040-01-01T00:00:00Z");
+    await restored("--yes");
+    expect((await list()).map(({ id }) => id)).toContain(theirs);
   });
 });
 

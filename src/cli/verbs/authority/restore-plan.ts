@@ -1,0 +1,111 @@
+import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { rootSince } from "../../../pki/authority/rotation.ts";
+import { type Phase, phaseAt } from "../../../pki/authority/schedule.ts";
+import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import { applyTaints, type ConfiguredTaint, taintsOf } from "../../../pki/authority/taint.ts";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { addSeconds } from "../../../pki/x509/validity.ts";
+import type { Session } from "../../session/session.ts";
+import { formatInstant, shortId } from "../../terminal/text.ts";
+import type { OpenedBackup } from "./backup-file.ts";
+
+/**
+ * Refuses to put one CA beside another: the newest authority signs at once, and a mesh accepts nothing of a root that
+ * its bundle has not had for as long as a leaf lasts.
+ *
+ * @throws OperatorError
+ */
+export function requireOneCa(
+  { mint: { phaseLengths: lengths }, now, place, typed }: Session,
+  { authorities }: OpenedBackup,
+  store: OpenedStore,
+): void {
+  const own = applyTaints(store.authorities, store.taints);
+  if (authorities.length === 0 || own.every(({ schedule }) => schedule.retiresAt <= now)) return;
+  const published = publishedIn(store);
+  const held = new Set(store.authorities.map(({ id }) => id));
+  const longAgo = addSeconds(now, -(lengths.longestLeafSeconds + lengths.propagationSeconds));
+  const isKnown = (root: Bytes): boolean => (rootSince(published, root, now) ?? now) <= longAgo;
+  if (authorities.some(({ authority: { id, roots } }) => held.has(id) || roots.some(isKnown))) {
+    return;
+  }
+  throw new OperatorError(
+    `the ${place} has another CA, with ${listed(store.authorities.map(({ id }) => id))}, and the backup shares no authority and no long published root with it. ` +
+      "Certificates of one would fail wherever the bundle of the other is. Where the backup is the CA of this mesh, restore it into an empty store, and point the configuration there. " +
+      `Where the store is, publish the root of the backup first: ${typed("root add")}`,
+  );
+}
+
+/** The circumstances of a restore. */
+interface Restoring {
+  readonly store: OpenedStore;
+  readonly configuredTaints: readonly ConfiguredTaint[];
+  readonly now: Date;
+}
+
+/** The age of a backup, the taints in it, and the taints only here: the operator's grounds to restore it. */
+export function summarizeBackup(
+  backup: OpenedBackup,
+  { store, configuredTaints, now }: Restoring,
+): string {
+  const authorities = backup.authorities.map(({ authority }) => authority);
+  const held = new Set(backup.statements.taint.map(({ id }) => id));
+  const here = taintsOf(configuredTaints, [...authorities, ...backup.statements.root]);
+  const known = [...store.storedTaints, ...here].map(({ id }) => id);
+  const restored = new Set([...authorities, ...backup.statements.root].map(({ id }) => id));
+  const kept = [...new Set(known)].filter((id) => restored.has(id) && !held.has(id));
+  const untainted = authorities.filter(({ id }) => !held.has(id) && !known.includes(id));
+  return [
+    ageOf(backup.writtenAt, now),
+    `It holds ${counted(authorities.length, "authority", "authorities")}; tainted in it: ${listed([...held])}.`,
+    ...(backup.requests.length > 0
+      ? [`Open requests in it: ${listed(backup.requests.map(({ id }) => id))}.`]
+      : []),
+    ...(kept.length > 0 ? [`Tainted here and not in it, and still after: ${listed(kept)}.`] : []),
+    ...signingLines(untainted, publishedIn(store), now),
+    "A taint that was made after the backup, and that store and TAINTED_AUTHORITIES lack, is lost.",
+  ].join("\n");
+}
+
+/** Who signs when, and which of them the bundle of a store that has one does not know. */
+function signingLines(
+  authorities: readonly SigningAuthority[],
+  published: ReturnType<typeof publishedIn>,
+  now: Date,
+): readonly string[] {
+  const inPhase = (...wanted: readonly Phase[]) =>
+    authorities.filter(({ schedule }) => wanted.includes(phaseAt(schedule, now)));
+  const later = inPhase("future", "published").map(
+    ({ id, schedule }) => `${shortId(id)} from ${formatInstant(schedule.signsFrom)}`,
+  );
+  const isNew = ({ roots }: SigningAuthority): boolean =>
+    !roots.some((root) => rootSince(published, root, now));
+  const strange = published.length > 0 ? inPhase("signing").filter(isNew) : [];
+  return [
+    `May sign at once: ${listed(inPhase("signing").map(({ id }) => id))}.`,
+    ...(later.length > 0 ? [`May sign later: ${later.join(", ")}.`] : []),
+    ...(strange.length > 0
+      ? [`The bundle of the store lacks the roots of: ${listed(strange.map(({ id }) => id))}.`]
+      : []),
+  ];
+}
+
+function ageOf(writtenAt: Date | undefined, now: Date): string {
+  if (!writtenAt) return "The backup does not say when it was written.";
+  const hours = Math.floor((now.getTime() - writtenAt.getTime()) / 3_600_000);
+  const written = `The backup was written at ${formatInstant(writtenAt)}`;
+  if (hours < 0) return `${written}, which is in the future by this clock.`;
+  const days = Math.floor(hours / 24);
+  return `${written}, ${days > 0 ? counted(days, "day", "days") : counted(hours, "hour", "hours")} ago.`;
+}
+
+const counted = (count: number, one: string, many: string): string =>
+  `${count} ${count === 1 ? one : many}`;
+
+const listed = (ids: readonly string[]): string =>
+  ids.length > 0 ? ids.map(shortId).join(", ") : "none";
+
+/** What the bundle has or will have, with the schedules that the taints leave. */
+const publishedIn = ({ authorities, additionalRoots, taints }: OpenedStore) =>
+  applyTaints([...authorities, ...additionalRoots], taints);
