@@ -97,10 +97,10 @@ export const mark =
 export const style = `
 :root{color-scheme:light dark;
 --page:#f6f7f7;--card:#fff;--ink:#1a2024;--quiet:#56616a;--line:#dfe3e5;--accent:#0b6472;--soft:#cfe5e8;--later:#8fb3b8;
---good:#17633a;--good-page:#e2f3e8;--warn:#7a4b00;--warn-page:#fdf1d7;--bad:#a1242b;--bad-page:#fbe6e6;--plain-page:#eceff0;--today:#c2410c}
+--good:#17633a;--good-page:#e2f3e8;--warn:#7a4b00;--warn-page:#fdf1d7;--bad:#a1242b;--bad-page:#fbe6e6;--plain-page:#eceff0;--today:#c2410c;--shade:#00000038}
 @media(prefers-color-scheme:dark){:root{
 --page:#0f1315;--card:#171d20;--ink:#e4e9eb;--quiet:#9aa7af;--line:#2b3439;--accent:#4fb3c1;--soft:#1d4a52;--later:#2f6b74;
---good:#7fd6a2;--good-page:#143222;--warn:#f2c46d;--warn-page:#3a2c0d;--bad:#ff9c9c;--bad-page:#42191b;--plain-page:#262e32;--today:#fb923c}}
+--good:#7fd6a2;--good-page:#143222;--warn:#f2c46d;--warn-page:#3a2c0d;--bad:#ff9c9c;--bad-page:#42191b;--plain-page:#262e32;--today:#fb923c;--shade:#ffffff38}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:0 1.5rem 3rem;max-width:76rem;background:var(--page);color:var(--ink);
 font:400 .9375rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;-webkit-text-size-adjust:100%}
@@ -140,7 +140,11 @@ time{font-variant-numeric:tabular-nums;white-space:nowrap}
 .badge.good{background:var(--good-page);color:var(--good)}
 .badge.warn{background:var(--warn-page);color:var(--warn)}
 .badge.bad{background:var(--bad-page);color:var(--bad)}
-.scroll{overflow-x:auto;margin:0 -.25rem;padding:0 .25rem}
+.scroll{overflow-x:auto;margin:0 -.25rem;padding:0 .25rem;background:
+linear-gradient(to right,var(--card) 50%,transparent) 0 0/3rem 100% no-repeat local,
+linear-gradient(to left,var(--card) 50%,transparent) 100% 0/3rem 100% no-repeat local,
+linear-gradient(to right,var(--shade),transparent) 0 0/.9rem 100% no-repeat,
+linear-gradient(to left,var(--shade),transparent) 100% 0/.9rem 100% no-repeat}
 table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:.45rem 1rem .45rem 0;border-bottom:1px solid var(--line);white-space:nowrap}
 th:last-child,td:last-child{padding-right:0}
@@ -190,7 +194,7 @@ button{background:var(--accent);border-color:var(--accent);color:var(--card);fon
 footer{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 2rem;color:var(--quiet);font-size:.8125rem;padding:1.25rem 0}
 footer a+a{margin-left:.9rem}
 @media(max-width:44rem){body{padding:0 .9rem 2rem}section{padding:1rem}header{padding-top:1.1rem}
-.lane{grid-template-columns:1fr;margin-bottom:.3rem}.lane.axis .who{display:none}
+text.spare{display:none}.lane{grid-template-columns:1fr;margin-bottom:.3rem}.lane.axis .who{display:none}
 .events li{grid-template-columns:max-content 1fr}.events li>:last-child{grid-column:1/-1}
 footer{display:block}}
 @media print{nav,.skip,#log-search{display:none}section,.card{break-inside:avoid}}

@@ -97,10 +97,12 @@ function todayLine(range: Range, now: Date, height: number): Markup {
 
 function axis(range: Range, now: Date): Markup {
   const today = range.percent(now);
-  // A tick's text too close to today's would lie over it.
-  const ticks = ticksOf(range).filter(({ percent }) => Math.abs(percent - today) > 9);
+  // A tick's text too close to today's would lie over it. A narrow screen has room for every other one.
+  const ticks = ticksOf(range)
+    .map((tick, i) => ({ ...tick, distance: Math.abs(tick.percent - today), isOdd: i % 2 === 1 }))
+    .filter(({ distance }) => distance > 13);
   return html`<svg aria-hidden="true" height="24">
-    ${ticks.map(({ percent, text }) => html`<text class="tick" x="${percent}%" y="15" text-anchor="${anchorAt(percent)}">${text}</text>`)}
+    ${ticks.map(({ percent, text, distance, isOdd }) => html`<text class="tick${isOdd || distance < 24 ? " spare" : ""}" x="${percent}%" y="15" text-anchor="${anchorAt(percent)}">${text}</text>`)}
     <text class="tick now" x="${today}%" y="15" text-anchor="${anchorAt(today)}">today</text></svg>`;
 }
 

@@ -137,7 +137,7 @@ export const caScenes: Readonly<Record<string, Scene>> = {
     const worker = await startWorkerConsole(token);
     try {
       const { page, faults } = await openPage(browser, worker.url, { httpCredentials });
-      await page.getByText("Rampart on Workers").waitFor();
+      await page.getByText("on Workers, as one isolate sees it").waitFor();
       const before = await page.locator("#state time").getAttribute("datetime");
       await page.clock.runFor(10_500);
       await page.locator(`#state time:not([datetime="${before}"])`).waitFor();

@@ -61,3 +61,14 @@ export async function openPage(
   await page.goto(url);
   return { page, faults };
 }
+
+/** Runs in the page: the texts of its drawings that can be seen. */
+export const drawnTexts = `[...document.querySelectorAll("svg text")].filter((each) => each.checkVisibility())
+  .map((each) => ({ text: each.textContent, box: each.getBoundingClientRect(), anchor: getComputedStyle(each).textAnchor }))`;
+
+const findOverlaps = `${drawnTexts}.flatMap((a, i, all) => all.slice(i + 1).filter((b) =>
+  Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left) > -3 &&
+  Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top) > 5).map((b) => a.text + " over " + b.text))`;
+
+/** The texts of a page's drawings that lie over each other. */
+export const overlaps = (page: Page): Promise<unknown> => page.evaluate(findOverlaps);

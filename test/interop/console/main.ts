@@ -3,6 +3,7 @@ import { messageOf } from "../../../src/foundation/errors.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { caScenes } from "./ca-scenes.ts";
 import { chromiumPath, startChromium } from "./chromium.ts";
+import { drawingScenes } from "./drawing-scenes.ts";
 import { pageScenes, type Scene } from "./page-scenes.ts";
 import { takePictures } from "./pictures.ts";
 
@@ -38,5 +39,6 @@ if (executable === undefined) {
   report([
     await play("the page of any CA", executable, pageScenes),
     await play("rampart serve and the Worker", executable, caScenes),
+    await play("the drawings of the docs", executable, drawingScenes),
   ]);
 }

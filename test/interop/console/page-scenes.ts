@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { emptyStatus, sampleEntries, sampleStatus } from "../../testkit/console/sample-status.ts";
-import { openPage } from "./chromium.ts";
+import { openPage, overlaps } from "./chromium.ts";
 import { serveStatus } from "./sample-server.ts";
 
 /** Something that a person or a stranger does with a browser. It rejects when that goes wrong. */
@@ -51,10 +51,31 @@ const lookScenes = Object.fromEntries(
   ]),
 );
 
+/** Runs in the page: the tables that are cut, and do not show it by a shadow at their edge. */
+const cutUnseen = `[...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth &&
+  getComputedStyle(each).backgroundImage.split("linear-gradient").length < 5).map((each) => each.ariaLabel)`;
+
+/** On a phone, a tablet and a desk. */
+const widthScenes = Object.fromEntries(
+  [320, 390, 768, 1280].map((width): [string, Scene] => [
+    `${width} pixels: no text lies over another, and cut tables show it`,
+    async (browser) => {
+      using server = await sample();
+      for (const colorScheme of ["light", "dark"] as const) {
+        const viewport = { width, height: 900 };
+        const { page } = await openPage(browser, server.url, { colorScheme, viewport });
+        expectEqual(await overlaps(page), [], colorScheme);
+        expectEqual(await page.evaluate(cutUnseen), [], colorScheme);
+      }
+    },
+  ]),
+);
+
 const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>"'&`;
 
 export const pageScenes: Readonly<Record<string, Scene>> = {
   ...lookScenes,
+  ...widthScenes,
   "an empty CA: axe finds nothing": async (browser) => {
     const at = async () => emptyStatus;
     using server = await serveStatus({ at, searchLog: undefined });
