@@ -17,6 +17,8 @@ export interface PushSource extends Pick<CertificateAuthority, "crls"> {
 interface Pushes {
   readonly roots: ClusterPush;
   readonly crls: ClusterPush;
+  /** Delivers both, a cluster's CRLs first: a root without its CRL has Envoy refuse what is under it. */
+  readonly deliver: ClusterPush["deliver"];
 }
 
 /** @throws ConfigurationError as {@link rootTargets}. */
@@ -26,18 +28,21 @@ export function createPushes(
   fetching: Fetching,
   parts: Pick<PushParts, "limits" | "log">,
 ): Pushes {
-  return {
-    roots: createClusterPush({
-      ...parts,
-      targets: rootTargets(configuration, fetching),
-      content: trustBundleContent(authorities),
-    }),
-    crls: createClusterPush({
-      ...parts,
-      targets: crlTargets(configuration, fetching),
-      content: crlContent(crls, authorities, parts.log),
-    }),
+  const lists = createClusterPush({
+    ...parts,
+    targets: crlTargets(configuration, fetching),
+    content: crlContent(crls, authorities, parts.log),
+  });
+  const roots = createClusterPush({
+    ...parts,
+    targets: rootTargets(configuration, fetching),
+    content: trustBundleContent(authorities),
+    after: lists,
+  });
+  const deliver: ClusterPush["deliver"] = async (now, ending) => {
+    await Promise.all([lists.deliver(now, ending), roots.deliver(now, ending)]);
   };
+  return { roots, crls: lists, deliver };
 }
 
 /**

@@ -21,6 +21,8 @@ export interface ClusterPush {
    * begins with what it finds in the clusters. Rejects only by a defect.
    */
   readonly deliver: (now: Date, ending?: AbortSignal) => Promise<void>;
+  /** Resolves when the run under way, if there is one, is done with a cluster. */
+  readonly doneWith: (cluster: string) => Promise<void> | undefined;
   /** The last result for each cluster. */
   readonly outcomes: () => Iterable<PushOutcome>;
   /** The names of the clusters to which it delivers. */
@@ -33,6 +35,8 @@ export interface PushParts {
   readonly content: PushContent;
   readonly limits: PushLimits;
   readonly log: EventLog;
+  /** The push that comes first in each cluster, if that has both. */
+  readonly after?: Pick<ClusterPush, "doneWith">;
   /** By default the platform's own. */
   readonly timeout?: Timeout;
 }
@@ -42,9 +46,11 @@ export function createClusterPush({
   content,
   limits,
   log,
+  after,
   timeout = (milliseconds) => AbortSignal.timeout(milliseconds),
 }: PushParts): ClusterPush {
   const outcomes = new Map<RootTarget, PushOutcome>();
+  const underWay = new Map<string, PromiseWithResolvers<void>>();
   let unreached: ReadonlySet<RootTarget> = new Set();
 
   async function deliverAll(bundle: DeliverableContent, now: Date, ending?: AbortSignal) {
@@ -54,10 +60,12 @@ export function createClusterPush({
       while (!budget.isSpent()) {
         const target = queue.shift();
         if (!target) return;
+        await after?.doneWith(target.cluster);
         const outcome = await deliverTo(target, bundle, budget.forCluster(), now);
         if (ending?.aborted) return;
         logOutcome(log, content, outcome, outcomes.get(target));
         outcomes.set(target, outcome);
+        underWay.get(target.cluster)?.resolve();
       }
     };
     const results = await Promise.allSettled(
@@ -71,11 +79,21 @@ export function createClusterPush({
   return {
     deliver: async (now, ending) => {
       if (targets.length === 0) return;
-      const bundle = await content.at(now).catch(messageOf);
-      if (typeof bundle !== "string") await deliverAll(bundle, now, ending);
-      else
-        log.operation({ event: `${content.name}-not-delivered`, level: "warning", detail: bundle });
+      for (const { cluster } of targets) underWay.set(cluster, Promise.withResolvers());
+      try {
+        const bundle = await content.at(now).catch(messageOf);
+        if (typeof bundle !== "string") await deliverAll(bundle, now, ending);
+        else
+          log.operation({
+            event: `${content.name}-not-delivered`,
+            level: "warning",
+            detail: bundle,
+          });
+      } finally {
+        for (const { resolve } of underWay.values()) resolve();
+      }
     },
+    doneWith: (cluster) => underWay.get(cluster)?.promise,
     outcomes: () => outcomes.values(),
     clusters: [...new Set(targets.map(({ cluster }) => cluster))],
   };

@@ -18,8 +18,9 @@ import {
   type RootDelivery,
 } from "./root-delivery.ts";
 
-/** The attempts for a namespace. Their pauses grow: conflicting writers would cause a write loop. */
+/** The attempts to write one content. Their pauses grow: conflicting writers would cause a write loop. */
 interface Attempts {
+  readonly pem: string;
   readonly last: Date;
   readonly next: Date;
   readonly count: number;
@@ -56,7 +57,7 @@ export function createConfigMapDelivery(
   const send: SendRequest = (request) => client.send({ ...request, signal });
 
   async function apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
-    attempts.set(namespace, nextAttempts(attempts.get(namespace), now));
+    attempts.set(namespace, nextAttempts(attempts.get(namespace), bundle, now));
     const { items } = configMaps;
     const before = items.get(namespace);
     try {
@@ -74,7 +75,10 @@ export function createConfigMapDelivery(
     deliver: async (bundle, now) => {
       forgetGone(attempts, namespaces);
       const { hasAll, pending } = stateOf(namespaces, configMaps, bundle);
-      const due = pending.filter((each) => now >= (attempts.get(each)?.next ?? now));
+      const due = pending.filter((each) => {
+        const before = attempts.get(each);
+        return before?.pem !== bundle.pem || now >= before.next;
+      });
       for (let i = 0; hasAll && i < due.length; i += atOnce) {
         await Promise.all(due.slice(i, i + atOnce).map((each) => apply(each, bundle, now)));
       }
@@ -82,12 +86,12 @@ export function createConfigMapDelivery(
   };
 }
 
-/** A namespace that has needed no attempt for a while begins again with the shortest pause. */
-function nextAttempts(before: Attempts | undefined, now: Date): Attempts {
-  const isQuiet = !before || now.getTime() > before.last.getTime() + quietMilliseconds;
-  const count = isQuiet ? 1 : before.count + 1;
+/** Another content, and a namespace that has needed no attempt for a while, begin with the shortest pause. */
+function nextAttempts(before: Attempts | undefined, { pem }: NumberedBundle, now: Date): Attempts {
+  const isOver = !before || now.getTime() > before.last.getTime() + quietMilliseconds;
+  const count = isOver || before.pem !== pem ? 1 : before.count + 1;
   const next = new Date(now.getTime() + backoffMilliseconds(backoff, count));
-  return { last: now, next, count };
+  return { pem, last: now, next, count };
 }
 
 function stateOf(

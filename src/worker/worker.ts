@@ -113,7 +113,12 @@ async function startConfigured(
   const composition = await compose(configuration, platform);
   const { certificateAuthority, mint, signerMints } = composition;
   const parts = { limits: pushLimits, log };
-  const { roots, crls } = createPushes(configuration, certificateAuthority, fetching, parts);
+  const { roots, crls, deliver } = createPushes(
+    configuration,
+    certificateAuthority,
+    fetching,
+    parts,
+  );
   const app = createRoutes(certificateAuthority, edgePeerOf);
   if (configuration.console && addConsole) {
     addConsole(app, {
@@ -127,10 +132,7 @@ async function startConfigured(
   } else addConsoleNotice(app, configuration, log);
   return {
     app,
-    runCron: (now) =>
-      rotateAll([mint, ...signerMints.values()], now)
-        .finally(() => roots.deliver(now))
-        .finally(() => crls.deliver(now)),
+    runCron: (now) => rotateAll([mint, ...signerMints.values()], now).finally(() => deliver(now)),
   };
 }
 

@@ -112,10 +112,11 @@ describe("the bundle is applied", () => {
     await seen(["late"]);
   });
 
-  test("again where there is another bundle", async () => {
-    const other = { pem: "other roots", sequence: 8 };
-    await delivery.deliver(other, addSeconds(now, 1));
-    expect([pemIn("a"), pemIn("b")]).toEqual(["other roots", "other roots"]);
+  test("again at once where there is another bundle, however often", async () => {
+    for (const pem of ["other roots", "more roots", "fewer roots"]) {
+      await delivery.deliver({ pem, sequence: 8 }, now);
+      expect([pemIn("a"), pemIn("b")]).toEqual([pem, pem]);
+    }
   });
 
   test("even after the API server has forgotten the versions of the watches", async () => {

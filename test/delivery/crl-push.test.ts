@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { crlTargets } from "../../src/config/root-targets.ts";
+import { createPushes, crlTargets } from "../../src/config/root-targets.ts";
 import { sealStatement } from "../../src/custody/statement.ts";
 import { createClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";
@@ -182,3 +182,20 @@ function withLastOctet(pem: string, change: number): string {
   const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
   return `${[begin, ...lines, end].join("\n")}\n`;
 }
+
+test("come before the roots in each cluster, so that no root is without its CRL", async () => {
+  const kubernetes = { server: api.origin, credential, deliver_roots: true, deliver_crls: true };
+  const configuration = configurationOf({
+    ISSUERS: [{ issuer: "https://a.test", kubernetes }],
+    [credential]: watchedToken,
+  });
+  const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
+  const parts = { limits: { ...limits, clustersAtOnce: 2 }, log: ca.log };
+  const { deliver } = createPushes(configuration, ca.certificateAuthority, fetching, parts);
+  await deliver(ca.now());
+  const written = api.asked.filter((each) => each.startsWith("PATCH"));
+  expect(written.map((each) => each.split("/").at(-1))).toEqual([
+    ...["istio-ca-crl", "istio-ca-crl"],
+    ...["istio-ca-root-cert", "istio-ca-root-cert"],
+  ]);
+});

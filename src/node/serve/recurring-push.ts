@@ -35,7 +35,8 @@ export function pushRoots(
   inTurn: ReplicaStores["pushInTurn"],
 ): RecurringPush {
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
-  const { roots, crls } = createPushes(configuration, source, fetching, { limits, log });
+  const parts = { limits, log };
+  const { roots, crls, deliver } = createPushes(configuration, source, fetching, parts);
   const isIdle = roots.clusters.length === 0 && crls.clusters.length === 0;
   const ending = new AbortController();
   let current: Promise<unknown> | undefined;
@@ -48,7 +49,7 @@ export function pushRoots(
       current ??= inTurn(async () => {
         // Another replica may have delivered more than this one had read before its turn.
         await source.issuance.authorities.renew(clock());
-        await Promise.all([roots.deliver(clock(), signal), crls.deliver(clock(), signal)]);
+        await deliver(clock(), signal);
       })
         .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
         .finally(() => {
