@@ -13,7 +13,7 @@ import { type UpstreamPlace, upstreamKeys, upstreamPlaceOf } from "../files/upst
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import { monitorWork, type ServerContext } from "../server.ts";
 import { addRootGauges, type RefreshingRoots, refreshRoots } from "./refreshing-roots.ts";
-import { followUpstreamBundle, lastBundleOf, type UpstreamBundle } from "./upstream-bundle.ts";
+import { followUpstreamTrust, type UpstreamTrust } from "./upstream-trust.ts";
 
 /** Keeps the trust bundle of a CA in every namespace of a cluster, and reports its progress. */
 export function distribute(
@@ -36,7 +36,7 @@ export function distribute(
 
 /** The delivery of one configuration. */
 interface Delivery extends RefreshingRoots {
-  readonly bundle: UpstreamBundle;
+  readonly trust: UpstreamTrust;
 }
 
 async function beginDelivery(
@@ -45,13 +45,12 @@ async function beginDelivery(
   before: Delivery | undefined,
 ): Promise<Delivery> {
   await using starting = new AsyncDisposableStack();
-  const known = lastBundleOf(before?.bundle, configuration);
-  const bundle = await followUpstreamBundle(configuration, context, known);
-  starting.defer(bundle.end);
-  const roots = await refreshRoots(bundle, configuration.places, context);
+  const trust = await followUpstreamTrust(configuration, context, before?.trust);
+  starting.defer(trust.end);
+  const roots = await refreshRoots(trust, configuration.places, context);
   starting.defer(roots.end);
   const begun = starting.move();
-  return { report: roots.report, bundle, end: () => begun.disposeAsync() };
+  return { report: roots.report, trust, end: () => begun.disposeAsync() };
 }
 
 /** The configuration of `rampart distribute`. */

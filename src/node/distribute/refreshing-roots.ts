@@ -9,14 +9,17 @@ import {
 import { logFault } from "../../foundation/events.ts";
 import { crlConfigMap } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
 import { addReadGauge, unixTime } from "../../program/metrics.ts";
 import { recur } from "../../program/recurrence.ts";
 import { openApiServer, type RootPlaces } from "../files/cluster-place.ts";
 import type { ServerContext } from "../server.ts";
-import type { UpstreamBundle } from "./upstream-bundle.ts";
-import { followUpstreamCrls } from "./upstream-crls.ts";
+import type { UpstreamTrust } from "./upstream-trust.ts";
 
 const deliverySeconds = 0.25;
+
+/** How long roots wait until it is known which CRLs the cluster holds. */
+const firstListSeconds = 10;
 
 /** A running delivery of a trust bundle to a cluster. */
 export interface RefreshingRoots {
@@ -32,7 +35,7 @@ export interface RefreshingRoots {
  * @param before The report of a former delivery from the same CA to the same places.
  */
 export async function refreshRoots(
-  bundle: UpstreamBundle,
+  trust: UpstreamTrust,
   places: RootPlaces,
   serverContext: ServerContext,
   before?: RootsReport,
@@ -46,13 +49,17 @@ export async function refreshRoots(
     ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
-  const roots = createWork(bundle.current, deliveries);
-  const upstreamCrls = places.deliversCrls ? followUpstreamCrls(bundle, serverContext) : undefined;
-  const crls =
-    upstreamCrls &&
-    createWork(upstreamCrls.current, [createConfigMapDelivery(client, crlConfigMap, log, signal)]);
+  const { deliversCrls } = places;
+  const roots = createWork(deliversCrls ? trust.roots : trust.published.current, deliveries);
+  const crls = deliversCrls
+    ? createWork(trust.crls, [createConfigMapDelivery(client, crlConfigMap, log, signal)])
+    : undefined;
+  // A root without its CRL has Envoy refuse what is under it. A CRL without its root does no harm.
+  const latest = addSeconds(clock(), firstListSeconds);
   const deliver = async (): Promise<void> => {
-    await Promise.all([roots.deliver(clock()), crls?.deliver(clock())]);
+    const both = [crls?.begin(), roots.begin()];
+    if (crls && !crls.hasAll() && clock() < latest) both.pop();
+    for (const each of both) await each?.(clock());
   };
   const failed = (error: unknown): void => logFault(log, "delivery-failed", error);
   const delivering = recur(deliver, deliverySeconds, failed, pause);
@@ -64,7 +71,7 @@ export async function refreshRoots(
     },
     end: async () => {
       ending.abort();
-      await Promise.all([delivering.end(), upstreamCrls?.end()]);
+      await delivering.end();
     },
   };
 }
@@ -77,10 +84,13 @@ function createWork(
   const progress = createDeliveryProgress(current, deliveries);
   return {
     ...{ report: progress.report, hasAll: progress.hasAll },
-    deliver: async (now: Date): Promise<void> => {
+    /** @returns A function that delivers what is current now. */
+    begin: () => {
       const content = current();
-      if (content) await Promise.all(deliveries.map((each) => each.deliver(content, now)));
-      progress.note(now);
+      return async (now: Date): Promise<void> => {
+        if (content) await Promise.all(deliveries.map((each) => each.deliver(content, now)));
+        progress.note(now);
+      };
     },
   };
 }

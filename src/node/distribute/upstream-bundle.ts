@@ -16,18 +16,15 @@ export interface UpstreamBundle {
   readonly source: UpstreamPlace;
   /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
   readonly current: () => NumberedBundle | undefined;
+  /** How often the CA wants to be asked. */
+  readonly refreshSeconds: () => number;
   /** Resolves after the first answer or failure. */
   readonly asked: Promise<void>;
   readonly end: () => Promise<void>;
 }
 
-/** The last bundle of a CA, for a follower of the same CA: an older one must not pass for the first. */
-export function lastBundleOf(
-  before: UpstreamBundle | undefined,
-  { upstream }: UpstreamPlace,
-): NumberedBundle | undefined {
-  return before?.source.upstream === upstream ? before.current() : undefined;
-}
+/** The standard's own. */
+const usualRefreshSeconds = 300;
 
 /**
  * @param known The bundle of a former follower of the same CA.
@@ -41,6 +38,7 @@ export async function followUpstreamBundle(
   const { log } = context;
   const asked = Promise.withResolvers<void>();
   let current = known;
+  let refreshSeconds = usualRefreshSeconds;
 
   function accept(bundle: SpiffeBundle): boolean {
     const next = numberedBundle(bundle);
@@ -48,6 +46,7 @@ export async function followUpstreamBundle(
     if (refusal === undefined) {
       logChange(log, next, current);
       current = next;
+      ({ refreshSeconds } = bundle);
     } else {
       logFault(log, "bundle-not-fetched", new Error(refusal));
     }
@@ -66,6 +65,7 @@ export async function followUpstreamBundle(
   return {
     source,
     current: () => current,
+    refreshSeconds: () => refreshSeconds,
     asked: asked.promise,
     end: () => {
       asked.resolve();

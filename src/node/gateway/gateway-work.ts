@@ -12,11 +12,7 @@ import type { Program } from "../../program/program.ts";
 import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { type RefreshingRoots, refreshRoots } from "../distribute/refreshing-roots.ts";
-import {
-  followUpstreamBundle,
-  lastBundleOf,
-  type UpstreamBundle,
-} from "../distribute/upstream-bundle.ts";
+import { followUpstreamTrust, type UpstreamTrust } from "../distribute/upstream-trust.ts";
 import type { ServerContext } from "../server.ts";
 import {
   certificateInFiles,
@@ -32,7 +28,7 @@ import { type GatewayCredentials, openUpstream, tokenInFile, type Upstream } fro
 export interface GatewayWork {
   readonly configuration: GatewayConfiguration;
   readonly forward: RpcService;
-  readonly bundle: UpstreamBundle;
+  readonly trust: UpstreamTrust;
   /** Absent if it delivers none. */
   readonly roots: RefreshingRoots | undefined;
   readonly certificateAt: ServingCertificateSource;
@@ -53,18 +49,18 @@ export async function beginGatewayWork(
   const upstream = closingWhenIdle(opened);
   starting.defer(upstream.close);
   const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
-  const known = lastBundleOf(before?.bundle, configuration);
-  const bundle = await followUpstreamBundle(configuration, context, known);
-  starting.defer(bundle.end);
-  const isSamePlace = known && isDeepStrictEqual(rootPlaces, before?.configuration.rootPlaces);
+  const trust = await followUpstreamTrust(configuration, context, before?.trust);
+  starting.defer(trust.end);
+  const isSameCa = before?.configuration.upstream === configuration.upstream;
+  const isSamePlace = isSameCa && isDeepStrictEqual(rootPlaces, before?.configuration.rootPlaces);
   // A list of all namespaces takes its time, and what they had before they still have.
   const reported = isSamePlace ? before?.roots?.report() : undefined;
-  const roots = rootPlaces && (await refreshRoots(bundle, rootPlaces, context, reported));
+  const roots = rootPlaces && (await refreshRoots(trust, rootPlaces, context, reported));
   if (roots) starting.defer(roots.end);
   const forwarding = { upstream, credentials, trustDomain, log, clock, ended };
   const begun = starting.move();
   return {
-    ...{ configuration, bundle, roots },
+    ...{ configuration, trust, roots },
     forward: forwardingRpc(forwarding),
     certificateAt: servingCertificate(configuration, forwarding, context.life.ending),
     end: () => begun.disposeAsync(),

@@ -1,14 +1,15 @@
-import type { Hono } from "hono";
 import type { RootsReport } from "../../delivery/root-delivery.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
+import { waiting } from "../../transport/http/long-poll.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
 import {
   createCertificatePath,
   createProbedApp,
   type PortState,
 } from "../../transport/http/routes.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
@@ -20,6 +21,7 @@ import type { RunningServer, ServerContext } from "../server.ts";
 import { countForwardedCalls } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
+import { addTrustRoutes, untilEnding } from "./trust-routes.ts";
 
 /**
  * Runs a gateway: it serves native gRPC and forwards to a CA over HTTPS. So unmodified clients of Istio
@@ -44,11 +46,22 @@ async function openGateway(
   const state = (): PortState => port?.state() ?? closedPort;
   const readiness = () => program.withLife(readinessOf(state(), work.current()));
   addReadyGauge(program, "1 when the gateway forwards calls.", readiness);
-  const trustBundle = trustBundleOf(work.current, life.ending);
-  const app = gatewayApp(readiness, trustBundle, program.clock);
+  const peers = new WeakMap<Request, Peer>();
+  const app = createProbedApp(readiness);
+  addTrustRoutes(app, {
+    trust: () => work.current().trust,
+    waiterOf: (request) => waiting(peers.get(request) ?? {}),
+    clock: program.clock,
+    ending: life.ending,
+  });
+  app.onError(() => unavailable(program.clock()));
+  const fetch: Routes["fetch"] = async (request, peer) => {
+    peers.set(request, peer);
+    return app.fetch(request);
+  };
   const isServing = async (): Promise<boolean> => state().isOpen && !life.ending.aborted;
   const auxiliary = auxiliaryRpcs(isServing, configuration.diagnosticRpcs);
-  const routes = routesOf(work.current, app, auxiliary, program);
+  const routes = routesOf(work.current, fetch, auxiliary, program);
   const monitoring = createMonitoringRoutes(routes, () => registry.metrics());
   const monitoringAddress = await program.monitor(
     listenInPlaintext(monitoring, configuration.monitoringListen),
@@ -56,7 +69,7 @@ async function openGateway(
   port = new RenewingListener({
     ...program,
     certificateAt: (now) => work.current().certificateAt(now),
-    clientRootsAt: trustBundle,
+    clientRootsAt: () => clientRootsOf(work.current(), life.ending),
     listen: (credentials) => {
       const verification = { ...program, trustDomain: configuration.trustDomain };
       return listenWithTls(routes, configuration.listen, credentials, verification, guard);
@@ -91,30 +104,18 @@ async function openWork(
   return work;
 }
 
-/** @returns A function that rejects before the first bundle of the CA. */
-function trustBundleOf(current: () => GatewayWork, ending: AbortSignal): () => Promise<string> {
-  return async () => {
-    const { bundle } = current();
-    if (!bundle.current()) await untilEnding(bundle.asked, ending);
-    const known = bundle.current();
-    if (known) return known.pem;
-    throw new Error("the CA has not published a trust bundle yet");
-  };
-}
-
-/** Waits for a work, and no longer when the program ends. Nothing of the wait stays behind. */
-async function untilEnding(work: Promise<void>, ending: AbortSignal): Promise<void> {
-  const ended = Promise.withResolvers<void>();
-  const end = (): void => ended.resolve();
-  ending.addEventListener("abort", end);
-  if (ending.aborted) end();
-  await Promise.race([work, ended.promise]);
-  ending.removeEventListener("abort", end);
+/** Rejects before the first bundle of the CA. */
+async function clientRootsOf({ trust }: GatewayWork, ending: AbortSignal): Promise<string> {
+  const { published } = trust;
+  if (!published.current()) await untilEnding(published.asked, ending);
+  const known = published.current();
+  if (known) return known.pem;
+  throw new Error("the CA has not published a trust bundle yet");
 }
 
 function routesOf(
   current: () => GatewayWork,
-  app: Hono,
+  fetch: Routes["fetch"],
   { forCallers, forMonitoring }: AuxiliaryRpcs,
   { registry, log }: Pick<Program<ServerContext>, "log" | "registry">,
 ): Routes {
@@ -125,7 +126,7 @@ function routesOf(
     rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
     streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
-    fetch: async (request) => app.fetch(request),
+    fetch,
     log,
   };
 }
@@ -139,17 +140,4 @@ function readinessOf(
   const undelivered = isReadyWithRoots ? (roots?.reasons ?? []) : [];
   const reasons = [...port.reasons, ...undelivered];
   return { ready: port.isOpen && undelivered.length === 0, reasons, ...(roots && { roots }) };
-}
-
-function gatewayApp(
-  readiness: () => Readiness,
-  trustBundle: () => Promise<string>,
-  clock: () => Date,
-): Hono {
-  const app = createProbedApp(readiness);
-  app.get("/bundle.pem", async (c) =>
-    c.body(await trustBundle(), 200, { "content-type": "application/x-pem-file" }),
-  );
-  app.onError(() => unavailable(clock()));
-  return app;
 }

@@ -1,3 +1,6 @@
+import { addressOf } from "../../foundation/addresses.ts";
+import type { Peer } from "../rpc/rpc.ts";
+
 /** The limits of long polls for a changed trust bundle. */
 export interface LongPollLimits {
   /** The longest wait; 0 switches long polls off. */
@@ -37,6 +40,11 @@ export interface Waiter {
 }
 
 type WaiterOf = (request: Request) => Waiter;
+
+/** A caller as the platform knows it. */
+export function waiting({ address, passTurn }: Peer): Waiter {
+  return { address: address === undefined ? undefined : addressOf(address), passTurn };
+}
 
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
 const maximumLongPolls = 2000;

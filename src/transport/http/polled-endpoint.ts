@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { retrySoon, unavailableSentence } from "../rpc/connect-error.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
@@ -12,6 +12,18 @@ export interface Representation {
   /** An entity tag (RFC 9110 §8.8.3), strong or weak. */
   readonly etag: string;
 }
+
+/** A document that is tagged by its hash. */
+export async function representationOf(body: Bytes, contentType: string): Promise<Representation> {
+  const digest = await crypto.subtle.digest("SHA-256", body);
+  return { body, contentType, etag: `"${toHex(new Uint8Array(digest, 0, 16))}"` };
+}
+
+/** What publishes documents. */
+export type Publisher = Pick<
+  CertificateAuthority,
+  "clock" | "longPollLimits" | "bundleMaximumAgeSeconds"
+>;
 
 /** Reads a document; the same object while it has not changed. `undefined` while there is none to publish. */
 export type ReadDocument = () => Promise<Representation | undefined>;
@@ -28,7 +40,7 @@ export function unavailable(now: Date): Response {
  * end of its wait.
  */
 export function createPolledEndpoint(
-  ca: CertificateAuthority,
+  ca: Publisher,
   longPolls: LongPolls,
   readDocument: ReadDocument,
 ): (c: Context) => Promise<Response> {
@@ -98,7 +110,7 @@ interface Reader {
   readonly readAgain: ReadDocument;
 }
 
-function createReader(ca: CertificateAuthority, readDocument: ReadDocument): Reader {
+function createReader(ca: Publisher, readDocument: ReadDocument): Reader {
   let latest: { readonly document: Representation | undefined } | undefined;
   let latestRead = 0;
   let reads = 0;

@@ -2,13 +2,12 @@ import { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { readinessIn } from "../../ca/readiness.ts";
 import { crlGapsIn } from "../../ca/revocation/published-crls.ts";
-import { addressOf } from "../../foundation/addresses.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
-import { createLongPolls, type Waiter } from "./long-poll.ts";
+import { createLongPolls, type Waiter, waiting } from "./long-poll.ts";
 import { unavailable } from "./polled-endpoint.ts";
 import { addCrlRoutes, createBundleEndpoint, pemBundle, spiffeBundle } from "./trust-routes.ts";
 
@@ -27,10 +26,7 @@ export function createRoutes(
   port: () => PortState = () => openPort,
 ): Hono {
   const app = createProbedApp(() => readinessOf(ca, port()));
-  const waiterOf = (request: Request): Waiter => {
-    const { address, passTurn } = peerOf(request);
-    return { address: address === undefined ? undefined : addressOf(address), passTurn };
-  };
+  const waiterOf = (request: Request): Waiter => waiting(peerOf(request));
   const longPolls = createLongPolls(() => ca.longPollLimits, waiterOf, ending);
   const createCertificate = createFetchHandler(ca, peerOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));

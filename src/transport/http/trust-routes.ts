@@ -2,10 +2,14 @@ import type { Context, Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { CrlSource, PublishedCrl, PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";
-import { createPolledEndpoint, type ReadDocument, type Representation } from "./polled-endpoint.ts";
+import {
+  createPolledEndpoint,
+  type ReadDocument,
+  type Representation,
+  representationOf,
+} from "./polled-endpoint.ts";
 
 /** A format of the published trust bundle. */
 export interface BundleFormat {
@@ -52,15 +56,10 @@ function createReadBundle(
     const view = await ca.issuance.authorities.at(ca.clock());
     if (latest?.view === view) return latest.document;
     const body = new TextEncoder().encode(await write(view));
-    const document = body.length > 0 ? { body, contentType, etag: await etagOf(body) } : undefined;
+    const document = body.length > 0 ? await representationOf(body, contentType) : undefined;
     latest = { view, document };
     return document;
   };
-}
-
-async function etagOf(body: Bytes): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", body);
-  return `"${toHex(new Uint8Array(digest, 0, 16))}"`;
 }
 
 /** DER (RFC 2585 §4.2). */

@@ -1,11 +1,15 @@
 import { X509Certificate } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
-import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { patientLimits } from "../../testkit/ca/patient-limits.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const issuer = "https://cluster.test";
@@ -13,16 +17,18 @@ const key = await createTokenKey("ES256", "k1");
 
 let served: ServedCa;
 beforeAll(async () => {
-  served = await serveCa({ ISSUERS: [{ issuer, jwks: jwksOf(key) }], CRL: "on" });
+  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
+  const table = { issuer, jwks: jwksOf(key), gateways };
+  served = await serveCa({ ISSUERS: [table], SERVING_NAMES: ["localhost"], CRL: "on" });
 });
 afterAll(() => served.end());
 
 /** The environment of a pod or a machine that calls the CA. */
-async function environment(folder: string): Promise<Environment> {
+async function environment(folder: string, port = served.port): Promise<Environment> {
   await writeFile(`${folder}/root-cert.pem`, await served.bundle());
   return {
     // Like a forwarded port of istiod, whose certificate names its Service.
-    CA_ADDR: `localhost:${served.port}`,
+    CA_ADDR: `localhost:${port}`,
     CA_ROOT_CA: `${folder}/root-cert.pem`,
     POD_NAMESPACE: "foo",
     SERVICE_ACCOUNT: "bar",
@@ -32,22 +38,58 @@ async function environment(folder: string): Promise<Environment> {
   };
 }
 
-async function writeToken(folder: string): Promise<void> {
-  await writeFile(`${folder}/token`, await mintAccountToken(key, issuer, "foo:bar", new Date()));
+async function writeToken(folder: string, account = "foo:bar"): Promise<void> {
+  await writeFile(`${folder}/token`, await mintAccountToken(key, issuer, account, new Date()));
 }
 
-test("an agent with a pod's environment gets its certificate over native gRPC, the published bundle and its CRLs", async () => {
+/** A gateway before the CA. @returns Its port. */
+async function startGateway(): Promise<number> {
   const folder = await temporaryFolder();
-  await writeToken(folder);
-  const { event, events } = await startTestAgent(await environment(folder));
-  const stream = new SdsStream(`${folder}/sds`);
-  stream.subscribe("default");
-  const [secret] = await stream.secrets();
-  const leaf = new X509Certificate((secret && pemsOf(secret)[0]) ?? "");
-  expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
-  expect(await event("bundle-read")).toMatchObject({ outcome: expect.any(String), roots: 1 });
-  expect(await event("revocation-lists-used")).toMatchObject({ lists: 1 });
-  expect(events.filter(({ level }) => level !== "info")).toEqual([]);
+  await writeToken(folder, "istio-system:rampart-gateway");
+  await writeFile(`${folder}/roots.pem`, await served.bundle());
+  const configuration = parseGatewayConfiguration({
+    UPSTREAM: `https://localhost:${served.port}`,
+    UPSTREAM_CA_FILE: `${folder}/roots.pem`,
+    TOKEN_FILE: `${folder}/token`,
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    LIMITS: patientLimits,
+  });
+  const context = { log: createEventRecorder(), clock: () => new Date() };
+  const gateway = await runGateway(configuration, context);
+  onTestFinished(() => gateway.close(100));
+  return (await gateway.address).port;
+}
+
+test.each([
+  ["over native gRPC", () => served.port],
+  ["through a gateway", startGateway],
+])(
+  "an agent with a pod's environment gets its certificate %s, the published bundle and its CRLs",
+  async (_, start) => {
+    const folder = await temporaryFolder();
+    await writeToken(folder);
+    const { event, events } = await startTestAgent(await environment(folder, await start()));
+    const stream = new SdsStream(`${folder}/sds`);
+    stream.subscribe("default");
+    const [secret] = await stream.secrets();
+    const leaf = new X509Certificate((secret && pemsOf(secret)[0]) ?? "");
+    expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+    expect(await event("bundle-read")).toMatchObject({ outcome: expect.any(String), roots: 1 });
+    expect(await event("revocation-lists-used")).toMatchObject({ lists: 1 });
+    expect(events.filter(({ level }) => level !== "info")).toEqual([]);
+  },
+);
+
+test("a node agent behind a gateway follows the bundle and the CRLs", async () => {
+  const folder = await temporaryFolder();
+  await writeToken(folder, "istio-system:ztunnel");
+  await writeFile(`${folder}/workloads`, "u1 foo bar\n");
+  const { event } = await startTestAgent({
+    ...(await environment(folder, await startGateway())),
+    RAMPART_WORKLOADS: `${folder}/workloads`,
+  });
+  expect(await event("bundle-read")).toMatchObject({ roots: 1 });
 });
 
 // Like Istio's virtual machine, it has a token for the first start and the certificate alone after a reboot.

@@ -1,0 +1,204 @@
+import { pause as pauseOnTimer } from "../../foundation/pause.ts";
+import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import type { Crl } from "../../pki/x509/crl/crl.ts";
+import { crlDocument, crlsPem } from "../../program/bundle/crl-document.ts";
+import { type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
+import { parseCertificates } from "../../program/files/pem-file.ts";
+import type { UpstreamPlace } from "../files/upstream-place.ts";
+import type { ServerContext } from "../server.ts";
+import {
+  followUpstream,
+  followUpstreamBundle,
+  type UpstreamBundle,
+  type UpstreamDocument,
+} from "./upstream-bundle.ts";
+
+/** The roots and the CRLs of a CA, which verifiers get together. */
+export interface UpstreamTrust {
+  /** The bundle as the CA publishes it. */
+  readonly published: UpstreamBundle;
+  /** The bundle without new roots that wait for their CRLs; `undefined` until the CA was asked for both. */
+  readonly roots: () => NumberedBundle | undefined;
+  /** CRLs for ConfigMaps, empty while verifiers could not use them; `undefined` until the CA has answered. */
+  readonly crls: () => NumberedBundle | undefined;
+  /** CRLs as the CA publishes them, none of them if it has none; `undefined` until the CA has answered. */
+  readonly document: () => readonly Crl[] | undefined;
+  /** The CRLs that are known to be good. */
+  readonly known: MeshCrls;
+  /** Resolves after the first answer or failure for both. */
+  readonly asked: Promise<void>;
+  readonly end: () => Promise<void>;
+}
+
+/**
+ * A kubelet takes some minutes to bring a ConfigMap to a proxy. An outage of the API server is longer. A root that waits
+ * for a minute delays no rotation, and the CA publishes its CRL with it.
+ */
+const times = { margin: 600, awaited: 60 };
+
+/** The pause before a CRL that is not there yet is asked for again. */
+const awaitedMilliseconds = 1_000;
+
+/**
+ * Follows the bundle and the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the CRLs of
+ * intermediates do not suffice. A root without a CRL leaves every proxy without any.
+ *
+ * @param former Where it follows the same CA, what it knows still holds: older answers must not pass for the first.
+ * @throws OperatorError when the roots of the CA's certificate cannot be read.
+ */
+export async function followUpstreamTrust(
+  source: UpstreamPlace,
+  context: ServerContext,
+  former?: UpstreamTrust,
+): Promise<UpstreamTrust> {
+  const { log, clock } = context;
+  const before = former?.published.source.upstream === source.upstream ? former : undefined;
+  const published = await followUpstreamBundle(source, context, before?.published.current());
+  const authorities = rootsOf(published.current);
+  const lists = followLists(published, authorities, context, before);
+  const content = contentOf((detail) => {
+    log.operation({ event: "crl-not-delivered", level: "error", detail });
+  });
+  const usable = () => {
+    const now = lists.known.usable(authorities(), clock());
+    if (now.awaited.length > 0) lists.hurry();
+    return now;
+  };
+  let served: NumberedBundle | undefined;
+  return {
+    published,
+    roots: () => {
+      const all = published.current();
+      if (!lists.isAsked() || !all) return undefined;
+      const { roots, awaited } = usable();
+      if (awaited.length === 0) served = all;
+      else {
+        const pem = roots.map(({ raw }) => toPem("CERTIFICATE", raw)).join("");
+        if (served?.pem !== pem) served = { pem, sequence: served?.sequence ?? all.sequence };
+      }
+      return served;
+    },
+    crls: () => {
+      // Without a root no CRL has an issuer.
+      if (lists.document() === undefined || !published.current()) return undefined;
+      const { crls, missing } = usable();
+      const [root] = lists.known.all.length > 0 && crls.length === 0 ? missing : [];
+      return content(crls, root && `the root ${root.subject} has no current CRL`);
+    },
+    document: lists.document,
+    known: lists.known,
+    asked: Promise.all([published.asked, lists.asked]).then(() => undefined),
+    end: async () => {
+      await Promise.all([published.end(), lists.end()]);
+    },
+  };
+}
+
+/** Follows the CRLs alone. */
+function followLists(
+  { source }: UpstreamBundle,
+  authorities: () => MeshAuthorities,
+  context: ServerContext,
+  before: UpstreamTrust | undefined,
+) {
+  const { log, clock, pause = pauseOnTimer } = context;
+  const known = before?.known ?? new MeshCrls(times);
+  const asked = Promise.withResolvers<void>();
+  let latest = before?.document();
+  let isAsked = latest !== undefined;
+  let lastFaults = "";
+  let sleeping = new AbortController();
+  let hurriedAt = 0;
+
+  function noteAnswer(): void {
+    isAsked = true;
+    asked.resolve();
+  }
+
+  function takeLists(crls: readonly Crl[]): boolean {
+    const faults = known.take(crls, authorities(), clock());
+    latest = crls;
+    noteAnswer();
+    const isRoutine = faults.every((fault) => fault === "issuer-unknown");
+    const detail = [...new Set(faults)].join(", ");
+    // A CRL may come before its root, and a CA under another CA's root publishes those of intermediates for good.
+    const level = isRoutine ? "info" : "warning";
+    if (detail !== lastFaults && detail !== "")
+      log.operation({ event: "crl-refused", level, detail });
+    lastFaults = detail;
+    return isRoutine;
+  }
+
+  const document: UpstreamDocument<readonly Crl[]> = {
+    path: "/crl.pem",
+    kind: crlDocument,
+    onDocument: takeLists,
+    mayBeAbsent: () => {
+      const mayBeAbsent = !known.hasCurrent(clock());
+      if (mayBeAbsent) latest = [];
+      noteAnswer();
+      return mayBeAbsent;
+    },
+    failed: (detail) => {
+      noteAnswer();
+      log.operation({ event: "crl-not-fetched", level: "warning", detail });
+    },
+  };
+  const end = followUpstream(source, document, {
+    ...context,
+    pause: async (milliseconds, signal) => {
+      const either = signal ? AbortSignal.any([signal, sleeping.signal]) : sleeping.signal;
+      await pause(milliseconds, either);
+      sleeping = new AbortController();
+    },
+  });
+  return {
+    known,
+    asked: asked.promise,
+    isAsked: () => isAsked,
+    document: () => latest,
+    /** Has the CA asked now, and at most once a second. */
+    hurry: () => {
+      const now = clock().getTime();
+      if (Math.abs(now - hurriedAt) < awaitedMilliseconds) return;
+      hurriedAt = now;
+      sleeping.abort();
+    },
+    end: () => {
+      noteAnswer();
+      return end();
+    },
+  };
+}
+
+/** The roots of the bundle, parsed once for each bundle. */
+function rootsOf(bundle: UpstreamBundle["current"]): () => MeshAuthorities {
+  let parsed: (MeshAuthorities & { readonly pem: string }) | undefined;
+  return () => {
+    const { pem } = bundle() ?? { pem: "" };
+    if (parsed?.pem !== pem) parsed = { pem, roots: parseCertificates(pem), intermediates: [] };
+    return parsed;
+  };
+}
+
+/** Writes CRLs as the content of a ConfigMap, once for the same CRLs, and tells why it is empty. */
+function contentOf(tell: (why: string) => void) {
+  let latest: (NumberedBundle & { readonly crls: readonly Crl[] }) | undefined;
+  let told: string | undefined;
+  return (crls: readonly Crl[], missing: string | undefined): NumberedBundle => {
+    const isSame =
+      latest?.crls.length === crls.length && crls.every((crl) => latest?.crls.includes(crl));
+    if (!latest || !isSame) {
+      const pem = crlsPem(crls);
+      const times = crls.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
+      latest = { crls, pem, sequence: Math.max(0, ...times) };
+    }
+    const isTooLong = latest.pem.length > maximumContentOctets;
+    const why = isTooLong ? `they have more than ${maximumContentOctets} octets` : missing;
+    if (why !== undefined && why !== told) tell(`no proxy gets CRLs: ${why}`);
+    told = why;
+    return isTooLong ? { pem: "", sequence: latest.sequence } : latest;
+  };
+}

@@ -1,0 +1,90 @@
+import type { Context, Hono } from "hono";
+import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
+import { crlsPem } from "../../program/bundle/crl-document.ts";
+import { parseCertificates } from "../../program/files/pem-file.ts";
+import { createLongPolls, type Waiter } from "../../transport/http/long-poll.ts";
+import {
+  createPolledEndpoint,
+  type Publisher,
+  type ReadDocument,
+  type Representation,
+  representationOf,
+} from "../../transport/http/polled-endpoint.ts";
+import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
+
+/** The dependencies of the routes. */
+export interface TrustPorts {
+  /** The trust of the configuration that is current. */
+  readonly trust: () => UpstreamTrust;
+  readonly waiterOf: (request: Request) => Waiter;
+  readonly clock: () => Date;
+  readonly ending: AbortSignal;
+}
+
+const longPollLimits = { longestSeconds: 300, readSeconds: 1 };
+
+/**
+ * Publishes the bundle and the CRLs of the CA at the paths of the CA. The gateway follows both, so however many agents
+ * ask, the CA is asked once. A waiting caller gets a change within a second.
+ */
+export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: TrustPorts): void {
+  const publisher: Publisher = { clock, longPollLimits, bundleMaximumAgeSeconds: 1 };
+  const longPolls = createLongPolls(() => longPollLimits, waiterOf, ending);
+  const add = (path: string, read: ReadDocument) =>
+    app.get(path, createPolledEndpoint(publisher, longPolls, read));
+  const roots = async (): Promise<ReturnType<UpstreamTrust["roots"]>> => {
+    if (!trust().roots()) await untilEnding(trust().asked, ending);
+    return trust().roots();
+  };
+  add(
+    "/bundle.pem",
+    readWritten(roots, async ({ pem }) =>
+      representationOf(octetsOf(pem), "application/x-pem-file"),
+    ),
+  );
+  add(
+    "/bundle.json",
+    readWritten(roots, async ({ pem, sequence }) => {
+      const ders = parseCertificates(pem).map(({ raw }) => Uint8Array.from(raw));
+      const bundle = await toSpiffeBundle(ders, sequence, trust().published.refreshSeconds());
+      return representationOf(octetsOf(`${JSON.stringify(bundle)}\n`), "application/json");
+    }),
+  );
+  const lists = createPolledEndpoint(
+    publisher,
+    longPolls,
+    readWritten(
+      async () => trust().document(),
+      async (crls) => representationOf(octetsOf(crlsPem(crls)), "application/x-pem-file"),
+    ),
+  );
+  app.get("/crl.pem", async (c: Context) => {
+    if (!trust().document()) await untilEnding(trust().asked, ending);
+    return trust().document()?.length === 0 ? c.notFound() : lists(c);
+  });
+}
+
+const octetsOf = (text: string) => new TextEncoder().encode(text);
+
+/** Writes a document once, and gives the same while what it says is the same. */
+function readWritten<Content extends object>(
+  read: () => Promise<Content | undefined>,
+  write: (content: Content) => Promise<Representation>,
+): ReadDocument {
+  let latest: { readonly content: Content; readonly document: Promise<Representation> } | undefined;
+  return async () => {
+    const content = await read();
+    if (content && latest?.content !== content) latest = { content, document: write(content) };
+    return content && latest?.document;
+  };
+}
+
+/** Waits for a work, and no longer when the program ends. Nothing of the wait stays behind. */
+export async function untilEnding(work: Promise<void>, ending: AbortSignal): Promise<void> {
+  const ended = Promise.withResolvers<void>();
+  const end = (): void => ended.resolve();
+  ending.addEventListener("abort", end);
+  if (ending.aborted) end();
+  await Promise.race([work, ended.promise]);
+  ending.removeEventListener("abort", end);
+}

@@ -1,0 +1,181 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { pause } from "../../../src/foundation/pause.ts";
+import {
+  distribute,
+  parseDistributeConfiguration,
+} from "../../../src/node/distribute/distribute.ts";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { patientLimits } from "../../testkit/ca/patient-limits.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  watchedToken,
+} from "../../testkit/kubernetes/watched-api.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { type CrlAuthority, createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const [a, b] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
+const [listOfA, listOfB] = await Promise.all([a.crl(), b.crl()]);
+const pemOf = (...authorities: readonly CrlAuthority[]): string =>
+  authorities.map(({ certificate }) => String(certificate)).join("");
+
+/** A CA that holds no answer, and publishes what the test says. */
+async function startPublisher() {
+  const state: { bundle: string | number; lists: string | number } = { bundle: 503, lists: 503 };
+  const { origin, requests } = await startLoopbackServer(({ url }, response) => {
+    const said = url === "/crl.pem" ? state.lists : state.bundle;
+    response.writeHead(typeof said === "number" ? said : 200).end(String(said));
+  });
+  let sequence = 0;
+  const publish = (roots: readonly CrlAuthority[], lists: string | number): void => {
+    const keys = roots.map(({ certificate }) => ({
+      use: "x509-svid",
+      x5c: [certificate.raw.toString("base64")],
+    }));
+    state.bundle = JSON.stringify({ spiffe_sequence: ++sequence, spiffe_refresh_hint: 77, keys });
+    state.lists = lists;
+  };
+  /** Waits until it has been asked for both some more times. */
+  const asked = async (): Promise<void> => {
+    const times = (path: string) => requests.filter((url) => url === path).length;
+    const [bundles, lists] = [times("/bundle.json"), times("/crl.pem")];
+    await eventually(() => {
+      expect(times("/bundle.json")).toBeGreaterThan(bundles + 2);
+      expect(times("/crl.pem")).toBeGreaterThan(lists + 2);
+    });
+  };
+  return { origin, publish, asked };
+}
+
+const context = (log = createEventRecorder()) => ({
+  log,
+  clock: () => crlTime,
+  pause: (milliseconds: number, signal?: AbortSignal) => pause(Math.min(milliseconds, 20), signal),
+});
+
+async function startDistribute(upstream: string, log = createEventRecorder()) {
+  const api = await startWatchedApi();
+  onTestFinished(() => api.close());
+  api.put(namespaceOf("shop"));
+  const folder = await temporaryFolder();
+  await writeFile(join(folder, "token"), watchedToken);
+  const values = {
+    UPSTREAM: upstream,
+    KUBERNETES_SERVER: api.origin,
+    KUBERNETES_TOKEN_FILE: join(folder, "token"),
+    MONITORING_LISTEN: "127.0.0.1:0",
+    CRL_CONFIG_MAPS: true,
+  };
+  const running = await distribute(parseDistributeConfiguration(values, {}), context(log));
+  onTestFinished(() => running.close(100));
+  const held = () => ({
+    roots: Object(api.configMapIn("shop")?.data)["root-cert.pem"],
+    lists: Object(api.configMapIn("shop", "istio-ca-crl")?.data)["ca-crl.pem"],
+  });
+  const written = () =>
+    api.asked.filter((each) => each.startsWith("PATCH")).map((each) => each.split("/").at(-1));
+  return { held, written };
+}
+
+test("distribute delivers a new root with its CRL, the CRL first, and empties nothing", async () => {
+  const ca = await startPublisher();
+  ca.publish([a], listOfA);
+  const { held, written } = await startDistribute(ca.origin);
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
+  ca.publish([a, b], listOfA);
+  await ca.asked();
+  expect(held()).toEqual({ roots: pemOf(a), lists: listOfA });
+  ca.publish([a, b], `${listOfA}${listOfB}`);
+  await eventually(() =>
+    expect(held()).toEqual({ roots: pemOf(a, b), lists: `${listOfA}${listOfB}` }),
+  );
+  // The clock stands still, so no write waits for a pause after the one before.
+  ca.publish([b], listOfB);
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(b), lists: listOfB }));
+  const pair = ["istio-ca-crl", "istio-ca-root-cert"];
+  expect(written()).toEqual([...pair, ...pair, ...pair]);
+});
+
+test("distribute takes a CRL that comes before its root for no fault", async () => {
+  const ca = await startPublisher();
+  const log = createEventRecorder();
+  ca.publish([a], `${listOfA}${listOfB}`);
+  const { held } = await startDistribute(ca.origin, log);
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
+  expect(await log.until("crl-refused")).toMatchObject({ level: "info" });
+  ca.publish([a, b], `${listOfA}${listOfB}`);
+  await eventually(() => expect(held().roots).toBe(pemOf(a, b)));
+  expect(log.operations.map(({ level }) => level)).not.toContain("warning");
+});
+
+async function startGateway(upstream: string) {
+  const values = {
+    UPSTREAM: upstream,
+    TOKEN_FILE: join(await temporaryFolder(), "none"),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    LIMITS: patientLimits,
+  };
+  const begun = Date.now();
+  const gateway = await runGateway(parseGatewayConfiguration(values), {
+    ...context(),
+    clock: () => new Date(crlTime.getTime() + Date.now() - begun),
+  });
+  onTestFinished(() => gateway.close(100));
+  return (path: string, headers: Record<string, string> = {}) =>
+    fetch(`http://127.0.0.1:${gateway.monitoringAddress.port}${path}`, { headers });
+}
+
+test("a gateway publishes the CA's bundle and CRLs, and a new root together with its CRL", async () => {
+  const ca = await startPublisher();
+  ca.publish([a], listOfA);
+  const ask = await startGateway(ca.origin);
+  const text = async (path: string) => (await ask(path)).text();
+  expect(await text("/crl.pem")).toBe(listOfA);
+  expect(await text("/bundle.pem")).toBe(pemOf(a));
+  expect(await (await ask("/bundle.json")).json()).toMatchObject({
+    spiffe_sequence: 1,
+    spiffe_refresh_hint: 77,
+    keys: [{ use: "x509-svid", x5c: [a.certificate.raw.toString("base64")] }],
+  });
+  ca.publish([a, b], listOfA);
+  await ca.asked();
+  expect(await text("/bundle.pem")).toBe(pemOf(a));
+  ca.publish([a, b], `${listOfA}${listOfB}`);
+  await eventually(async () => expect(await text("/bundle.pem")).toBe(pemOf(a, b)));
+  expect(await text("/crl.pem")).toBe(`${listOfA}${listOfB}`);
+  expect(await (await ask("/bundle.json")).json()).toMatchObject({ spiffe_sequence: 3 });
+});
+
+test("a caller that waits at a gateway gets the next bundle and the next CRLs", async () => {
+  const ca = await startPublisher();
+  ca.publish([a], listOfA);
+  const ask = await startGateway(ca.origin);
+  const waits: Promise<Response>[] = [];
+  for (const path of ["/bundle.json", "/crl.pem"]) {
+    const etag = (await ask(path)).headers.get("etag") ?? "";
+    waits.push(ask(path, { "if-none-match": etag, prefer: "wait=600" }));
+  }
+  ca.publish([b], listOfB);
+  const answers = await Promise.all(waits);
+  for (const { status, headers } of answers) {
+    expect([status, headers.get("preference-applied")]).toEqual([200, "wait=300"]);
+  }
+  expect(await answers[1]?.text()).toBe(listOfB);
+});
+
+test("a gateway says 404 for CRLs where the CA has none, and 503 before it knows", async () => {
+  const ca = await startPublisher();
+  const ask = await startGateway(ca.origin);
+  expect((await ask("/bundle.json")).status).toBe(503);
+  expect((await ask("/crl.pem")).status).toBe(503);
+  ca.publish([a], 404);
+  await eventually(async () => expect((await ask("/crl.pem")).status).toBe(404));
+  await eventually(async () => expect(await (await ask("/bundle.pem")).text()).toBe(pemOf(a)));
+});
