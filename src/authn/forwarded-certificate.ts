@@ -1,3 +1,4 @@
+import { CaError } from "../foundation/errors.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { parsePem } from "../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
@@ -45,6 +46,22 @@ export function acceptingForwardedCertificates(
     const proof = authenticate(credentials, now);
     return header === null ? proof : clientOrCaller(header, proof, now);
   };
+}
+
+/** The name of the gateway, of one issuer's table, whose credential this is. It says nothing of what it may do. */
+export async function provedGateway(
+  authenticate: Authenticator,
+  authorization: string,
+  now: Date,
+): Promise<string | undefined> {
+  const get = (name: string): string | null => (name === "authorization" ? authorization : null);
+  try {
+    const { issuer, account, spiffeId } = await authenticate({ headers: { get } }, now);
+    return issuer?.gatewayNames?.(account) && `${issuer.name} ${spiffeId}`;
+  } catch (error) {
+    if (error instanceof CaError) return undefined;
+    throw error;
+  }
 }
 
 type Gateway = Caller & { readonly issuer: TokenIssuer };

@@ -109,8 +109,19 @@ export function addressOf(remoteAddress: string | undefined): string {
   return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
 }
 
+const behind = " behind ";
+
+/** The address of a caller behind a gateway. All those behind one are of one network, whatever it says of them. */
+export const addressBehind = (door: string, address: string): string =>
+  `${address}${behind}${door}`;
+
+/** Whether a network that {@link networkOf} returned is that of a gateway. */
+export const isBehindGateway = (network: string): boolean => network.startsWith(behind);
+
 /** The network of an address that {@link addressOf} returned: the /24 of IPv4, or the /48 of IPv6, which one site usually has (RFC 6177 §2). */
 export function networkOf(address: string): string {
+  const at = address.indexOf(behind);
+  if (at >= 0) return address.slice(at);
   const [, ipv4] = /^(\d+\.\d+\.\d+)\.\d+$/.exec(address) ?? [];
   if (ipv4 !== undefined) return `${ipv4}.0/24`;
   const [, ipv6] = /^((?:[^:]*:){2}[^:]*):[^:]*::\/64$/.exec(address) ?? [];

@@ -19,6 +19,7 @@ import { createFallback, type FallbackMethod } from "../../transport/rpc/fallbac
 import { fastPathFor } from "../../transport/rpc/fast-path.ts";
 import {
   forwardedPeerHeader,
+  gatewayHeader,
   type HttpAbilities,
   type Peer,
   peerKey,
@@ -36,6 +37,8 @@ import {
 export interface Forwarding {
   readonly upstream: Upstream;
   readonly credentials: GatewayCredentials;
+  /** The same, a few seconds old: it says at each call that a gateway calls. */
+  readonly ownAuthorization: () => Promise<string | undefined>;
   readonly trustDomain: TrustDomain;
   readonly log: EventLog;
   readonly clock: () => Date;
@@ -112,22 +115,24 @@ async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uin
  * the certificate; otherwise they are the caller's token. A caller's own `x-forwarded-client-cert` is dropped.
  */
 async function headersFor(
-  { credentials, trustDomain, clock }: Forwarding,
+  { credentials, ownAuthorization, trustDomain, clock }: Forwarding,
   { header, peer: { clientCertificate, address } }: ForwardedCall,
 ): Promise<Record<string, string>> {
+  const gateway = await ownAuthorization();
+  const door = {
+    ...(gateway !== undefined && { [gatewayHeader]: gateway }),
+    ...(address !== undefined && { [forwardedPeerHeader]: address }),
+  };
   if (clientCertificate) {
     // A connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
     const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
-    return {
-      ...(await credentials()),
-      [forwardedHeader]: forwarded,
-      ...(address !== undefined && { [forwardedPeerHeader]: address }),
-    };
+    return { ...(await credentials()), ...door, [forwardedHeader]: forwarded };
   }
   const authorization = header.get("authorization");
   const clusterid = header.get("clusterid");
-  if (authorization !== null) return { authorization, ...(clusterid !== null && { clusterid }) };
+  if (authorization !== null)
+    return { authorization, ...door, ...(clusterid !== null && { clusterid }) };
   throw new ConnectError("request authentication failed", Code.Unauthenticated);
 }
 

@@ -22,7 +22,13 @@ import {
 } from "../tls/serving-certificate.ts";
 import { type Forwarding, forwardingRpc } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
-import { type GatewayCredentials, openUpstream, tokenInFile, type Upstream } from "./upstream.ts";
+import {
+  type GatewayCredentials,
+  openUpstream,
+  rememberedAuthorization,
+  tokenInFile,
+  type Upstream,
+} from "./upstream.ts";
 
 /** The work of a gateway by one configuration. */
 export interface GatewayWork {
@@ -57,7 +63,8 @@ export async function beginGatewayWork(
   const reported = isSamePlace ? before?.roots?.report() : undefined;
   const roots = rootPlaces && (await refreshRoots(trust, rootPlaces, context, reported));
   if (roots) starting.defer(roots.end);
-  const forwarding = { upstream, credentials, trustDomain, log, clock, ended };
+  const ownAuthorization = rememberedAuthorization(credentials, clock);
+  const forwarding = { upstream, credentials, ownAuthorization, trustDomain, log, clock, ended };
   const begun = starting.move();
   return {
     ...{ configuration, trust, roots },

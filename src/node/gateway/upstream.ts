@@ -43,6 +43,27 @@ export function tokenInFile(path: string, clusterid: string): GatewayCredentials
   };
 }
 
+const rememberedMilliseconds = 5_000;
+
+/** A program's own `authorization`, read again every few seconds; `undefined` while it cannot be read. */
+export function rememberedAuthorization(
+  credentials: GatewayCredentials,
+  clock: () => Date,
+): () => Promise<string | undefined> {
+  let known: Promise<string | undefined> | undefined;
+  let readAt = 0;
+  return () => {
+    const now = clock().getTime();
+    if (known && Math.abs(now - readAt) < rememberedMilliseconds) return known;
+    readAt = now;
+    known = credentials().then(
+      ({ authorization }) => authorization,
+      () => undefined,
+    );
+    return known;
+  };
+}
+
 const contentType = "application/proto";
 const maximumConnections = 256;
 const maximumOctets = 256 * 1024;

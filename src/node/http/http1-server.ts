@@ -55,8 +55,11 @@ export function createHttp1Server(
     const opened = connectionOf(request.socket);
     if (!opened) return;
     const { connection, peer } = opened;
-    const exchange = exchangeOf(connection.address, request, response);
-    const place = track(guard, connection, exchange, response);
+    const place = track(guard, connection, {
+      headers: request.headers,
+      outgoing: response,
+      exchangeBy: (address) => exchangeOf(address, request, response),
+    });
     if (!place) return;
     const restTimeout = restTimeoutOf(guard.limits);
     answer(routes, { incoming: request, outgoing: response, peer, place, restTimeout }).catch(

@@ -68,10 +68,14 @@ export function serveHttp2(
     // A reset with NO_ERROR closes a stream only once what it holds has been read.
     stream.once("aborted", () => stream.resume());
     let isRefused = false;
-    const exchange = exchangeOf(connection.address, stream, () => {
-      isRefused = true;
+    const place = track(guard, connection, {
+      headers,
+      outgoing: stream,
+      exchangeBy: (address) =>
+        exchangeOf(address, stream, () => {
+          isRefused = true;
+        }),
     });
-    const place = track(guard, connection, exchange, stream);
     if (!place) return;
     stream.once("close", () => {
       if (!stream.headersSent && !isRefused) guard.connections.countVain(connection);

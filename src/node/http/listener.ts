@@ -142,9 +142,11 @@ function createProtocols(routes: Routes, guard: Guard): Protocols {
   function serve(socket: Socket, protocol: "http/1.1" | "h2", { clientCertificate }: Peer): void {
     let session: ServerHttp2Session | undefined;
     const peer = { clientCertificate, address: socket.remoteAddress };
+    const from = addressOf(socket.remoteAddress);
     const connection: Connection = {
       socket,
-      address: addressOf(socket.remoteAddress),
+      from,
+      address: from,
       requests: 0,
       idleSince: guard.clock(),
       octetsRead: () => socket.bytesRead,

@@ -1,12 +1,15 @@
 import type { Socket } from "node:net";
-import { addressOf } from "../../foundation/addresses.ts";
+import { addressBehind, addressOf } from "../../foundation/addresses.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
 
 /** An established connection. */
 export interface Connection {
   readonly socket: Socket;
-  readonly address: string;
+  /** The address of its peer. */
+  readonly from: string;
+  /** The address by which it counts: its peer's, unless that is a gateway. */
+  address: string;
   /** Requests under way. */
   requests: number;
   /** When the last request ended, or the connection began. */
@@ -57,6 +60,8 @@ export class Connections {
   /** Oldest first. */
   readonly #all = new Set<Connection>();
   readonly #leaving = new Set<Socket>();
+  /** The connections of gateways, by their addresses. */
+  readonly #doorsAt = new Map<string, number>();
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
@@ -70,7 +75,8 @@ export class Connections {
 
   /** Whether the address of a new socket is refused, because of recent abuse. */
   isPenalized({ remoteAddress }: Socket): boolean {
-    return this.#clock() < (this.#penalties.get(addressOf(remoteAddress)) ?? 0);
+    const address = addressOf(remoteAddress);
+    return this.#clock() < (this.#penalties.get(address) ?? 0) && !this.#doorsAt.has(address);
   }
 
   /** @returns Whether there is room. Otherwise it destroys the connection. */
@@ -79,13 +85,36 @@ export class Connections {
     const { address } = connection;
     const { members } = this.#shares.of(address);
     if (members.size >= connections_per_address && !this.#replaceIdle(members)) {
-      return this.#refuse(connection, "connections_per_address");
+      const [oldest] = members;
+      // The new one may be a gateway's, which the strangers at its address must not keep out.
+      if (!oldest || !this.#doorsAt.has(address))
+        return this.#refuse(connection, "connections_per_address");
+      this.#dismiss(oldest);
     }
     if (this.count >= connections && !this.#replaceFor(address)) {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
     return true;
+  }
+
+  /** Counts a connection as one of a gateway from now on: not by the address, which strangers may share. */
+  recount(connection: Connection, door: string): void {
+    const { from, socket } = connection;
+    const address = addressBehind(door, from);
+    if (connection.address === address || !this.#shares.remove(connection, "connections")) return;
+    if (connection.address === from) {
+      this.#countDoor(from, 1);
+      socket.once("close", () => this.#countDoor(from, -1));
+    }
+    connection.address = address;
+    this.#shares.add(connection, "connections");
+  }
+
+  #countDoor(address: string, change: 1 | -1): void {
+    const count = (this.#doorsAt.get(address) ?? 0) + change;
+    if (count > 0) this.#doorsAt.set(address, count);
+    else this.#doorsAt.delete(address);
   }
 
   /** Closes connections that have been idle for too long, and cuts those that send too much. */

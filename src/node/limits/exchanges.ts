@@ -140,6 +140,7 @@ export class Exchanges {
       progress.hasBegun = true;
       return await turn.run(() => work(() => void turn.pass()));
     } finally {
+      turn.end();
       turn.pass();
     }
   }
@@ -179,7 +180,7 @@ export class Exchanges {
       this.#shares.count(progress.address, "octets", -progress.octets);
       this.#shares.remove(progress, "requests");
     }
-    progress.turn.leave();
+    progress.turn.end();
   }
 
   #refuse(exchange: Exchange, limit: Limit, isUntouched: boolean): void {

@@ -1,3 +1,4 @@
+import { isBehindGateway } from "../../foundation/addresses.ts";
 import { first, foremost, isLarger, isLargerByTwo, type Share, Shares } from "./shares.ts";
 
 /** The most works that are under way at once, and that wait: in all, and of one address. */
@@ -41,6 +42,9 @@ const systemLoop: Loop = {
   after: (milliseconds, resume) => void setTimeout(resume, milliseconds).unref(),
 };
 
+/** A gateway whose turns one caller behind it could take would keep the others waiting. */
+const partsOfGateway = 4;
+
 /** The longest time between two looks at work that waits: the limits may have changed. */
 const longestLookMilliseconds = 1_000;
 
@@ -55,7 +59,8 @@ const longestLookMilliseconds = 1_000;
  * larger than another if its network has more, and between equal networks if its address has more.
  *
  * 1. A free turn goes to the smallest share under way. Of equal ones, the one whose last turn was longest ago gets it.
- * 2. An address at its bound waits for its own work to end, and delays no other address.
+ * 2. An address at its bound waits for its own work to end, and delays no other address. A gateway has the bound of
+ *    an address, and a caller behind it a quarter of that.
  * 3. When all turns are taken, the largest share sheds its oldest work for a share that is smaller by two. Equals shed
  *    nothing for each other, so that a herd that arrives at once does not undo its own work.
  * 4. Work that never ends would keep its turn. So the oldest work of all is shed for an address with nothing under
@@ -225,5 +230,11 @@ export class FairQueue {
 }
 
 /** Rules 2 and 6, for one address. */
-const hasTurn = ({ amounts }: QueueShare, { underWayPerAddress, inOnePass }: FairLimits): boolean =>
-  amounts.underWay < underWayPerAddress && amounts.begunInPass < inOnePass.address;
+function hasTurn(
+  { network, amounts }: QueueShare,
+  { underWayPerAddress: most, inOnePass }: FairLimits,
+): boolean {
+  if (amounts.begunInPass >= inOnePass.address) return false;
+  if (!isBehindGateway(network.prefix)) return amounts.underWay < most;
+  return network.amounts.underWay < most && amounts.underWay < most / partsOfGateway;
+}

@@ -3,6 +3,7 @@ import { Counter, type Registry } from "prom-client";
 import { addReadGauge } from "../../program/metrics.ts";
 import type { Program } from "../../program/program.ts";
 import { type Connection, Connections } from "./connections.ts";
+import { type ArrivedHeaders, Doors, type ProveGateway } from "./doors.ts";
 import { type Exchange, Exchanges, type Place } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { type Collectable, Collection, memoryShortage, thisProcess } from "./memory.ts";
@@ -16,6 +17,8 @@ export interface Guard {
   readonly reached: LimitReached;
   readonly connections: Connections;
   readonly exchanges: Exchanges;
+  /** Absent where no gateway calls. */
+  readonly doors?: Doors | undefined;
   /** In milliseconds; it never goes back. */
   readonly clock: () => number;
   readonly end: () => void;
@@ -33,6 +36,7 @@ export function createGuard(
   first: Limits,
   reached: LimitReached = () => {},
   collectable?: Collectable,
+  prove?: ProveGateway,
 ): Guard {
   const clock = () => performance.now();
   const limits = { ...first };
@@ -56,6 +60,7 @@ export function createGuard(
   let timer = sweepNext();
   return {
     ...{ limits, reached, connections, exchanges, clock },
+    doors: prove && new Doors(prove, clock),
     follow: (next) => {
       Object.assign(limits, { memory: undefined }, next);
     },
@@ -63,25 +68,46 @@ export function createGuard(
   };
 }
 
+/** A request whose head has arrived on a connection. */
+interface ArrivedRequest {
+  readonly headers: ArrivedHeaders;
+  /** Emits `close` when its answer has left, or its caller has. */
+  readonly outgoing: EventEmitter;
+  /** @param address The one by which it counts. */
+  readonly exchangeBy: (address: string) => Exchange;
+}
+
 /** Gives a request a place until its answer has left or its caller has; `undefined` if it is refused. */
 export function track(
-  { connections, exchanges }: Guard,
+  { connections, exchanges, doors }: Guard,
   connection: Connection,
-  exchange: Exchange,
-  outgoing: EventEmitter,
+  { headers, outgoing, exchangeBy }: ArrivedRequest,
 ): Place | undefined {
+  const through = doors?.through(headers);
+  if (through) connections.recount(connection, through.door);
   connections.begin(connection);
-  const place = exchanges.begin(exchange);
+  const place = exchanges.begin(exchangeBy(through?.address ?? connection.from));
   outgoing.once("close", () => {
     connections.end(connection);
     place?.leave();
   });
-  return place;
+  const prove = doors?.proofOf(headers);
+  if (!place || !prove) return place;
+  const inTurn: Place["inTurn"] = (work) =>
+    place.inTurn(async (passTurn) => {
+      await prove();
+      return work(passTurn);
+    });
+  return { ...place, inTurn };
 }
 
 /** The guard of a program's callers, with its metrics. It ends with the program. */
-export function openGuard({ registry, life }: Program, limits: Limits): Guard {
-  const guard = createGuard(limits, countLimits(registry), thisProcess());
+export function openGuard(
+  { registry, life }: Program,
+  limits: Limits,
+  prove?: ProveGateway,
+): Guard {
+  const guard = createGuard(limits, countLimits(registry), thisProcess(), prove);
   life.endsWith("the limits of callers", guard.end);
   addReadGauge(registry, {
     name: "rampart_connections",

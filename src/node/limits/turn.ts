@@ -9,7 +9,7 @@ export class Turn {
   readonly #queue: FairQueue;
   readonly #address: string;
   #isHeld = false;
-  #hasLeft = false;
+  #isOver = false;
   #pass = (): void => {};
   #giveUp = (): void => {};
 
@@ -37,7 +37,7 @@ export class Turn {
         this.#queue.withdraw(work);
         shed();
       };
-      if (this.#hasLeft || this.#queue.take(work)) shed();
+      if (this.#isOver || this.#queue.take(work)) shed();
     });
   }
 
@@ -49,9 +49,9 @@ export class Turn {
     return wasHeld;
   }
 
-  /** Ends the wait for it, and takes no other: its request has left. */
-  leave(): void {
-    this.#hasLeft = true;
+  /** Ends the wait for it. There is no other: its request has left, or a wait that nobody waits for has outlived its work. */
+  end(): void {
+    this.#isOver = true;
     this.#giveUp();
   }
 

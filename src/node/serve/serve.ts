@@ -1,4 +1,5 @@
 import type { Registry } from "prom-client";
+import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
 import { openKeks } from "../../config/keks.ts";
 import type { WorkSharing } from "../../foundation/shared-work.ts";
@@ -121,7 +122,9 @@ async function openPorts(
   { live, stores }: { readonly live: LiveCa; readonly stores: ReplicaStores },
 ): Promise<Omit<RunningServer<ServeConfiguration>, "close">> {
   const { registry, life, peerProcesses, pause } = program;
-  const guard = openGuard(program, configuration.limits);
+  const guard = openGuard(program, configuration.limits, (authorization) =>
+    provedGateway(live.certificateAuthority.authenticate, authorization, program.clock()),
+  );
   let [port, plaintext, rotation]: [RenewingListener?, Port?, Recurrence?] = [];
   life.endsWith(
     "the ports of callers and the rotation",

@@ -42,5 +42,8 @@ export interface Peer {
 /** The key under which a platform hands the peer of a call to the RPC. */
 export const peerKey: ContextKey<Peer> = createContextKey<Peer>({});
 
+/** The header with a gateway's own credential, by which `serve` knows that it forwards for others. */
+export const gatewayHeader = "x-rampart-gateway";
+
 /** The header in which a gateway forwards the address of its client. */
 export const forwardedPeerHeader = "x-rampart-peer";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { forwardingRpc } from "../../../src/node/gateway/forwarding.ts";
-import { openUpstream } from "../../../src/node/gateway/upstream.ts";
+import { openUpstream, rememberedAuthorization } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { grpcFrame, octets } from "../../contract/rpc-calls.ts";
@@ -28,7 +28,9 @@ async function startForwarding(answer: RawAnswer, elsewhere?: string) {
   const clock = () => new Date();
   const outcomes: string[] = [];
   const ended = (outcome: string): void => void outcomes.push(outcome);
-  const rpc = forwardingRpc({ upstream, credentials, trustDomain, log, clock, ended });
+  const ownAuthorization = rememberedAuthorization(credentials, clock);
+  const forwarding = { upstream, credentials, ownAuthorization, trustDomain, log, clock, ended };
+  const rpc = forwardingRpc(forwarding);
   const routes = { rpcs: new Map([[rpcPath, rpc]]), fetch: async () => new Response(), log };
   const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 });
   const client = connectHttp2(`http://127.0.0.1:${listener.address.port}`);
@@ -53,12 +55,19 @@ const empty = grpcFrame(new Uint8Array());
 
 test("the message of a native gRPC call and its answer are forwarded without being parsed", async () => {
   const { call, heard, log } = await startForwarding((socket) => socket.write(granted));
-  const response = await call(grpcFrame(message), { clusterid: "team", "x-other": "y" });
+  const response = await call(grpcFrame(message), {
+    clusterid: "team",
+    "x-other": "y",
+    "x-rampart-gateway": "Bearer stranger",
+    "x-rampart-peer": "192.0.2.1",
+  });
   expect(new Uint8Array(await response.arrayBuffer())).toEqual(
     grpcFrame(new TextEncoder().encode("abc")),
   );
   expect(heard[0]).toMatch(/\r\n\r\nmsg$/);
-  expect(heard[0]).toMatch(/\r\nauthorization: Bearer x\r\nclusterid: team\r\n/i);
+  expect(heard[0]).toMatch(
+    /\r\nauthorization: Bearer x\r\nx-rampart-gateway: Bearer gateway\r\nx-rampart-peer: 127\.0\.0\.1\r\nclusterid: team\r\n/i,
+  );
   expect(heard[0]).not.toContain("x-other");
   expect(log.operations).toMatchObject([
     { event: "forwarded", level: "info", outcome: "answered", upstreamStatus: 200, code: "ok" },

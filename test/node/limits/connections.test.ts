@@ -32,6 +32,7 @@ function start(limits: object, close = (emit: () => void) => emit()) {
     const state = { isOpen: true, octets: 0 };
     const connection: Connection = {
       socket,
+      from: address,
       address,
       requests: 0,
       idleSince: now,
@@ -62,6 +63,32 @@ describe("connections", () => {
     expect(busy.map(({ state }) => state.isOpen)).toEqual([false, true, true]);
     for (const address of ["a", "b", "c"]) expect(open(address).isAdmitted).toBe(false);
     expect(reached).toEqual(["connections", "connections", "connections"]);
+  });
+
+  test("of a gateway do not count as those of its address, and strangers there do not keep it out", () => {
+    const { connections, open, reached } = start({ connections_per_address: 2 });
+    const gateway = [open("a"), open("a")];
+    for (const { connection } of gateway) connections.recount(connection, "gateway");
+    const strangers = [open("a", { requests: 1 }), open("a", { requests: 1 })];
+    const next = open("a");
+    expect(next.isAdmitted).toBe(true);
+    expect(strangers.map(({ state }) => state.isOpen)).toEqual([false, true]);
+    expect(gateway.map(({ state }) => state.isOpen)).toEqual([true, true]);
+    expect(reached).toEqual([]);
+    for (const { connection } of gateway) connection.cut();
+    next.connection.requests = 1;
+    expect(open("a").isAdmitted).toBe(false);
+  });
+
+  test("that are abused do not have the address of a gateway refused", () => {
+    const { connections, open } = start({});
+    const gateway = open("a");
+    connections.recount(gateway.connection, "gateway");
+    const stranger = open("a");
+    connections.cut(stranger.connection);
+    expect(connections.isPenalized(stranger.connection.socket)).toBe(false);
+    gateway.connection.cut();
+    expect(connections.isPenalized(stranger.connection.socket)).toBe(true);
   });
 
   test("that are closing are bounded: beyond the bound, the first of them is destroyed at once", () => {

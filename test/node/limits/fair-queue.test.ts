@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { addressBehind } from "../../../src/foundation/addresses.ts";
 import { FairQueue, type Loop, type Work } from "../../../src/node/limits/fair-queue.ts";
 
 const timeLimit = 1000;
@@ -64,6 +65,25 @@ function worksOf(queue: FairQueue) {
 }
 
 describe("a fair queue", () => {
+  test("gives a gateway the turns of an address, and a caller behind it a part of them", () => {
+    const { loop, turn } = handTurned();
+    const of = (caller: string) => addressBehind("gateway", caller);
+    const bounds = { ...manyAtOnce, underWayPerAddress: 8 };
+    const { begun, ends, take } = worksOf(new FairQueue(() => bounds, loop));
+    const names = (count: number, name: string) => Array.from({ length: count }, () => name);
+    for (let i = 0; i < 20; i++) take(of("10.0.0.1"), "flood");
+    turn();
+    expect(begun).toEqual(names(2, "flood"));
+    for (let i = 2; i < 12; i++) take(of(`10.0.${i}.1`), "others");
+    turn();
+    expect(begun.splice(0)).toEqual([...names(2, "flood"), ...names(6, "others")]);
+    take(of("10.9.0.1"), "honest");
+    take("192.0.2.1", "straight");
+    ends[0]?.();
+    turn();
+    expect(begun.slice(0, 2).sort()).toEqual(["others", "straight"]);
+  });
+
   test("begins what waits within half the time limit once a bound is raised", () => {
     const { loop, turn, elapse } = handTurned();
     const changing = { ...limits, underWay: 1 };

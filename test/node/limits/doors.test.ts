@@ -1,0 +1,143 @@
+import { once } from "node:events";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { connect } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { networkOf } from "../../../src/foundation/addresses.ts";
+import { Doors } from "../../../src/node/limits/doors.ts";
+import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
+import { serveCa } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+
+const from = (credential: string, peer = "10.0.0.7") => ({
+  "x-rampart-gateway": credential,
+  "x-rampart-peer": peer,
+});
+
+/** Doors on a clock of their own: each credential `name#…` proves the gateway of that name. */
+function start(isGateway = (name: string) => name !== "stranger") {
+  let now = 0;
+  const asked: string[] = [];
+  const doors = new Doors(
+    async (credential) => {
+      asked.push(credential);
+      const [name = ""] = credential.split("#");
+      return isGateway(name) ? name : undefined;
+    },
+    () => now,
+  );
+  const pass = (milliseconds: number): void => {
+    now += milliseconds;
+  };
+  const show = (credential: string) => doors.proofOf(from(credential))?.();
+  return { doors, asked, pass, show };
+}
+
+describe("a gateway", () => {
+  test("is one once its credential is proved, and its callers count by their own addresses", async () => {
+    const { doors, show } = start();
+    expect(doors.through(from("g"))).toBeUndefined();
+    await show("g");
+    const [one, other] = ["10.0.0.7", "2001:db8::1"].map((peer) => doors.through(from("g", peer)));
+    expect([one?.door, other?.door]).toEqual(["g", "g"]);
+    expect(one?.address).not.toBe(other?.address);
+    expect(networkOf(one?.address ?? "")).toBe(networkOf(other?.address ?? ""));
+    expect(doors.through({ "x-rampart-peer": "10.0.0.7" })).toBeUndefined();
+  });
+
+  test("is nobody whose credential proves another account", async () => {
+    const { doors, show, asked } = start();
+    await show("stranger");
+    await show("stranger");
+    expect(doors.through(from("stranger"))).toBeUndefined();
+    expect(asked).toEqual(["stranger"]);
+    expect(doors.proofOf(from("x".repeat(5000)))).toBeUndefined();
+  });
+
+  test("is proved anew from time to time, and counts as one meanwhile", async () => {
+    let isListed = true;
+    const { doors, show, asked, pass } = start(() => isListed);
+    await show("g");
+    pass(29_999);
+    expect(show("g")).toBeUndefined();
+    isListed = false;
+    pass(1);
+    const renewal = show("g");
+    expect(doors.through(from("g"))?.door).toBe("g");
+    await renewal;
+    expect(doors.through(from("g"))).toBeUndefined();
+    expect(asked).toHaveLength(2);
+  });
+
+  test("that nobody proves anew is none after a minute", async () => {
+    const { doors, show, pass } = start();
+    await show("g");
+    pass(60_000);
+    expect(doors.through(from("g"))).toBeUndefined();
+  });
+
+  test("is forgotten for no credential of another, nor of a stranger", async () => {
+    const { doors, show } = start();
+    await show("g");
+    for (let i = 0; i < 500; i++) await show(`hostile#${i}`);
+    for (let i = 0; i < 500; i++) await show(`stranger#${i}`);
+    expect(doors.through(from("g"))?.door).toBe("g");
+    expect(doors.through(from("hostile#0"))).toBeUndefined();
+    expect(doors.through(from("hostile#499"))?.door).toBe("hostile");
+  });
+});
+
+/** `serve` that takes one connection of an address, and calls of an account over one connection. */
+async function startServed(account: string) {
+  const key = await createTokenKey("ES256", "k1");
+  const { issuer } = issuerTables.cluster;
+  const gateways = [{ account: "edge/gateway", dns_names: ["gateway.test"] }];
+  const served = await serveCa({
+    ISSUERS: [{ issuer, jwks: jwksOf(key), gateways }],
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    LIMITS: { connections_per_address: 1 },
+  });
+  onTestFinished(() => served.end());
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  const port = served.server.plaintextAddress?.port ?? 0;
+  const token = await mintAccountToken(key, issuer, account, new Date());
+  const ask = async (): Promise<{ reusesSocket: boolean }> => {
+    const headers = { authorization: "Bearer e30.e30.e30", ...from(`Bearer ${token}`) };
+    const asked = request({
+      port,
+      host: "127.0.0.1",
+      agent,
+      method: "POST",
+      path: rpcPath,
+      headers,
+    });
+    asked.end();
+    const [answer] = (await once(asked, "response")) as [IncomingMessage];
+    await once(answer.resume(), "end");
+    return { reusesSocket: asked.reusedSocket };
+  };
+  return { port, ask, agent };
+}
+
+/** Another connection of the same address, with an answer. */
+async function connectAnother(port: number): Promise<void> {
+  const socket = connect({ port, host: "127.0.0.1" });
+  onTestFinished(() => void socket.destroy());
+  socket.write("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n");
+  await once(socket, "data");
+}
+
+test.each([
+  ["of a listed gateway stays open", "edge:gateway", true],
+  ["of any other account gives way", "edge:stranger", false],
+])("the connection %s when another of its address comes", async (_, account, stays) => {
+  const { port, ask, agent } = await startServed(account);
+  await ask();
+  // The first call is the one that proves the gateway.
+  expect(await ask()).toEqual({ reusesSocket: true });
+  const [[socket] = []] = Object.values(agent.freeSockets);
+  const closed = socket && once(socket, "close");
+  await connectAnother(port);
+  if (!stays) await closed;
+  expect(await ask()).toEqual({ reusesSocket: stays });
+});
