@@ -65,6 +65,12 @@ test("docs/reference/doctor.md explains every finding, and no other", () => {
   expect(found).toEqual([...findingNames]);
 });
 
+test("the index of the docs names every page", () => {
+  const linked = new Set(linksOf("docs/README.md").map(({ path }) => path));
+  const docs = pages.filter((page) => page.startsWith("docs/") && page !== "docs/README.md");
+  expect(docs.filter((page) => !linked.has(page))).toEqual([]);
+});
+
 test("no page has npx fetch the package of that name, which is somebody else's", () => {
   const fetching = pages.filter((page) => /\bnpx (?:-\S+ )*rampart\b/.test(read(page)));
   expect(fetching).toEqual([]);
