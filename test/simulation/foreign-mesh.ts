@@ -88,8 +88,7 @@ class ForeignMesh {
     this.#end = 12 * (propagationSeconds + longestLeafSeconds);
     this.#store = new LaggingStore(propagationSeconds, random);
     this.#company = new Company(random);
-    const settledAt = 3 * propagationSeconds;
-    this.#workloads = createWorkloads(6, longestLeafSeconds, settledAt, random);
+    this.#workloads = createWorkloads(6, longestLeafSeconds, random);
   }
 
   run(): void {
@@ -163,7 +162,11 @@ class ForeignMesh {
   #answer(workload: Workload, now: number): void {
     const { authorities } = this.#store.read(now);
     const authority = signingAuthorityAt(authorities, at(now));
-    if (!authority) throw this.#violation(now, "nothing signs");
+    if (!authority) {
+      if (now >= 3 * this.#lengths.propagationSeconds) throw this.#violation(now, "nothing signs");
+      workload.asksAt = now + this.#random.between(60, 600);
+      return;
+    }
     const expiresAt = now + workload.leafSeconds;
     if (at(expiresAt) > authority.schedule.retiresAt) {
       throw this.#violation(now, "a leaf outlives its authority");

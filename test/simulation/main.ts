@@ -1,9 +1,13 @@
+import { exploreAll } from "./every/small-worlds.ts";
 import { simulateForeignRoots } from "./foreign-mesh.ts";
 import { simulate } from "./mesh.ts";
 import { simulateReplicas } from "./replicated-store.ts";
 import { runStorm } from "./storm/main.ts";
 import { violationIn } from "./violation.ts";
 
+if (process.argv[2] === "every") {
+  process.exit(exploreAll(Number(process.argv[3] ?? 100_000)).length === 0 ? 0 : 1);
+}
 if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
 
 const count = Number(process.argv[2] ?? 100_000);

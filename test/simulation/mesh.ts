@@ -17,7 +17,7 @@ import {
   type PublishedAuthority,
   publishedAuthoritiesAt,
 } from "../../src/pki/authority/trust-bundle.ts";
-import { leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
+import { addSeconds, leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading, type SimulatedStore } from "./store.ts";
 import { Violation } from "./violation.ts";
@@ -37,6 +37,8 @@ const day = 24 * hour;
 /** The parameters of one history. */
 interface Setting {
   readonly lengths: PhaseLengths;
+  /** How far the clock of any process is ahead or behind. */
+  readonly skew: number;
   readonly cronInterval: number;
   readonly end: number;
   /** The outage of the cron that the planner promises to survive. */
@@ -48,8 +50,8 @@ interface Setting {
   readonly departure: Departure;
 }
 
-/** Creates the store of a history, whose readers are at most one propagation interval behind. */
-type CreateStore = (propagationSeconds: number, random: Random) => SimulatedStore;
+/** Creates the store of a history, whose readers are so many seconds behind at most. */
+type CreateStore = (maximumLagSeconds: number, random: Random) => SimulatedStore;
 
 const laggingStore: CreateStore = (...behind) => new LaggingStore(...behind);
 
@@ -61,7 +63,9 @@ export function simulate(
 ): void {
   const random = seededRandom(seed);
   const setting = createSetting(random);
-  const store = createStore(setting.lengths.propagationSeconds, random);
+  // Two clocks and the store share a propagation interval.
+  const maximumLagSeconds = setting.lengths.propagationSeconds - 2 * setting.skew;
+  const store = createStore(maximumLagSeconds, random);
   new Mesh(seed, { ...setting, store }, random, mutation).run();
 }
 
@@ -77,6 +81,7 @@ function createSetting(random: Random): Setting {
   const outageBegins = random.between(day, end);
   return {
     lengths,
+    skew: random.chance(0.5) ? random.between(0, propagationSeconds / 4) : 0,
     cronInterval,
     end,
     spare,
@@ -123,8 +128,8 @@ class Mesh {
     this.#mutation = mutation;
     const { propagationSeconds, longestLeafSeconds } = setting.lengths;
     this.#store = setting.store;
-    this.#settledAt = 3 * propagationSeconds + 4 * setting.cronInterval;
-    this.#workloads = createWorkloads(6, longestLeafSeconds, this.#settledAt, random);
+    this.#settledAt = 3 * propagationSeconds;
+    this.#workloads = createWorkloads(6, longestLeafSeconds, random);
   }
 
   run(): void {
@@ -172,8 +177,14 @@ class Mesh {
     return planRotation(
       { ...reading, additionalRoots: [], authorityRoot: "self" },
       this.#setting.lengths,
-      at(now),
+      this.#clock(now),
     );
+  }
+
+  /** The time by the clock of one process. */
+  #clock(now: number): Date {
+    const { skew } = this.#setting;
+    return at(now + this.#random.between(-skew, skew));
   }
 
   #carryOut(step: RotationStep, now: number): void {
@@ -201,7 +212,7 @@ class Mesh {
   }
 
   #found(now: number): void {
-    this.#mint(firstSchedule(this.#setting.lengths, at(now)), now);
+    this.#mint(firstSchedule(this.#setting.lengths, this.#clock(now)), now);
   }
 
   #mint(schedule: Schedule, now: number): void {
@@ -221,22 +232,23 @@ class Mesh {
       workload.asksAt = now + this.#random.between(60, 600);
       return;
     }
+    const clock = this.#clock(now);
     const authorities = applyTaints(reading.authorities, reading.taints);
-    const authority = signingAuthorityAt(authorities, at(now));
+    const authority = signingAuthorityAt(authorities, clock);
     if (!authority) {
       this.#keepWaiting(workload, now);
       return;
     }
     const expiresAt = now + workload.leafSeconds;
-    if (at(expiresAt) > authority.schedule.retiresAt) {
+    if (addSeconds(clock, workload.leafSeconds) > authority.schedule.retiresAt) {
       throw this.#violation(now, "a leaf outlives its authority");
     }
-    const published = publishedAuthoritiesAt(authorities, at(now));
+    const published = publishedAuthoritiesAt(authorities, clock);
     workload.leaf = { authority, issuedAt: now, expiresAt };
     workload.bundle = new Set(published.map(({ id }) => id));
     workload.asksAt = now + this.#renewalWait(workload, now);
     this.#checkTainted(authority, published, now);
-    this.#checkSequence(authorities, published, reading.taints, now);
+    this.#checkSequence(authorities, published, reading.taints, clock);
     this.#checkHandshakes(workload, now);
   }
 
@@ -250,10 +262,13 @@ class Mesh {
     return wait;
   }
 
-  /** Only a taint may leave no signing authority, for at most two propagation intervals. */
+  /** Before the first authority signs, nothing does; later, a taint may leave none for two propagation intervals. */
   #keepWaiting(workload: Workload, now: number): void {
     const { taintAt, lengths } = this.#setting;
-    if (!isWithin(now, [taintAt, taintAt + 2 * lengths.propagationSeconds])) {
+    if (
+      now >= this.#settledAt &&
+      !isWithin(now, [taintAt, taintAt + 2 * lengths.propagationSeconds])
+    ) {
       throw this.#violation(now, "nothing signs");
     }
     workload.asksAt = now + this.#random.between(60, 600);
@@ -272,10 +287,11 @@ class Mesh {
     authorities: readonly PublishedAuthority[],
     published: readonly PublishedAuthority[],
     taints: readonly Taint[],
-    now: number,
+    clock: Date,
   ): void {
+    const now = clock.getTime() / 1000;
     if (published.length > maximumRoots) throw this.#violation(now, "too many roots");
-    const sequence = bundleSequenceAt(authorities, taints, at(now));
+    const sequence = bundleSequenceAt(authorities, taints, clock);
     const content = published.map(({ id }) => id).join();
     const known = this.#contents.get(sequence) ?? content;
     if (known !== content) throw this.#violation(now, "two bundles of one sequence");

@@ -29,17 +29,17 @@ export interface Workload {
   bundle: ReadonlySet<string>;
 }
 
-/** Creates workloads with all renewal rules and leaves up to the longest. They start one by one. */
+/** Creates workloads with all renewal rules and leaves up to the longest. They start one by one, or at once. */
 export function createWorkloads(
   count: number,
   longestLeafSeconds: number,
-  from: number,
   random: Random,
 ): Workload[] {
   return Array.from({ length: count }, (_, i) => ({
     leafSeconds: i === 0 ? longestLeafSeconds : longestLeafSeconds * random.between(0.2, 1),
     renewal: renewals[i % renewals.length] ?? renewalRules.ztunnel,
-    asksAt: from + random.between(0, longestLeafSeconds),
+    // Half of them ask from the first minute on, before anything signs.
+    asksAt: i % 2 === 0 ? random.between(0, 60) : random.between(0, longestLeafSeconds),
     leaf: undefined,
     bundle: new Set<string>(),
   }));

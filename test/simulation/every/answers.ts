@@ -1,0 +1,134 @@
+import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
+import { applyTaints } from "../../../src/pki/authority/taint.ts";
+import { bundleSequenceAt, trustBundleAt } from "../../../src/pki/authority/trust-bundle.ts";
+import { type Reading, readingsOf } from "./records.ts";
+import {
+  type Answer,
+  at,
+  type Given,
+  nameOf,
+  octetsOf,
+  type State,
+  type Tainting,
+  violation,
+  type World,
+  wholeReading,
+} from "./world.ts";
+
+/** What readers of a small world may answer, and what must hold of it. */
+export class Answers {
+  readonly #world: World;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** Every answer that any reader may give now, by any reading and any clock. @throws Violation */
+  answered(state: State): State {
+    const { now, store, tainting } = state;
+    const { propagation, skew, leaf } = this.#world;
+    const answers = new Map<string, Answer>();
+    const contents = new Map(
+      [...state.contents].filter(([, { at: since }]) => now - since < propagation + 2 * skew + 1),
+    );
+    for (const reading of readingsOf(store, now, this.#world.lag)) {
+      for (const ahead of this.#world.clocks) {
+        const answer = this.#answer(state, reading, now + ahead, contents);
+        if (answer) answers.set(JSON.stringify([answer.issuer, [...answer.bundle]]), answer);
+      }
+    }
+    const live = state.answers.filter((each) => now - each.at < leaf);
+    const all = [...live, ...answers.values()];
+    for (const one of all) {
+      for (const other of all) {
+        if (one.at !== now && other.at !== now) continue;
+        if (other.bundle.has(one.root) || this.#isExcused(one, now, tainting)) continue;
+        throw violation(state, `a live leaf of ${one.root} does not verify`);
+      }
+    }
+    return { ...state, answers: all, contents, settled: this.#settled(state) };
+  }
+
+  #answer(
+    state: State,
+    reading: Reading,
+    clock: number,
+    contents: Map<number, Given>,
+  ): Answer | undefined {
+    const { taints } = reading;
+    const authorities = applyTaints(reading.authorities, taints);
+    const published = [...authorities, ...applyTaints(reading.additionalRoots, taints)];
+    const now = at(clock);
+    const roots = trustBundleAt(published, now).roots.map(nameOf);
+    if (roots.length > 8) throw violation(state, "too many roots");
+    const authority = signingAuthorityAt(authorities, now);
+    if (!authority) {
+      if (this.#mayWait(state)) return undefined;
+      throw violation(state, "nothing signs");
+    }
+    if (at(clock + this.#world.leaf) > authority.schedule.retiresAt) {
+      throw violation(state, "a leaf outlives its authority");
+    }
+    this.#numbered(state, bundleSequenceAt(published, taints, now), roots.join(), contents);
+    this.#requireTaint(state, authority.id, roots);
+    const [root = octetsOf("")] = authority.roots;
+    const bundle = new Set(roots);
+    const isTainted = authority.id === state.tainting?.id;
+    return { at: state.now, issuer: authority.id, root: nameOf(root), bundle, isTainted };
+  }
+
+  /** No reader gives two bundles under one number. @throws Violation */
+  #numbered(state: State, sequence: number, content: string, contents: Map<number, Given>): void {
+    const known = contents.get(sequence);
+    if (known && known.content !== content) {
+      throw violation(state, `two bundles of one sequence: ${known.content} and ${content}`);
+    }
+    contents.set(sequence, { content, at: state.now });
+  }
+
+  /** The number grows with every change, and is never less. @throws Violation */
+  #settled(state: State): State["settled"] {
+    const { additionalRoots, taints, ...reading } = wholeReading(this.#world, state);
+    const authorities = applyTaints([...reading.authorities, ...additionalRoots], taints);
+    const now = at(state.now);
+    const content = trustBundleAt(authorities, now).roots.map(nameOf).join();
+    const sequence = bundleSequenceAt(authorities, taints, now);
+    const before = state.settled;
+    const isSame = before?.content === content;
+    if (before && (isSame ? sequence < before.sequence : sequence <= before.sequence)) {
+      throw violation(state, `the sequence goes from ${before.sequence} to ${sequence}`);
+    }
+    return { sequence, content };
+  }
+
+  /** Nothing signs before the first authority does, and for two propagation intervals after a taint. */
+  #mayWait({ now, tainting, answers }: State): boolean {
+    const { beginning, propagation, leaf, skew } = this.#world;
+    const first = beginning === "joining" ? 2 * propagation + leaf : 2 * propagation;
+    if (now <= first + propagation + skew && (answers.length === 0 || now <= first + skew))
+      return true;
+    return tainting !== undefined && now - tainting.at <= 2 * propagation + 2 * skew;
+  }
+
+  #requireTaint(state: State, signer: string, roots: readonly string[]): void {
+    const { tainting, now } = state;
+    if (!tainting || now - tainting.at < this.#world.propagation) return;
+    if (signer === tainting.id) throw violation(state, "a tainted authority signs");
+    const isOwn = this.#world.authorityRoot === "self";
+    if (isOwn && tainting.departure === "immediately" && roots.includes(tainting.root)) {
+      throw violation(state, "a root that was to leave at once is still there");
+    }
+  }
+
+  /**
+   * Until every bundle has changed, a taint may break leaves of the tainted authority, if its root leaves at once, and
+   * those of its successor, which signs before every bundle has its root.
+   */
+  #isExcused(one: Answer, now: number, tainting: Tainting | undefined): boolean {
+    if (!tainting) return false;
+    const { propagation, leaf, skew } = this.#world;
+    if (now - tainting.at > 2 * propagation + 2 * leaf + 2 * skew) return false;
+    if (tainting.departure === "immediately" && one.root === tainting.root) return true;
+    return one.at >= tainting.at && one.issuer !== tainting.id;
+  }
+}

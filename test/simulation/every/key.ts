@@ -1,0 +1,77 @@
+import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
+import type { Written } from "./records.ts";
+import { at, nameOf, type State, tickOf, type World } from "./world.ts";
+
+/** A text that is the same for states with the same futures: times are relative, and names are places in an order. */
+export function keyOf(world: World, state: State): string {
+  const { now, store, answers, contents, settled, dueSince, madeAt, tainting, left } = state;
+  const names = new Map<string, number>();
+  const nameIn = (name: string): number => {
+    const known = names.get(name) ?? names.size;
+    names.set(name, known);
+    return known;
+  };
+  const since = (instant: number | undefined): number | undefined =>
+    instant === undefined ? undefined : Math.max(instant - now, -world.propagation);
+  const horizon = -3 * world.leaf - 4 * world.propagation;
+  const rel = (instant: Date): number => Math.max(tickOf(instant) - now, horizon * 20);
+  const authorities = store.authorities
+    .toSorted(byOrder)
+    .map(({ record, at: written, deletedAt }) => [
+      nameIn(record.id),
+      record.roots.map((root) => nameIn(nameOf(root))),
+      Object.values(record.schedule).map(rel),
+      since(written),
+      since(deletedAt),
+    ]);
+  const roots = store.roots.map(({ record, at: written }) => [
+    nameIn(record.id),
+    rel(record.schedule.publishedFrom),
+    rel(record.schedule.retiresAt),
+    since(written),
+  ]);
+  const taints = store.taints.map(({ record, at: written }) => [
+    nameIn(record.id),
+    Math.max(tickOf(record.taintedAt) - now, horizon),
+    Math.max(tickOf(record.retiresAt) - now, horizon),
+    since(written),
+  ]);
+  const numbers = (sequence: number): number => sequence - at(now).getTime();
+  const named = (content: string): readonly number[] => content.split(",").map(nameIn);
+  const given = answers
+    .filter((each) => now - each.at < world.leaf)
+    .map((each) => [
+      each.at - now,
+      nameIn(each.issuer),
+      nameIn(each.root),
+      [...each.bundle].map(nameIn),
+    ]);
+  return JSON.stringify([
+    authorities,
+    roots,
+    taints,
+    given,
+    [...contents].map(([sequence, { content, at: last }]) => [
+      numbers(sequence),
+      named(content),
+      last - now,
+    ]),
+    settled && [numbers(settled.sequence), named(settled.content)],
+    dueSince === undefined ? "" : dueSince - now,
+    madeAt === undefined ? "" : madeAt - now,
+    tainting ? [nameIn(tainting.id), Math.max(tainting.at - now, horizon), tainting.departure] : "",
+    left,
+    Math.max(-now, -3 * world.propagation - world.leaf - world.skew - 1),
+    nameIn(`company ${state.company}`),
+  ]);
+}
+
+/** As the planner orders them; of one instant, by their names, which it compares as well. */
+function byOrder(
+  { record: a }: Written<PublishedAuthority>,
+  { record: b }: Written<PublishedAuthority>,
+): number {
+  const [one, other] = [a, b].map(({ schedule }) => Object.values(schedule).map(Number).join());
+  if (one !== other) return (one ?? "") < (other ?? "") ? -1 : 1;
+  return a.id < b.id ? -1 : 1;
+}
