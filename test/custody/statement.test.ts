@@ -183,6 +183,12 @@ describe("a statement is refused", () => {
     expect(await checkOf(record())).toBe(check);
   });
 
+  test("of more octets than any of its kind has, before anything in it is read", async () => {
+    const long = { note: "a".repeat(40_000) };
+    const sealed = await sealContent({ kind: "taint", id: "ab" }, long, clusterLocal, keks);
+    await expect(openContent(sealed, clusterLocal, keks)).rejects.toMatchObject({ check: "form" });
+  });
+
   test("by the trust domain that somebody has written into it", async () => {
     const domain = trustDomain("other.local");
     const moved = tampered(sealedTaint, { trustDomain: domain });

@@ -32,6 +32,16 @@ function bodyOf(pieces: readonly Body[], fault?: Error): ReadableStream<Uint8Arr
   });
 }
 
+test("leaves an API server that does not answer in time", async () => {
+  const silent: Fetch = (_, init) =>
+    new Promise((_, reject) => {
+      init?.signal?.addEventListener("abort", () => reject(init.signal?.reason));
+    });
+  const access = { server: "https://api.test", credential: () => token };
+  const { send } = createKubernetesClient(access, silent, 20);
+  await expect(send({ path: "/api/v1/pods" })).rejects.toThrow(FetchError);
+});
+
 async function failureOf(act: () => unknown): Promise<FetchError> {
   try {
     await act();

@@ -52,6 +52,20 @@ test("the seed of the vectors is a key of node:crypto", () => {
   expect(key.asymmetricKeyType).toBe("ed25519");
 });
 
+test("a checkpoint with a good and a bad signature of its log is not opened", async () => {
+  const { text, signatures } = parseNote(note);
+  const [own] = signatures;
+  if (!own) throw new Error("no signature");
+  const bad = { ...own, signature: own.signature.toReversed() };
+  for (const both of [
+    [own, bad],
+    [bad, own],
+  ]) {
+    const twice = formatNote({ text, signatures: both });
+    expect(await faultOf(() => openCheckpointText(twice, logKey))).toBe("signature");
+  }
+});
+
 test("signs the checkpoint of the vectors, octet for octet", async () => {
   const { tree } = new GrownTree().grow(7);
   const signer = createLogSigner(origin, privateKey, publicKey);

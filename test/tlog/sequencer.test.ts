@@ -242,6 +242,25 @@ describe("killed at any step", () => {
     );
   });
 
+  test("finishes the tree that it has signed before it signs another, wherever it is killed twice", async () => {
+    for (let first = 1; first < 8; first++) {
+      for (let second = 1; second < 8; second++) {
+        const parts = memoryParts();
+        const vkey = vkeyOf(await Sequencer.open(parts));
+        for (const [i, writes] of [first, second].entries()) {
+          const log = await Sequencer.open(parts);
+          await appendMany(log, 10 * i, 3);
+          parts.saboteur.arm(writes, true);
+          await log.publish().catch(() => {});
+          parts.saboteur.disarm();
+        }
+        const log = await Sequencer.open(parts);
+        await log.publish();
+        expect(await entriesOf(parts.objects, vkey), `${first}, ${second}`).toHaveLength(6);
+      }
+    }
+  });
+
   test("reads its storage anew after a failed publication, without a restart", async () => {
     for (let writes = 1; writes < 9; writes++) {
       const parts = memoryParts();
@@ -329,6 +348,33 @@ describe("refuses to go on", () => {
     parts.objects.stored.set("tile/entries/001.p/99", Uint8Array.of(1));
     parts.objects.stored.set("tile/0/001.p/99", Uint8Array.of(1));
     await expect(log.publish()).rejects.toThrow("with other octets");
+    await expect(log.publish()).rejects.toThrow("with other octets");
+  });
+
+  test("and takes no entry after that", async () => {
+    const { parts } = await prepared();
+    const log = await Sequencer.open(parts);
+    await log.append(entryAt(355));
+    parts.objects.stored.delete("checkpoint");
+    parts.saboteur.arm(1, false);
+    await expect(log.publish()).rejects.toThrow("killed");
+    parts.saboteur.disarm();
+    await expect(log.publish()).rejects.toThrow(LogRefusal);
+    expect(await log.append(entryAt(356))).toMatchObject({ refused: "closed" });
+    expect(log.refusal).toContain("does not go on");
+  });
+
+  test("when the staged entries are others than those that it has signed", async () => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    await appendMany(log, 0, 5);
+    parts.saboteur.arm(2, false);
+    await log.publish().catch(() => {});
+    parts.saboteur.disarm();
+    const other = memoryParts();
+    await appendMany(await Sequencer.open(other), 100, 5);
+    parts.stage.rows = other.stage.rows;
+    await expect(Sequencer.open(parts)).rejects.toThrow("are not those of the signed checkpoint");
   });
 
   test("when staged entries are missing", async () => {
@@ -376,6 +422,22 @@ describe("a reader finds", () => {
     await log.publish();
     return { parts, vkey: vkeyOf(log) };
   };
+
+  test("a tree that has shrunk, and one that its own entries do not make", async () => {
+    const { parts } = await published();
+    const { read } = parts.objects;
+    const [whole, none] = [Frontier.empty(), Frontier.empty()];
+    for (let i = 0; i < 300; i++) whole.append(parts.hashEntry(entryAt(i)));
+    const tree = { size: 300, root: whole.root() };
+    await expect(extendVerified(whole, { ...tree, size: 299 }, read, () => {})).rejects.toThrow(
+      "shrunk",
+    );
+    const other = { ...tree, root: none.root() };
+    await expect(extendVerified(none, other, read, () => {})).rejects.toThrow(
+      "do not make the tree",
+    );
+    expect((await extendVerified(none, tree, read, () => {})).size).toBe(300);
+  });
 
   test("every changed, missing or cut object", async () => {
     const { parts, vkey } = await published();

@@ -8,6 +8,29 @@ import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { refresh, startSigningCa, viewOf } from "../../testkit/ca/tainted-ca.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 
+test("a list is signed anew for other revocations of the same number", async () => {
+  const ca = await startSigningCa({ CRL: "on" });
+  await revokeCertificates(ca, ["0a"], ca.now());
+  ca.pass(refresh);
+  const first = await viewOf(ca);
+  for (const key of [...ca.store.records.keys()]) {
+    if (key.startsWith("revocation/")) ca.store.records.delete(key);
+  }
+  await revokeCertificates(ca, ["0b"], ca.now());
+  ca.pass(refresh);
+  const views: AuthorityView[] = [first, await viewOf(ca)];
+  const source = createCrlSource({
+    authorities: { at: () => views.shift() ?? first, renew: async () => {} },
+    configuredRevocations: [],
+    shareWork: sharePromises,
+    log: ca.log,
+    lifetimeSeconds: 86_400,
+    propagationSeconds: 600,
+  });
+  await source(ca.now());
+  expect(readCrl((await source(ca.now())).pem).entries).toEqual([["0b", 1]]);
+});
+
 test.each<[string, WorkSharing]>([
   ["a promise", sharePromises],
   ["polls", pollForWork(() => new Date())],

@@ -254,6 +254,12 @@ describe("an upstream", () => {
     const { upstream, ca } = await startDue();
     ca.pass(6 * day);
     upstream.behaviour = (asked) =>
+      vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 11 * day) })(asked);
+    await expect(ca.rotate()).rejects.toThrow(AggregateError);
+    expect(ca.log.operations.findLast(({ event }) => event === "rotation-fault")?.detail).toContain(
+      "no longer than what it would succeed",
+    );
+    upstream.behaviour = (asked) =>
       vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 25 * day) })(asked);
     await ca.rotate();
     expect(await idsIn(ca)).toHaveLength(2);

@@ -52,6 +52,18 @@ test.each([
   expect((await app.request("/log/logs.json", { headers: { authorization } })).status).toBe(401);
 });
 
+test("has one spelling of each path, which rules of an edge see", async () => {
+  const { app } = await start(true);
+  for (const path of [
+    "/log/0/tile%2F0/000",
+    "/%6Cog/0/checkpoint",
+    "/%62undle.pem",
+    "/healthz%20",
+  ]) {
+    expect((await app.request(path)).status, path).toBe(404);
+  }
+});
+
 test("answers only paths of a log, whatever the storage holds", async () => {
   const { app } = await start(true);
   const headers = { authorization: token };

@@ -47,6 +47,34 @@ const unavailable = {
   message: "certificate authority is temporarily unavailable",
 };
 
+test("a message that does not parse is not quoted to anybody", async () => {
+  const headers = new Headers({ ...(await bearer(service)), "content-type": "application/proto" });
+  const body = Buffer.concat([Buffer.from([0x0a, 0x7f]), Buffer.from("a secret")]);
+  const url = "https://ca.test/istio.v1.auth.IstioCertificateService/CreateCertificate";
+  const response = await service.send(new Request(url, { method: "POST", headers, body }));
+  expect(await response.json()).toEqual({
+    code: "internal",
+    message: "the message does not parse",
+  });
+});
+
+test("a message without a declared length is read up to its bound", async () => {
+  const headers = new Headers({ ...(await bearer(service)), "content-type": "application/json" });
+  let sent = 0;
+  const body = new ReadableStream({
+    pull: (stream) => {
+      sent += 1024;
+      stream.enqueue(new Uint8Array(1024).fill(0x20));
+      if (sent > 10_000_000) stream.close();
+    },
+  });
+  const url = "https://ca.test/istio.v1.auth.IstioCertificateService/CreateCertificate";
+  const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
+  const response = await service.send(new Request(url, init));
+  expect(await response.json()).toMatchObject({ code: "resource_exhausted" });
+  expect(sent).toBeLessThan(200_000);
+});
+
 describe("a CA that cannot sign", () => {
   test.each<[string, string, () => unknown]>([
     ["its store is empty", "no-signing-authority", () => {}],
