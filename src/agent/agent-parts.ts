@@ -1,6 +1,5 @@
 import type { OperationLog } from "../foundation/events.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
-import { parseCertificates } from "../program/files/pem-file.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
 import { CaChannel } from "./identity/ca-channel.ts";
@@ -16,7 +15,7 @@ import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles } from "./trust/federation.ts";
 import { Revocation } from "./trust/revocation.ts";
-import { pemOf, TrustRoots } from "./trust/trust-roots.ts";
+import { TrustRoots } from "./trust/trust-roots.ts";
 
 /** The dependencies of an agent on its process. */
 export interface AgentPorts {
@@ -60,7 +59,7 @@ export async function assembleParts(
   const { subject, renewal } = configuration;
   const metrics = new AgentMetrics();
   const trust = new TrustRoots();
-  const channel = new CaChannel(configuration.ca, ports.clock);
+  const channel = new CaChannel(configuration.ca, ports.clock, (file) => trust.forConnection(file));
   started.defer(() => channel.reset());
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports, configuration.request.purpose)
@@ -104,7 +103,6 @@ function bounded(issue: Issue): Issue {
 
 /** Restores the roots of an earlier run, and stores each change of them. */
 async function followCache(trust: TrustRoots, cache: CertificateCache): Promise<void> {
-  const roots = parseCertificates((await cache.loadRoots()) ?? "");
-  if (roots.length > 0) trust.restore("", roots);
-  trust.changes.add(() => void cache.storeRoots(pemOf(trust.current)));
+  trust.recall((await cache.loadRoots()) ?? "");
+  trust.changes.add(() => void cache.storeRoots(trust.record));
 }

@@ -5,6 +5,7 @@ import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
+import type { ServerRoots } from "./identity/ca-channel.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
@@ -129,11 +130,12 @@ function openOutput(
 }
 
 async function openXdsProxy(
-  { configuration, metrics: { registry }, clock, log, proxy: envoy }: AgentParts,
+  { configuration, metrics: { registry }, trust, clock, log, proxy: envoy }: AgentParts,
   started: AsyncDisposableStack,
 ): Promise<XdsProxy | undefined> {
   if (!configuration.xds) return undefined;
-  const proxy = new XdsProxy(configuration.xds, { clock, pause, log, registry });
+  const roots: ServerRoots = (file) => trust.forConnection(file);
+  const proxy = new XdsProxy(configuration.xds, { clock, pause, roots, log, registry });
   started.defer(() => proxy.close());
   await proxy.listen();
   if (configuration.health) {

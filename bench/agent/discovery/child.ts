@@ -1,3 +1,4 @@
+import type { X509Certificate } from "node:crypto";
 import { connect, createServer } from "node:http2";
 import { Registry } from "prom-client";
 import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
@@ -20,7 +21,8 @@ async function runProxy(): Promise<void> {
     headers: {},
   };
   const log = { operation: () => undefined };
-  const ports = { clock: () => new Date(), pause, log, registry: new Registry() };
+  const roots = (file: readonly X509Certificate[]) => file;
+  const ports = { clock: () => new Date(), pause, roots, log, registry: new Registry() };
   await new XdsProxy({ socket, istiod }, ports).listen();
 }
 

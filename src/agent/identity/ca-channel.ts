@@ -1,3 +1,4 @@
+import type { X509Certificate } from "node:crypto";
 import { Agent } from "node:http";
 import { Agent as TlsAgent } from "node:https";
 import type { SecureContextOptions } from "node:tls";
@@ -21,11 +22,13 @@ const maximumConnections = 8;
 export class CaChannel {
   readonly #connection: CaConnection;
   readonly #clock: () => Date;
+  readonly #roots: ServerRoots;
   #current: { readonly key: string; readonly transport: Transport; close(): void } | undefined;
 
-  constructor(connection: CaConnection, clock: () => Date) {
+  constructor(connection: CaConnection, clock: () => Date, roots: ServerRoots) {
     this.#connection = connection;
     this.#clock = clock;
+    this.#roots = roots;
   }
 
   /** @throws OperatorError when the roots for the connection cannot be read. */
@@ -42,7 +45,8 @@ export class CaChannel {
   /** Reads the TLS options for the CA from their files. They are empty for plaintext. */
   async tlsOptions(): Promise<ConnectionTls> {
     const { address, files } = this.#connection;
-    return address.baseUrl.startsWith("http:") ? {} : readConnectionTls(files, this.#clock());
+    if (address.baseUrl.startsWith("http:")) return {};
+    return readConnectionTls(files, this.#clock(), this.#roots);
   }
 
   reset(): void {
@@ -79,12 +83,17 @@ function openTransport(
 /** The options of a TLS connection. */
 type ConnectionTls = SecureContextOptions & { readonly servername?: string };
 
+/** The roots for a connection whose file has these. */
+export type ServerRoots = (file: readonly X509Certificate[]) => readonly X509Certificate[];
+
 /** @throws OperatorError when the roots cannot be read. */
 export async function readConnectionTls(
   { rootFile, clientCertificate, serverName }: ConnectionFiles,
   now: Date,
+  roots: ServerRoots,
 ): Promise<ConnectionTls> {
-  const ca = await readRootFile(rootFile);
+  const pem = await readRootFile(rootFile);
+  const ca = pem === undefined ? undefined : roots(parseCertificates(pem)).join("");
   return {
     minVersion: "TLSv1.2",
     ...(ca !== undefined && { ca }),

@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
-import { mayBeRoot } from "../../program/files/pem-file.ts";
+import { mayBeRoot, parseCertificates } from "../../program/files/pem-file.ts";
 
 /** The outcome for a published bundle. */
 type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
@@ -19,6 +19,11 @@ interface RootedChain {
   readonly roots: readonly X509Certificate[];
 }
 
+/** More roots than a mesh has in years. */
+const maximumFormer = 100;
+
+const formerLine = /^former ([0-9A-F:]{95})$/gm;
+
 /**
  * The roots of the agent's own trust domain, from two sources: the CA's answers, and its published bundle.
  *
@@ -34,6 +39,8 @@ export class TrustRoots {
   readonly #certificates = new Map<string, X509Certificate>();
   readonly #restored = new Set<string>();
   readonly #withdrawn = new Set<string>();
+  /** The fingerprints of all roots that ever were current, the newest last. */
+  readonly #former = new Set<string>();
   #bundle: SpiffeBundle | undefined;
   #roots: readonly X509Certificate[] = [];
   #heldBack: readonly X509Certificate[] = [];
@@ -81,6 +88,30 @@ export class TrustRoots {
     this.#restored.add(name);
     this.#answers.set(name, this.#intern(roots));
     this.#merge();
+  }
+
+  /** What {@link recall} takes in the next run. */
+  get record(): string {
+    const former = [...this.#former].map((fingerprint) => `former ${fingerprint}`);
+    return [pemOf(this.#roots), ...former, ""].join("\n");
+  }
+
+  /** Takes the record of an earlier run. */
+  recall(record: string): void {
+    const roots = parseCertificates(record);
+    for (const [, name = ""] of record.matchAll(formerLine)) this.#former.add(name);
+    if (roots.length > 0) this.restore("", roots);
+  }
+
+  /**
+   * The roots for a connection to a CA whose roots are in a file that nobody may update. Where the file has had a root
+   * of the mesh, the roots of the mesh count in place of it, because they were learned through it. So one that was
+   * withdrawn does not count, even if the file still has it. Any other root of the file counts.
+   */
+  forConnection(file: readonly X509Certificate[]): readonly X509Certificate[] {
+    const others = file.filter((root) => !this.#former.has(root.fingerprint256));
+    const isOfMesh = others.length < file.length && this.#roots.length > 0;
+    return isOfMesh ? [...others, ...this.#roots] : file;
   }
 
   /** Takes the published bundle, unless it is empty or older than the known one. */
@@ -147,9 +178,21 @@ export class TrustRoots {
       if (!named.has(each)) this.#certificates.delete(each);
     }
     this.#roots = [...this.#certificates.values()].toSorted(byPem);
+    this.#remember();
     this.#serve();
     this.changes.notify();
     return true;
+  }
+
+  #remember(): void {
+    for (const { fingerprint256 } of this.#roots) {
+      this.#former.delete(fingerprint256);
+      this.#former.add(fingerprint256);
+    }
+    for (const oldest of this.#former) {
+      if (this.#former.size <= maximumFormer) break;
+      this.#former.delete(oldest);
+    }
   }
 
   /** @returns Whether verifiers get other roots. */
@@ -162,7 +205,7 @@ export class TrustRoots {
 }
 
 /** PEM in Istio's form. */
-export function pemOf(roots: readonly X509Certificate[]): string {
+function pemOf(roots: readonly X509Certificate[]): string {
   return roots.map((root) => root.toString().trimEnd()).join("\n");
 }
 

@@ -5,12 +5,13 @@ import type { Pause } from "../../foundation/pause.ts";
 import { readTokenFileIfAny, systemCode } from "../../program/files/small-file.ts";
 import type { ConnectionFiles } from "../configuration/ca-settings.ts";
 import type { IstiodSettings } from "../configuration/xds-settings.ts";
-import { readConnectionTls } from "../identity/ca-channel.ts";
+import { readConnectionTls, type ServerRoots } from "../identity/ca-channel.ts";
 
-/** How the connection measures time. */
-export interface ConnectionTime {
+/** How the connection measures time, and which roots count beside those of its file. */
+export interface ConnectionPorts {
   readonly clock: () => Date;
   readonly pause: Pause;
+  readonly roots: ServerRoots;
 }
 
 /** A connection with one stream. */
@@ -45,11 +46,11 @@ const grpcHeaders = {
 export async function connectToIstiod(
   settings: IstiodSettings,
   path: string,
-  { clock, pause }: ConnectionTime,
+  { clock, pause, roots }: ConnectionPorts,
   signal: AbortSignal,
 ): Promise<IstiodConnection> {
   const { address, isPlaintext, headers, tokenFile } = settings;
-  const tls = isPlaintext ? {} : await readConnectionTls(filesOf(settings), clock());
+  const tls = isPlaintext ? {} : await readConnectionTls(filesOf(settings), clock(), roots);
   const token = isPlaintext ? undefined : await readTokenFileIfAny(tokenFile);
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const session = connect(`${isPlaintext ? "http" : "https"}://${address}`, {

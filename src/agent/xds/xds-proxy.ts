@@ -5,12 +5,12 @@ import type { XdsSettings } from "../configuration/xds-settings.ts";
 import { type Http2Socket, serveHttp2 } from "../sockets/unix-socket.ts";
 import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";
 import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc.ts";
-import { type ConnectionTime, connectToIstiod } from "./istiod-connection.ts";
+import { type ConnectionPorts, connectToIstiod } from "./istiod-connection.ts";
 import { XdsMetrics, type XdsReport, XdsStatus } from "./xds-status.ts";
 import { type StreamEnd, type WorkloadHealth, XdsStream } from "./xds-stream.ts";
 
 /** The dependencies of the proxy on its agent. */
-interface XdsPorts extends ConnectionTime {
+interface XdsPorts extends ConnectionPorts {
   readonly log: OperationLog;
   readonly registry: Registry;
 }

@@ -115,7 +115,11 @@ async function createIssue(
     clientCertificate: clientCertificateIn(folder),
     serverName,
   };
-  const channel = new CaChannel({ address, files }, () => now);
+  const channel = new CaChannel(
+    { address, files },
+    () => now,
+    (file) => file,
+  );
   const client = new CertificateClient(
     { ...settings(), ...changes },
     {

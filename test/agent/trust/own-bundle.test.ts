@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
 import { createServer } from "node:https";
@@ -8,10 +9,11 @@ import type { Environment } from "../../../src/agent/configuration/environment.t
 import { openCertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
 import { startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
+import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
-const identity = await createTlsIdentity();
+const identity = await createTlsIdentity(true);
 
 /** An agent whose CA over native gRPC is at this port. */
 async function runAt(port: number, variables: Environment = {}) {
@@ -28,7 +30,7 @@ async function runAt(port: number, variables: Environment = {}) {
     ...variables,
   });
   const read = async (path: string) => await (await fetch(`${agent.statusUrl}${path}`)).text();
-  return { event, events, read };
+  return { agent, event, events, read };
 }
 
 /** The roots of an earlier run: without one, no CRL has an issuer. */
@@ -39,9 +41,13 @@ async function cacheWithRoots(): Promise<string> {
   return folder;
 }
 
-async function answering(listener: RequestListener): Promise<number> {
-  const server = createServer({ key: identity.key, cert: identity.ca }, listener);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+async function answering(
+  listener: RequestListener,
+  { key, ca: cert }: TlsIdentity = identity,
+  port = 0,
+): Promise<number> {
+  const server = createServer({ key, cert }, listener);
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   onTestFinished(() => {
     server.close();
     server.closeAllConnections();
@@ -97,4 +103,71 @@ test("believes an operator that wants no bundle, and one that gives its URL", as
   const given = await runAt(port, { RAMPART_BUNDLE_URL: url });
   await given.event("bundle-unread");
   expect(given.events.map(({ event }) => event)).not.toContain("bundle-unfollowed");
+});
+
+/** A CA at a port of its own choice, whose certificate and bundle the test sets. */
+async function rotating(first: TlsIdentity) {
+  let state = { certificate: first, roots: [first] };
+  let sequence = 0;
+  const options = () => ({ key: state.certificate.key, cert: state.certificate.ca });
+  const server = createServer(options(), (_request, response) => {
+    const keys = state.roots.map(({ ca }) => ({
+      use: "x509-svid",
+      x5c: [new X509Certificate(ca).raw.toString("base64")],
+    }));
+    const hint = { spiffe_sequence: sequence, spiffe_refresh_hint: 1 };
+    response.end(JSON.stringify({ ...hint, keys }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    publish: (certificate: TlsIdentity, roots: readonly TlsIdentity[]): void => {
+      state = { certificate, roots: [...roots] };
+      sequence++;
+      server.setSecureContext(options());
+    },
+  };
+}
+
+test("knows a CA after rotations by roots that it has learned, over a restart, until they are withdrawn", async () => {
+  const [old, next, last] = [
+    identity,
+    await createTlsIdentity(true),
+    await createTlsIdentity(true),
+  ];
+  const ca = await rotating(old);
+  const variables = { RAMPART_CACHE: await temporaryFolder() };
+  const first = await runAt(ca.port, variables);
+  const read = (sequence: number) =>
+    eventually(() => expect(first.events).toContainEqual(expect.objectContaining({ sequence })));
+  await first.event("bundle-read");
+  ca.publish(old, [old, next]);
+  await read(1);
+  // The file of roots has the first root alone, which is gone.
+  ca.publish(next, [next]);
+  await read(2);
+  ca.publish(next, [next, last]);
+  await read(3);
+  await first.agent.close();
+  const second = await runAt(ca.port, variables);
+  await second.event("bundle-read");
+  ca.publish(last, [last]);
+  await eventually(() =>
+    expect(second.events).toContainEqual(expect.objectContaining({ sequence: 4 })),
+  );
+  await second.agent.close();
+  // Thieves of the withdrawn keys: one root is in the file, the other was learned.
+  for (const thief of [old, next]) {
+    ca.publish(thief, [thief]);
+    const third = await runAt(ca.port, variables);
+    expect(await third.event("bundle-unread")).toMatchObject({
+      detail: expect.stringMatching(/SELF_SIGNED|certificate/),
+    });
+    expect(third.events.map(({ event }) => event)).not.toContain("bundle-read");
+    await third.agent.close();
+  }
 });

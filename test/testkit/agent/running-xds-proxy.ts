@@ -42,7 +42,10 @@ export async function runXdsProxy(
   };
   const socket = join(folder, "XDS");
   const { clock, pause } = time;
-  const proxy = new XdsProxy({ socket, istiod }, { clock, pause, log, registry });
+  const proxy = new XdsProxy(
+    { socket, istiod },
+    { clock, pause, roots: (file) => file, log, registry },
+  );
   await proxy.listen();
   onTestFinished(() => proxy.close());
   return { proxy, socket, log, time, rootFile, tokenFile, metrics: () => registry.metrics() };
