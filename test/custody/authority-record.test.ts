@@ -7,6 +7,8 @@ import {
   parseAuthorityRecord,
 } from "../../src/custody/authority-record.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { describeOpenedKeys } from "../contract/opened-keys.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
 import {
@@ -159,3 +161,5 @@ test.each(Object.entries(respellings))("refuses the same record with %s", async 
   );
   expect(refusal).toBe("refused");
 });
+
+describeOpenedKeys(webCryptoProvider, 1);

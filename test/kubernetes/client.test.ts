@@ -4,6 +4,9 @@ import {
   createKubernetesClient,
   type KubernetesClient,
   maximumObjectOctets,
+  type ObjectWrite,
+  type SendRequest,
+  sendUnlessConflict,
 } from "../../src/kubernetes/client.ts";
 
 const token = "token-of-a-test";
@@ -219,4 +222,37 @@ describe("a watch", () => {
     const pieces = Array.from({ length: 6 }, () => piece);
     expect(await failureOf(() => eventsOf(watching(pieces)))).toBeInstanceOf(AnswerTooLong);
   });
+});
+
+const creation: ObjectWrite = { method: "POST", path: "/things", body: { kind: "Thing" } };
+const replacement: ObjectWrite = { ...creation, method: "PUT", path: "/things/one" };
+
+const failing =
+  (status: number): SendRequest =>
+  () =>
+    Promise.reject(new FetchError(`answered with status ${status}`, { status }));
+
+const answersWith =
+  (answer: unknown): SendRequest =>
+  async () =>
+    answer;
+
+test.each([
+  ["makes an object", creation, answersWith({}), true],
+  ["replaces a version", replacement, answersWith({}), true],
+  ["makes no object whose name is taken", creation, failing(409), false],
+  ["replaces no version but the one that it names", replacement, failing(409), false],
+  ["replaces no object that is gone", replacement, answersWith(undefined), false],
+] as const)("%s", async (_, write, send, came) => {
+  expect(await sendUnlessConflict(send, "istio-system", write)).toBe(came);
+});
+
+test("names the namespace that does not exist", async () => {
+  const writing = sendUnlessConflict(answersWith(undefined), "istio-system", creation);
+  await expect(writing).rejects.toThrow(/no namespace istio-system/);
+});
+
+test.each([401, 403, 422, 500])("throws what another status says: %i", async (status) => {
+  const writing = sendUnlessConflict(failing(status), "istio-system", replacement);
+  await expect(writing).rejects.toMatchObject({ status });
 });

@@ -10,6 +10,7 @@ import {
   toX509Signature,
 } from "../../src/pki/signature-algorithm.ts";
 import { webCryptoProvider, webSigningKey } from "../../src/pki/web-crypto-provider.ts";
+import { describeOpenedKeys } from "../contract/opened-keys.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";
 
@@ -174,3 +175,5 @@ describe("a private key that node:crypto takes", () => {
     },
   );
 });
+
+describeOpenedKeys(nodeCryptoProvider, 0);

@@ -1,6 +1,8 @@
+import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CaError } from "../../src/foundation/errors.ts";
+import { pollForWork } from "../../src/foundation/shared-work.ts";
 import {
   parseBase64,
   parseBase64Lines,
@@ -12,7 +14,12 @@ import { derElement, derSequence } from "../../src/pki/encoding/der-writer.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { parseCertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
+import { describeSharedWork } from "../contract/bounds/shared-work.ts";
+import { describeOpenedKeys } from "../contract/opened-keys.ts";
+import { describePublicAddresses } from "../contract/public-address.ts";
+import { apiCredentialName } from "../contract/service-under-test.ts";
 import { derBitString } from "../testkit/der/writing.ts";
+import { createTurnClock } from "../testkit/time/turn-clock.ts";
 
 const symbols = fc
   .array(fc.constantFrom(..."ABQgwz09+/-_= \t\f\v\r\n\u{a0}\u{141}"), { maxLength: 12 })
@@ -94,4 +101,18 @@ test("refuses a key of small order, for which anybody can sign", async () => {
   const signature = new Uint8Array(64);
   signature.set(identity);
   expect(await reasonOf(csrOf(identity, signature))).toBe("subject-key-unacceptable");
+});
+
+describeOpenedKeys(webCryptoProvider, 1);
+
+describePublicAddresses();
+
+describeSharedWork(pollForWork(createTurnClock()));
+
+test("the Worker under test has the settings of vitest.config.ts, and none of a file of the checkout", () => {
+  const ours = Object.keys(env).filter((name) => !name.startsWith("__VITEST"));
+  const bindings = ["AUTHORITIES", "CALLER_QUOTA", "ISSUER_QUOTA", "CALL_COUNTS"];
+  const log = ["LOG_BUCKET", "LOG_SHARD"];
+  const values = ["INCEPTION_DATE", "ISSUERS", "KEK", "PROPAGATION_INTERVAL", "TRUST_DOMAIN"];
+  expect(ours.toSorted()).toEqual([...bindings, ...log, ...values, apiCredentialName].toSorted());
 });

@@ -1,14 +1,21 @@
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
+import { join } from "node:path";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openUpstream, type UpstreamCall } from "../../../src/node/gateway/upstream.ts";
+import {
+  openUpstream,
+  tokenInFile,
+  type UpstreamCall,
+} from "../../../src/node/gateway/upstream.ts";
 import {
   granted,
   type RawAnswer,
   rawResponse as response,
   startRawServer,
 } from "../../testkit/network/raw-server.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const message = new TextEncoder().encode("msg");
@@ -195,4 +202,24 @@ test("a call whose signal aborts rejects with the reason, and its connection end
     "deadline exceeded",
   ]);
   expect(heard).toHaveLength(1);
+});
+
+async function credentialsWith(content: string) {
+  const file = join(await temporaryFolder(), "token");
+  await writeFile(file, content);
+  return tokenInFile(file, "prod-1");
+}
+
+test("a gateway shows the token in its file, and its cluster", async () => {
+  const credentials = await credentialsWith("a.b.c\n");
+  expect(await credentials()).toEqual({ authorization: "Bearer a.b.c", clusterid: "prod-1" });
+});
+
+test.each([
+  ["nothing", "\n"],
+  ["two lines", "a.b.c\na.b.c\n"],
+  ["a gigantic token", "a".repeat(20_000)],
+])("a gateway shows no token where the file holds %s", async (_, content) => {
+  const credentials = await credentialsWith(content);
+  await expect(credentials()).rejects.toThrow(/token (must hold a bearer token|is not a file)/);
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
 import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { failure } from "../../testkit/stores/s3-api.ts";
@@ -101,4 +102,129 @@ test("a record may be as long in a bucket as anywhere", async () => {
   const value = "é".repeat(maximumRecordOctets / 2);
   await space.write(key, value);
   expect((await space.list("now")).get(key)?.value).toBe(value);
+});
+
+describe("a hostile bucket", () => {
+  const page = (rest: string): string =>
+    `<ListBucketResult><IsTruncated>false</IsTruncated>${rest}</ListBucketResult>`;
+  const object = (at: string): string =>
+    `<Contents><Key>mesh-1/${at}</Key><ETag>"a"</ETag></Contents>`;
+  const more =
+    "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>a</NextContinuationToken>";
+
+  async function listing(answer: (count: number) => string) {
+    const { api, space } = await startBucket();
+    let count = 0;
+    api.instead = (request, response) => {
+      if (!request.url?.includes("list-type")) return false;
+      response.end(answer(count++));
+      return true;
+    };
+    return { api, list: () => space.list("now") };
+  }
+
+  test.each([
+    ["is empty", ""],
+    ["is cut", page(object("roots/ab")).slice(0, -30)],
+    ["says nothing of its end", "<ListBucketResult></ListBucketResult>"],
+    ["has no token for the rest", more.replace(/<Next.*/, "</ListBucketResult>")],
+    ["has no end for a tag", "<ListBucketResult><IsTruncated>false</ListBucketResult>"],
+    ["is another document", "<html>welcome</html>"],
+    ["is an error with status 200", "<Error><Code>InternalError</Code></Error>"],
+    ["has an object twice", page(object("roots/ab").repeat(2))],
+    ["has an object of another prefix", page(object("roots/ab").replace("mesh-1", "mesh-2"))],
+    ["has an object without a version", page("<Contents><Key>mesh-1/roots/ab</Key></Contents>")],
+    ["has a name that no URL has", page(`<EncodingType>url</EncodingType>${object("%ff")}`)],
+    ["declares an entity", `<!DOCTYPE a [<!ENTITY e "x">]>${page("")}`],
+    ["nests without end", "<a>".repeat(1000)],
+    ["says its end twice", page("<IsTruncated>false</IsTruncated>")],
+  ])("is refused where its list %s", async (_, text) => {
+    const { list } = await listing(() => text);
+    await expect(list()).rejects.toThrow(FetchError);
+  });
+
+  test("is refused where its list goes round, or has empty pages without end", async () => {
+    const round = await listing(() => `${more}${object("roots/ab")}</ListBucketResult>`);
+    await expect(round.list()).rejects.toThrow(/something else than a list/);
+    expect(round.api.asked).toHaveLength(2);
+    const empty = await listing(() => `${more}</ListBucketResult>`);
+    await expect(empty.list()).rejects.toThrow(/something else than a list/);
+    expect(empty.api.asked).toHaveLength(1);
+  });
+
+  test("is refused where its list has more objects than any CA", async () => {
+    const { list, api } = await listing((count) => {
+      const names = Array.from({ length: 4000 }, (_, i) => object(`roots/${count}-${i}`));
+      return `${more}${names.join("")}</ListBucketResult>`;
+    });
+    await expect(list()).rejects.toThrow(/more objects/);
+    expect(api.asked).toHaveLength(3);
+  });
+
+  test("is refused where a page is longer than a thousand objects", async () => {
+    const { list } = await listing(() => page("x".repeat(5 * 1024 * 1024)));
+    await expect(list()).rejects.toThrow(FetchError);
+  });
+
+  test("is refused where an object has no entity tag", async () => {
+    const { api, space } = await startBucket();
+    api.instead = (_, response) => Boolean(response.end("rampart object 1 x\n"));
+    await expect(space.read(key)).rejects.toThrow(/without an entity tag/);
+  });
+
+  test("may show a part of the records, or old ones, and then all of them again", async () => {
+    const { api, space } = await startBucket();
+    await space.write(key, "first");
+    await space.write("roots/ab", "root");
+    let partial: string | undefined = page(object("roots/ab"));
+    api.instead = (request, response) =>
+      partial !== undefined && request.url?.includes("list-type")
+        ? Boolean(response.end(partial))
+        : false;
+    expect([...(await space.list("now")).keys()]).toEqual(["roots/ab"]);
+    partial = undefined;
+    expect((await space.list("now")).get(key)?.value).toBe("first");
+  });
+});
+
+describe("recent lists of a bucket", () => {
+  test("are requested once in fifteen seconds for all who ask, and whenever a list has to be fresh", async () => {
+    const { api, another, time } = await startBucket();
+    const seldom = another(15);
+    await Promise.all([seldom.list("recent"), seldom.list("recent"), seldom.list("recent")]);
+    expect(api.asked).toHaveLength(1);
+    await another().write(key, "of the other");
+    expect((await seldom.list("recent")).size).toBe(0);
+    expect((await seldom.list("now")).size).toBe(1);
+    expect((await seldom.list("recent")).size).toBe(1);
+    await another().remove(key);
+    time.now += 15_000;
+    expect((await seldom.list("recent")).size).toBe(0);
+  });
+
+  test("show an own write and an own removal whose answers were lost", async () => {
+    const { api, another } = await startBucket();
+    const seldom = another(15);
+    await seldom.prove();
+    await seldom.list("recent");
+    api.loses = ({ method }) => method !== "GET";
+    await expect(seldom.write(key, "own")).rejects.toThrow();
+    expect((await seldom.list("recent")).get(key)?.value).toBe("own");
+    await expect(seldom.remove(key)).rejects.toThrow();
+    expect((await seldom.list("recent")).size).toBe(0);
+  });
+
+  test("show an own write at once, and a list that failed is requested again", async () => {
+    const { api, another } = await startBucket();
+    const seldom = another(15);
+    await seldom.list("recent");
+    await seldom.write(key, "own");
+    expect((await seldom.list("recent")).get(key)?.value).toBe("own");
+    await seldom.remove(key);
+    expect((await seldom.list("recent")).size).toBe(0);
+    api.instead = (_, response) => Boolean(response.writeHead(403).end());
+    await expect(seldom.list("now")).rejects.toThrow(/refuses/);
+    api.instead = undefined;
+    expect((await seldom.list("recent")).size).toBe(0);
+  });
 });

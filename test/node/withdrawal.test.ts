@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { openFileStore } from "../../src/node/files/file-store.ts";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
-import { describeWithheldTaint } from "../contract/withdrawal/withheld-taint.ts";
+import { describeWithdrawal } from "../contract/withdrawal/withdrawal.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
-describeWithheldTaint(async () => {
+describeWithdrawal(async () => {
   const folder = await temporaryFolder();
   return {
     own: await openFileStore(join(folder, "own")),

@@ -1,8 +1,8 @@
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
-import { describeDenials } from "../contract/withdrawal/denials.ts";
+import { describeWithdrawal } from "../contract/withdrawal/withdrawal.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 
-describeDenials(
+describeWithdrawal(
   async () => ({ own: createMemoryStore(), signer: createMemoryStore() }),
   webCryptoProvider,
 );

@@ -1,3 +1,0 @@
-import { describePublicAddresses } from "../contract/public-address.ts";
-
-describePublicAddresses();
