@@ -15,6 +15,7 @@ import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.t
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
+import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
 let served: ServedCa;
 let key: TokenKey;
@@ -25,19 +26,19 @@ let service: ServiceUnderTest;
 
 beforeAll(async () => {
   [key, workload] = await Promise.all([createTokenKey("ES256", "k1"), createWorkload()]);
-  served = await serveCa({
-    PLAINTEXT_LISTEN: "127.0.0.1:0",
-    ISSUERS: [
-      { ...issuerTables.cluster, jwks: jwksOf(key) },
-      { ...issuerTables.hanging, jwks_uri: "http://127.0.0.1:9" },
-    ],
-  });
+  const ISSUERS = [
+    { ...issuerTables.cluster, jwks: jwksOf(key) },
+    { ...issuerTables.hanging, jwks_uri: "http://127.0.0.1:9" },
+  ];
+  // By a clock that goes on, each call would need a look at the store of its own, which a busy machine delays.
+  const time = createVirtualTime(new Date());
+  served = await serveCa({ PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS }, time);
   client = nativeClient(served.port, servedName, { roots: await served.bundle() });
   plaintext = nativeClient(served.server.plaintextAddress?.port ?? 0, servedName);
   service = {
     send: () => Promise.reject(new Error("not by fetch")),
     key,
-    now: () => new Date(),
+    now: time.clock,
     takeAudits: () => served.log.audits.splice(0),
   };
 });

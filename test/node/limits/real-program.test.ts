@@ -26,7 +26,7 @@ async function start() {
   const config = join(folder, "rampart.toml");
   const key = await createTokenKey("ES256", "k1");
   const ISSUERS = [{ issuer, jwks: JSON.stringify(jwksOf(key)) }];
-  const values = { PROPAGATION_INTERVAL: "0s", PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS };
+  const values = { PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS };
   await writeFile(config, serveToml(join(folder, "store"), values));
   // Node refuses `--expose-gc` there, and no garbage has to be collected here.
   const heap = nodeFlags.filter((flag) => flag.startsWith("--max-"));
