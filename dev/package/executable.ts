@@ -32,16 +32,18 @@ async function writeExecutable(folder: string): Promise<void> {
   });
   const blob = join(folder, "program.blob");
   const settings = {
-    main,
-    output: blob,
+    // The blob holds this path, so a random folder would make every build another.
+    main: "main.cjs",
+    output: "program.blob",
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
     execArgv: startFlags,
   };
   await writeFile(join(folder, "sea.json"), JSON.stringify(settings));
-  // V8 takes the code cache of a process with the same flags alone, but for the bounds of the heap.
-  const preparing = [...startFlags, "--experimental-sea-config", join(folder, "sea.json")];
-  execFileSync(process.execPath, preparing, { stdio: "ignore" });
+  // V8 takes the code cache of a process with the same flags alone, but for the bounds of the heap and the random
+  // seed, which the cache follows.
+  const preparing = [...startFlags, "--random-seed=1", "--experimental-sea-config", "sea.json"];
+  execFileSync(process.execPath, preparing, { cwd: folder, stdio: "ignore" });
   const copy = join(folder, "rampart");
   await copyFile(process.execPath, copy);
   await chmod(copy, 0o755);

@@ -14,6 +14,7 @@ export const needs = {
   "needs-deployment": "a CA that is deployed where the example says",
   "needs-engine": "an engine for images",
   "needs-kubelet": "a Kubernetes cluster whose pods run",
+  "needs-tag": "the tag of a release",
   "needs-root": "root on a machine with systemd",
   "takes-hours": "more time than a test has",
 } as const;

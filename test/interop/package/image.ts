@@ -161,6 +161,11 @@ function parseCopy(text: string): {
   return { from, sources: words.slice(0, -1), target: words.at(-1) ?? "" };
 }
 
-/** The assignments of `ENV`. */
+/** The assignments of `ENV` or `ARG`, of which some are in quotes. */
 const parseEnv = (text: string): Readonly<Record<string, string>> =>
-  Object.fromEntries(text.split(/ +/).map((word) => word.split("=", 2)));
+  Object.fromEntries(
+    [...text.matchAll(/(\w+)=(?:"([^"]*)"|(\S*))/g)].map(([, name, quoted, plain]) => [
+      name,
+      quoted ?? plain,
+    ]),
+  );

@@ -7,6 +7,7 @@ const root = join(import.meta.dirname, "../../..");
 /** A folder into which npm has installed the archive, and nothing else of the repository. */
 export interface Installation {
   readonly archive: string;
+  readonly version: string;
   readonly folder: string;
   /** The installed command. */
   readonly program: string;
@@ -28,13 +29,21 @@ export async function installPackage(folder: string): Promise<Installation> {
   const answer = JSON.parse(packed.slice(packed.search(/^[[{]/m)));
   const [{ filename }] = Object.values(answer) as [{ filename: string }];
   const archive = join(folder, filename);
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
   const installed = join(folder, "installed");
-  await mkdir(installed);
-  const path = `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`;
-  await writeFile(join(installed, "package.json"), `{ "private": true }\n`);
-  await install({ path, folder: installed }, archive);
-  const program = join(installed, "node_modules/.bin/rampart");
-  return { archive, folder: installed, program, path };
+  const program = await installArchive(archive, installed);
+  return { archive, version, folder: installed, program, path };
+}
+
+/** This Node and the machine's programs. */
+const path = `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`;
+
+/** Installs an archive into a folder that does not exist. @returns The command `rampart`. */
+export async function installArchive(archive: string, folder: string): Promise<string> {
+  await mkdir(folder);
+  await writeFile(join(folder, "package.json"), `{ "private": true }\n`);
+  await install({ path, folder }, archive);
+  return join(folder, "node_modules/.bin/rampart");
 }
 
 /** Runs `npm install` in a folder. */

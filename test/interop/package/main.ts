@@ -5,6 +5,8 @@ import { executableRows } from "./executable-rows.ts";
 import { imageRows } from "./image-rows.ts";
 import { installPackage } from "./installation.ts";
 import { npmRows, type Row } from "./npm-rows.ts";
+import { releaseRows } from "./release-rows.ts";
+import { upgradeRows } from "./upgrade-rows.ts";
 
 /** Plays rows in their order: a later one may need what an earlier one has made. */
 async function play(client: string, rows: readonly Row[]): Promise<Outcome> {
@@ -26,4 +28,6 @@ report([
   await play("npm", npmRows(installation, folder)),
   await play("executable", executableRows(folder)),
   await play("image", imageRows(folder)),
+  await play("upgrade", upgradeRows(installation, folder)),
+  await play("release", releaseRows(installation, folder)),
 ]);
