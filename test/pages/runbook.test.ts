@@ -6,9 +6,9 @@ import { parse } from "yaml";
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 
-const [, alertsPart = "", eventsPart = "", restPart = ""] = read("docs/reference/runbook.md").split(
-  /^## (?:Alerts|Events|Events that need nothing)$/m,
-);
+const [, alertsPart = "", eventsPart = "", agentPart = "", restPart = ""] = read(
+  "docs/reference/runbook.md",
+).split(/^## (?:Alerts|Events|Events of the agent|Events that need nothing)$/m);
 
 /** The sections of a part, by their headings. */
 function sectionsOf(part: string): ReadonlyMap<string, string> {
@@ -23,9 +23,14 @@ function sectionsOf(part: string): ReadonlyMap<string, string> {
 
 const alerts = sectionsOf(alertsPart);
 const events = sectionsOf(eventsPart);
-/** The events of the list at the end, each with its item. */
+const agentEvents = sectionsOf(agentPart);
+/** The events of the lists at the end, each with who logs it at which level. */
 const quiet = new Map(
-  [...restPart.matchAll(/^- `([\w-]+)` (.+)$/gm)].map(([, name = "", text = ""]) => [name, text]),
+  restPart.split("\n").flatMap((row) => {
+    const [, by = ""] = /^\| (\*[^*]+\*) \| /.exec(row) ?? [];
+    const named = row.replaceAll(/\([^)]*\)/g, "").matchAll(/`([\w-]+)`/g);
+    return [...named].map(([, name = ""]): [string, string] => [name, `${by} `]);
+  }),
 );
 const names = [...read("src/foundation/events.ts").matchAll(/^ {2}\| "([a-z-]+)"/gm)].map(
   ([, name = ""]) => name,
@@ -34,7 +39,8 @@ const names = [...read("src/foundation/events.ts").matchAll(/^ {2}\| "([a-z-]+)"
 describe("the runbook", () => {
   test("has a section or an item for every event that a program can log, and for no other", () => {
     expect(names.length).toBeGreaterThan(90);
-    expect([...events.keys(), ...quiet.keys()].toSorted()).toEqual(names.toSorted());
+    const found = [...events.keys(), ...agentEvents.keys(), ...quiet.keys()];
+    expect(found.toSorted()).toEqual(names.toSorted());
   });
 
   test("has a section for every event that is an error, because an alert leads there", () => {
@@ -51,7 +57,7 @@ describe("the runbook", () => {
   });
 
   test("says in every section what it means and what to do", () => {
-    const bare = [...alerts, ...events].filter(
+    const bare = [...alerts, ...events, ...agentEvents].filter(
       ([, text]) => !/^.{20,}\n\n\*\*To do\.\*\* ./.test(text),
     );
     expect(bare.map(([name]) => name)).toEqual([]);
@@ -60,6 +66,8 @@ describe("the runbook", () => {
   test("says of every event who logs it, and at which level", () => {
     const form = /^\*[A-Za-z, ]+ · (?:info|warning|error)(?:, (?:warning|error))*\* /;
     const bare = [...events, ...quiet].filter(([, text]) => !form.test(text));
+    const level = /^\*(?:info|warning|error)(?:, (?:warning|error))*\* /;
+    bare.push(...[...agentEvents].filter(([, text]) => !level.test(text)));
     expect(bare.map(([name]) => name)).toEqual([]);
   });
 });
