@@ -62,6 +62,27 @@ const statistics = {
   ],
 };
 
+const address = String.raw`(((?:[_.[:digit:]]*|[_\[\]aAbBcCdDeEfF[:digit:]]*))\.)`;
+
+/** Istio's tags and no others: dashboards name series by them. */
+const statisticsTags: Readonly<Record<string, string>> = {
+  cluster_name: String.raw`^cluster\.((.+?(\..+?\.svc\.cluster\.local)?)\.)`,
+  tcp_prefix: String.raw`^tcp\.((.*?)\.)\w+?$`,
+  response_code: String.raw`_rq(_(\d{3}))$`,
+  response_code_class: String.raw`_rq(_(\dxx))$`,
+  http_conn_manager_listener_prefix: String.raw`^listener(?=\.).*?\.http\.${address}`,
+  http_conn_manager_prefix: String.raw`^http\.${address}`,
+  listener_address: String.raw`^listener\.${address}`,
+  mongo_prefix: String.raw`^mongo\.(.+?)\.(collection|cmd|cx_|op_|delays_|decoding_)(.*?)$`,
+  cache: String.raw`(cache\.(.+?)\.)`,
+  component: String.raw`(component\.(.+?)\.)`,
+  tag: String.raw`(tag\.(.+?);\.)`,
+  wasm_filter: String.raw`(wasm_filter\.(.+?)\.)`,
+  authz_enforce_result: String.raw`rbac(\.(allowed|denied))`,
+  authz_dry_run_action: String.raw`(\.istio_dry_run_(allow|deny)_)`,
+  authz_dry_run_result: String.raw`(\.shadow_(allowed|denied))`,
+};
+
 /** Creates the complete bootstrap of an Envoy that istiod configures through the agent's XDS proxy. */
 function createXdsBootstrap(options: XdsBootstrapOptions): Json {
   const { node, admin, status } = options;
@@ -83,7 +104,12 @@ function createXdsBootstrap(options: XdsBootstrapOptions): Json {
         },
       },
     ],
-    stats_config: { stats_matcher: { inclusion_list: { patterns: patternsOf() } } },
+    stats_config: {
+      use_all_default_tags: false,
+      stats_tags: Object.entries(statisticsTags).map(([tag_name, regex]) => ({ tag_name, regex })),
+      stats_matcher: { inclusion_list: { patterns: patternsOf() } },
+    },
+    ...overloadManager(options.runtime),
     dynamic_resources: {
       lds_config: ads,
       cds_config: ads,
@@ -116,6 +142,22 @@ function runtimeOf(given: Readonly<Record<string, string>>): Json {
   });
   const all: Json = { ...usualRuntime, ...Object.fromEntries(entries) };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ""));
+}
+
+const connectionsKey = "overload.global_downstream_max_connections";
+
+/** A new Envoy reads the limit of connections here, and an old one in the runtime. */
+function overloadManager(runtime: Readonly<Record<string, string>>): Json {
+  const limit = runtimeOf(runtime)[connectionsKey];
+  if (limit === undefined) return {};
+  const config = {
+    "@type": typeUrl(
+      "envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+    ),
+    max_active_downstream_connections: limit,
+  };
+  const name = "envoy.resource_monitors.global_downstream_max_connections";
+  return { overload_manager: { resource_monitors: [{ name, typed_config: config }] } };
 }
 
 function patternsOf(): readonly Json[] {

@@ -157,11 +157,20 @@ export class XdsMetrics {
 
 /** Metrics that pilot-agent lacks. */
 function observeTypes(registry: Registry, report: () => XdsReport): void {
-  const gauge = (
-    name: string,
-    help: string,
-    value: (type: XdsReport["types"][number]) => number | undefined,
-  ): void => {
+  type Value<N> = (type: XdsReport["types"][number]) => N;
+  const counter = (name: string, help: string, value: Value<number>): void => {
+    const own = new Counter({
+      name: `istio_agent_${name}`,
+      help,
+      labelNames: ["type_url"],
+      registers: [registry],
+      collect: () => {
+        own.reset();
+        for (const type of report().types) own.inc({ type_url: type.typeUrl }, value(type));
+      },
+    });
+  };
+  const gauge = (name: string, help: string, value: Value<number | undefined>): void => {
     const own = new Gauge({
       name: `istio_agent_${name}`,
       help,
@@ -177,6 +186,6 @@ function observeTypes(registry: Registry, report: () => XdsReport): void {
     });
   };
   gauge("xds_last_push_age_seconds", "seconds since the last push", (type) => type.secondsAgo);
-  gauge("xds_pushed_octets", "octets of all pushes", (type) => type.octets);
-  gauge("xds_nacks", "pushes that Envoy rejected", (type) => type.nacks);
+  counter("xds_pushed_octets", "octets of all pushes", (type) => type.octets);
+  counter("xds_nacks", "pushes that Envoy rejected", (type) => type.nacks);
 }

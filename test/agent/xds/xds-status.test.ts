@@ -88,6 +88,9 @@ test("reports connections, pushes with their age, and what Envoy rejected", asyn
   const type = `{type_url="${types.cluster}"}`;
   expect(await metrics()).toContain(`istio_agent_xds_last_push_age_seconds${type} 7`);
   expect(await metrics()).toContain(`istio_agent_xds_nacks${type} 1`);
+  for (const name of ["xds_nacks", "xds_pushed_octets"]) {
+    expect(await metrics()).toContain(`# TYPE istio_agent_${name} counter`);
+  }
   envoy.call.cancel();
   expect(await log.until("xds-ended")).toMatchObject({ requests: 2, responses: 1, seconds: 7 });
   expect(proxy.report()).toMatchObject({ isConnected: false, lastEnd: { by: "envoy" } });
