@@ -1,5 +1,4 @@
 import type { Caller } from "../authn/caller.ts";
-import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { DenialContent } from "../custody/record-kinds.ts";
 import { CaError } from "../foundation/errors.ts";
 import { nameAllowList } from "../foundation/globs.ts";
@@ -23,11 +22,15 @@ export interface Denial extends DenialContent {
   readonly shownBy: "account" | "issuer" | "token";
 }
 
-/** What is known of a caller, its gateway, and whom it asks for, read once for all denials. */
-interface Known {
+/** What is known of a caller, its gateway, and whom it asks for, or of a certificate in the log. */
+export interface Known {
   readonly accounts: readonly ServiceAccount[];
-  readonly issuers: readonly TokenIssuer[];
-  readonly bound: readonly BoundAccount[];
+  readonly issuers: readonly Readonly<Record<"cluster" | "name", string | undefined>>[];
+  readonly bound: readonly {
+    readonly pod?: { readonly uid?: string | undefined } | undefined;
+    readonly node?: { readonly name: string } | undefined;
+    readonly tokenId?: string | undefined;
+  }[];
 }
 
 const kinds: readonly {

@@ -115,7 +115,7 @@ async function entriesOf(
 ): Promise<Markup | string> {
   if (!searchLog) return "";
   try {
-    return logEntries(await searchLog({ query, limit: 0 }), now);
+    return logEntries(await searchLog({ query, limit: 0, now }), now);
   } catch (error) {
     if (error instanceof LogSearchError) return error.message;
     throw error;

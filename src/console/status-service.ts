@@ -7,6 +7,7 @@ import {
   type AuthoritySchema,
   type ClusterSchema,
   Cluster_Delivery as Delivery,
+  Distrust_State as DistrustState,
   type GetStatusResponseSchema,
   type IssuerSchema,
   Issuer_KeyState as KeyState,
@@ -62,7 +63,7 @@ export function createStatusHandlers({
       if (!status.searchLog) {
         throw new ConnectError("no entry of a log may be read here", Code.FailedPrecondition);
       }
-      return entriesMessage(await status.searchLog({ query, limit }).catch(rethrown));
+      return entriesMessage(await status.searchLog({ query, limit, now: clock() }).catch(rethrown));
     },
   });
   return router.handlers;
@@ -213,6 +214,8 @@ function issuerMessage({
 
 const severities = { note: Severity.NOTE, warning: Severity.WARNING, error: Severity.ERROR };
 
+const distrustStates = { revoked: DistrustState.REVOKED, denied: DistrustState.DENIED };
+
 function entriesMessage({
   entries,
   searched,
@@ -222,6 +225,10 @@ function entriesMessage({
     entries: entries.map((entry) => ({
       ...{ ...entry, index: BigInt(entry.index) },
       ...{ at: timestampFromDate(entry.at), notAfter: timestampFromDate(entry.notAfter) },
+      distrust: entry.distrust && {
+        state: distrustStates[entry.distrust.state],
+        ...{ since: timestamp(entry.distrust.since), detail: entry.distrust.detail },
+      },
     })),
     searched: BigInt(searched),
     total: BigInt(total),

@@ -1,6 +1,14 @@
-import type { Denial } from "../ca/denial.ts";
+import { namesAuthority } from "../authn/certificate-verifier.ts";
+import type { Denial, Known } from "../ca/denial.ts";
+import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
+import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
+import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import { toHex } from "../pki/encoding/bytes.ts";
+import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { shownSerialNumber } from "../pki/encoding/serial-number.ts";
+import { parseWorkloadSpiffeId } from "../pki/spiffe-id.ts";
+import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
 
 /** What the store or the configuration states against callers and certificates. */
 interface Stated {
@@ -56,4 +64,90 @@ export function revokedStatuses(
     ...configured.flatMap(statusesOf("configuration")),
   ];
   return all.toSorted((a, b) => (a.revokedAt < b.revokedAt ? -1 : 1));
+}
+
+/** What operators have stated, and the authorities whose certificates it may be about. */
+export interface Statements {
+  readonly authorities: readonly SigningAuthority[];
+  readonly revocations: readonly RevocationContent[];
+  readonly denials: readonly Denial[];
+}
+
+/** The statement against a certificate of the log: that it is revoked, or that who has it is denied others. */
+export interface Distrust {
+  readonly state: "revoked" | "denied";
+  /** `undefined` for a denial of the configuration that has no instant. */
+  readonly since: Date | undefined;
+  /** The reason or the subject, and the note of the operator. */
+  readonly detail: string;
+}
+
+/** @param octets An entry of the log. @throws LogError, DerError for octets that are none. */
+export function distrustOf(
+  octets: Uint8Array,
+  { authorities, revocations, denials }: Statements,
+  now: Date,
+): Distrust | undefined {
+  const entry = parseEntry(octets);
+  if (entry.proof === "authority") return undefined;
+  const certificate = parseCertificate(entry.certificate);
+  const signer = authorities.find((each) => isNamedIn(certificate, each));
+  const { serialNumber, validity } = certificate.toBeSigned;
+  const name = { authority: signer?.id ?? "", serialNumber: toHex(serialNumber) };
+  const revoked = revocationOf(revocations, name);
+  if (revoked) {
+    const { reason, why, revokedAt: since } = revoked;
+    const reasons = reason === "unspecified" ? [] : [reason];
+    return { state: "revoked", since, detail: joined(...reasons, why) };
+  }
+  const known = knownOf(entry, certificate);
+  const denial = denials.find(
+    ({ until = never, knownFrom, concerns }) =>
+      until > now && knownFrom <= validity.notAfter && concerns(known),
+  );
+  if (!denial) return undefined;
+  const { subject, knownFrom, why } = denial;
+  const since = knownFrom.getTime() === 0 ? undefined : knownFrom;
+  return { state: "denied", since, detail: joined(subject, why) };
+}
+
+/** The storage of a log is not trusted: a certificate may name nobody who can be read. */
+function isNamedIn(certificate: Certificate, authority: SigningAuthority): boolean {
+  try {
+    return namesAuthority(certificate, authority);
+  } catch (error) {
+    if (error instanceof DerError) return false;
+    throw error;
+  }
+}
+
+const never = new Date(8.64e15);
+
+const joined = (...parts: readonly (string | undefined)[]): string =>
+  parts.filter((part) => part !== undefined).join(", ");
+
+/** What a denial may be about: who has the certificate, and who asked for it. */
+function knownOf(entry: LogEntry, certificate: Certificate): Known {
+  const { impersonator = "", gateway = "", cluster, issuer: name, pod, node, tokenId } = entry;
+  const ids = [namesOf(certificate), impersonator, gateway];
+  return {
+    accounts: ids.flatMap((id) => parseWorkloadSpiffeId(id)?.account ?? []),
+    issuers: [{ cluster, name }],
+    bound: [{ pod, node, tokenId }],
+  };
+}
+
+const dnsName = Tag.contextPrimitive(2);
+const uriName = Tag.contextPrimitive(6);
+
+/** The URI and the DNS names of a certificate, joined; empty if it has neither. */
+export function namesOf({ toBeSigned }: Certificate): string {
+  const names = toBeSigned.extensions.subjectAltName?.value.fork();
+  if (!names?.nextIs(Tag.sequence)) return "";
+  const list = names.enter(Tag.sequence);
+  const found: string[] = [];
+  while (list.nextIs(dnsName) || list.nextIs(uriName)) {
+    found.push(new TextDecoder().decode(list.content(list.nextIs(uriName) ? uriName : dnsName)));
+  }
+  return found.join(", ");
 }

@@ -3,15 +3,16 @@ import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
-import { DerError, Tag } from "../pki/encoding/der-reader.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
 import { serialDigits, shownSerialNumber } from "../pki/encoding/serial-number.ts";
-import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import { parseCertificate } from "../pki/x509/certificate.ts";
 import { displayedName } from "../pki/x509/distinguished-name.ts";
 import { readTile } from "../tlog/extend.ts";
 import { LogError } from "../tlog/log-error.ts";
 import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
 import { checkpointPath, parseBundle, tileIn, tileWidth } from "../tlog/tile.ts";
+import { type Distrust, distrustOf, namesOf, type Statements } from "./distrust.ts";
 
 /** The published objects of an issuance log. */
 export interface SearchedLog {
@@ -31,6 +32,7 @@ export interface LogQuestion {
   readonly query: string;
   /** The most entries of the answer; 20 if it is zero. */
   readonly limit: number;
+  readonly now: Date;
 }
 
 /** The entries that a search has found, the newest first. */
@@ -52,7 +54,12 @@ export interface FoundEntry extends LogPosition {
   readonly node: string;
   readonly pod: string;
   readonly proof: LogEntry["proof"];
+  /** `undefined` where nothing is stated against it. */
+  readonly distrust?: Distrust | undefined;
 }
+
+/** An entry as it was read. */
+type ReadEntry = FoundEntry & { readonly octets: Uint8Array };
 
 /** A search that was not done, with its reason: the query is too long, others search, the log cannot be read. */
 export class LogSearchError extends Error {
@@ -78,42 +85,55 @@ const maximumSearches = 2;
  */
 export class LogSearch {
   readonly #log: SearchedLog;
+  readonly #statementsAt: (now: Date) => Promise<Statements>;
   readonly #room = new Semaphore(maximumSearches);
 
-  constructor(log: SearchedLog) {
+  /** @param statementsAt Rejects while nobody knows what is stated. */
+  constructor(log: SearchedLog, statementsAt: (now: Date) => Promise<Statements>) {
     this.#log = log;
+    this.#statementsAt = statementsAt;
   }
 
   /** @throws LogSearchError */
-  async search({ query, limit }: LogQuestion): Promise<FoundEntries> {
+  async search({ query, limit, now }: LogQuestion): Promise<FoundEntries> {
     const parsed = parseQuery(query);
     const most = Math.min(limit || usualLimit, maximumLimit);
-    const searching = this.#room.tryRun(() => searchLog(this.#log, parsed, most));
+    const searching = this.#room.tryRun(() =>
+      orUnreadable("the log", () => searchShards(this.#log, parsed, most)),
+    );
     if (!searching) throw new LogSearchError("busy", "others search the log: try again");
-    return searching;
+    // A certificate without a mark must not be one that nobody could look up.
+    const statements = orUnreadable("the store", () => this.#statementsAt(now));
+    const [found, stated] = await Promise.all([searching, statements]);
+    const entries = found.entries.map(({ octets, ...entry }): FoundEntry => {
+      return { ...entry, distrust: distrustOf(octets, stated, now) };
+    });
+    return { ...found, entries };
   }
 
   /** The newest entries, for counting. @throws LogSearchError `unreadable`. */
   newest(): Promise<FoundEntries> {
-    return searchLog(this.#log, undefined, countedEntries);
+    return orUnreadable("the log", () => searchShards(this.#log, undefined, countedEntries));
   }
 }
 
-/** Whatever is wrong with the storage must not take the rest of a page away. */
-async function searchLog(...question: Parameters<typeof searchShards>): Promise<FoundEntries> {
+/** Whatever is wrong with a storage must not take the rest of a page away. */
+async function orUnreadable<T>(what: string, read: () => Promise<T>): Promise<T> {
   try {
-    return await searchShards(...question);
+    return await read();
   } catch (cause) {
-    const message = `the log cannot be read: ${messageOf(cause)}`;
+    const message = `${what} cannot be read: ${messageOf(cause)}`;
     throw new LogSearchError("unreadable", message, { cause });
   }
 }
+
+type ReadEntries = Omit<FoundEntries, "entries"> & { readonly entries: readonly ReadEntry[] };
 
 async function searchShards(
   log: SearchedLog,
   query: Query | undefined,
   most: number,
-): Promise<FoundEntries> {
+): Promise<ReadEntries> {
   const shards = (await log.shards()).slice(0, maximumBundles);
   const bundles = Math.max(1, Math.floor(maximumBundles / Math.max(1, shards.length)));
   const found = await Promise.all(
@@ -139,10 +159,10 @@ async function searchShard(
   log: SearchedLog,
   { shard, origin }: LogShard,
   { query, most, bundles }: ShardSearch,
-): Promise<FoundEntries> {
+): Promise<ReadEntries> {
   const read = (path: string): Promise<Uint8Array | undefined> => log.read(shard, path);
   const total = sizeOf(await read(checkpointPath));
-  const entries: FoundEntry[] = [];
+  const entries: ReadEntry[] = [];
   let searched = 0;
   const last = Math.ceil(total / tileWidth) - 1;
   for (let i = last; i >= 0 && i > last - bundles && entries.length < most; i--) {
@@ -186,10 +206,7 @@ function parseQuery(input: string): Query | undefined {
     throw new LogSearchError("query", `a query has at most ${maximumLength} characters`);
   }
   if (unfindable.test(text)) {
-    throw new LogSearchError(
-      "query",
-      "a query is a part of a name or a number, without a key or a glob",
-    );
+    throw new LogSearchError("query", "a query is a part of a name, without a key or a glob");
   }
   // Six digits as they are shown, of which the first is a zero in every number that Rampart chooses.
   const digits = serialDigits(text);
@@ -210,13 +227,14 @@ function matches(entry: FoundEntry, { text, serial }: Query): boolean {
 }
 
 /** The storage is not trusted: an entry that is none is left out. */
-function readEntry(octets: Bytes, position: LogPosition): FoundEntry | undefined {
+function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
   try {
     const { at, certificate: der, cluster = "", node, pod, proof } = parseEntry(octets);
     const certificate = parseCertificate(der);
     const { subject, serialNumber, validity } = certificate.toBeSigned;
     return {
       ...position,
+      octets,
       at: new Date(at),
       name: namesOf(certificate) || displayedName(subject),
       serialNumber: shownSerialNumber(toHex(serialNumber)),
@@ -227,19 +245,4 @@ function readEntry(octets: Bytes, position: LogPosition): FoundEntry | undefined
     if (error instanceof LogError || error instanceof DerError) return undefined;
     throw error;
   }
-}
-
-const dnsName = Tag.contextPrimitive(2);
-const uriName = Tag.contextPrimitive(6);
-
-/** The URI and the DNS names of a certificate, joined; empty if it has neither. */
-function namesOf({ toBeSigned }: Certificate): string {
-  const names = toBeSigned.extensions.subjectAltName?.value.fork();
-  if (!names?.nextIs(Tag.sequence)) return "";
-  const list = names.enter(Tag.sequence);
-  const found: string[] = [];
-  while (list.nextIs(dnsName) || list.nextIs(uriName)) {
-    found.push(new TextDecoder().decode(list.content(list.nextIs(uriName) ? uriName : dnsName)));
-  }
-  return found.join(", ");
 }

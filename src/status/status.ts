@@ -12,6 +12,7 @@ import type { Validity } from "../pki/x509/validity.ts";
 import { type SignerStatus, signerStatus } from "./authorities.ts";
 import { type Checkup, type CheckupSources, createCheckup } from "./checkup.ts";
 import { type ClusterStatus, clusterStatuses } from "./clusters.ts";
+import type { Statements } from "./distrust.ts";
 import type { Finding } from "./finding.ts";
 import { type IssuanceCounts, type IssuanceStatus, issuanceInLog, notCounted } from "./issuance.ts";
 import { type IssuerStatus, issuerStatus } from "./issuers.ts";
@@ -56,7 +57,8 @@ interface RootStatus extends Partial<Validity> {
 
 /** The parts of a CA that the status reads. Reading them costs no request to anybody. */
 export interface StatusSources extends CheckupSources {
-  readonly configuration: CheckupSources["configuration"] & Pick<Configuration, "trustDomain">;
+  readonly configuration: CheckupSources["configuration"] &
+    Pick<Configuration, "trustDomain" | "configuredDenials" | "configuredRevocations">;
   readonly program: string;
   readonly issuance: {
     readonly authorities: Authorities;
@@ -81,10 +83,29 @@ export interface Status {
 export function createStatus(sources: StatusSources): Status {
   const { publishedLog, hasCredentials } = sources;
   const checkup = createCheckup(sources);
-  const search = publishedLog && hasCredentials ? new LogSearch(publishedLog) : undefined;
+  const search =
+    publishedLog && hasCredentials
+      ? new LogSearch(publishedLog, (now) => statementsAt(sources, now))
+      : undefined;
   return {
     at: (now) => statusAt(sources, { checkup, search }, now),
     searchLog: search && ((question) => search.search(question)),
+  };
+}
+
+/** All that is stated against certificates. @throws CaError `store-unreachable` */
+async function statementsAt(
+  { configuration, issuance: { authorities, signers } }: StatusSources,
+  now: Date,
+): Promise<Statements> {
+  const own = await authorities.at(now);
+  const others = await Promise.all([...signers.values()].map((each) => each.authorities.at(now)));
+  return {
+    authorities: [own, ...others].flatMap(({ crlIssuers }) =>
+      crlIssuers.map((each) => each.authority),
+    ),
+    revocations: [...own.revocations, ...configuration.configuredRevocations],
+    denials: [...own.denials, ...configuration.configuredDenials],
   };
 }
 

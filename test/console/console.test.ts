@@ -10,6 +10,7 @@ import { CaError } from "../../src/foundation/errors.ts";
 import {
   NextStep_Act as Act,
   Cluster_Delivery as Delivery,
+  Distrust_State,
   Issuer_KeyState as KeyState,
   Authority_Kind as Kind,
   LogState,
@@ -196,6 +197,24 @@ describe("the status service", () => {
     expect(status).toMatchObject({ trustDomain: "mesh.example.com", ready: true });
     const found = await client.searchLog({ query: "shop" }, { headers: operator });
     expect(found.total).toBe(BigInt(sampleEntries.total));
+  });
+
+  test("shows when and why a certificate of the log is distrusted, on the page as well", async () => {
+    const since = new Date("2026-11-20T08:30:00Z");
+    const distrust = { state: "revoked", since, detail: "keyCompromise, <case 117>" } as const;
+    const [entry] = sampleEntries.entries;
+    const entries = entry ? [{ ...entry, distrust }] : [];
+    const searchLog = async () => ({ ...sampleEntries, entries });
+    const { client, get } = startConsole({ status: { at: async () => sampleStatus, searchLog } });
+    const found = await client.searchLog({ query: "" }, { headers: operator });
+    expect(found.entries[0]?.distrust).toMatchObject({
+      state: Distrust_State.REVOKED,
+      since: timestampFromDate(since),
+      detail: distrust.detail,
+    });
+    const html = await (await get("/", operator))?.text();
+    expect(html).toMatch(/<strong>revoked<\/strong> <time datetime="2026-11-20T08:30:00.000Z">/);
+    expect(html).toContain("keyCompromise, &lt;case 117&gt;");
   });
 
   test("has in its messages all that the status says", async () => {

@@ -1,8 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Denial, toDenial } from "../../src/ca/denial.ts";
+import type { DenialContent, RevocationContent } from "../../src/custody/record-kinds.ts";
+import { serialContent } from "../../src/pki/encoding/serial-number.ts";
+import type { Statements } from "../../src/status/distrust.ts";
 import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
 import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatBundle } from "../../src/tlog/tile.ts";
 import { type LoggedCa, startLoggedCa } from "../testkit/tlog/logged-ca.ts";
+
+let now: Date;
+const nothing = async () => ({ authorities: [], revocations: [], denials: [] });
 
 let logged: LoggedCa;
 let search: LogSearch;
@@ -14,15 +21,19 @@ const published = (read: SearchedLog["read"]): SearchedLog => ({
 
 beforeAll(async () => {
   logged = await startLoggedCa();
+  now = logged.ca.now();
   for (const account of ["shop:cart", "shop:checkout", "bank:ledger"]) await logged.issue(account);
   await logged.log.publish();
-  search = new LogSearch(published(async (_, path) => logged.objects.stored.get(path)));
+  search = new LogSearch(
+    published(async (_, path) => logged.objects.stored.get(path)),
+    nothing,
+  );
 });
 
 afterAll(() => logged.end());
 
 const namesOf = async (query: string, limit = 0): Promise<string[]> =>
-  (await search.search({ query, limit })).entries.map(({ name }) => name);
+  (await search.search({ query, limit, now })).entries.map(({ name }) => name);
 const spiffeId = (path: string): string => `spiffe://cluster.local/ns/${path}`;
 
 describe("a search in the log", () => {
@@ -36,8 +47,11 @@ describe("a search in the log", () => {
   });
 
   test("says how much it has looked at", async () => {
-    expect(await search.search({ query: "", limit: 2 })).toMatchObject({ searched: 2, total: 4 });
-    expect(await search.search({ query: "nothing of it", limit: 2 })).toMatchObject({
+    expect(await search.search({ query: "", limit: 2, now })).toMatchObject({
+      searched: 2,
+      total: 4,
+    });
+    expect(await search.search({ query: "nothing of it", limit: 2, now })).toMatchObject({
       entries: [],
       searched: 4,
     });
@@ -55,12 +69,14 @@ describe("a search in the log", () => {
   test.each(["ns/shop/*", "node:node-1", "cluster=Kubernetes", "Spiffe-ID: x"])(
     "refuses %s, which no field can hold",
     async (query) => {
-      await expect(search.search({ query, limit: 2 })).rejects.toMatchObject({ reason: "query" });
+      await expect(search.search({ query, limit: 2, now })).rejects.toMatchObject({
+        reason: "query",
+      });
     },
   );
 
   test("finds a serial number in any spelling, and a part of one", async () => {
-    const [entry] = (await search.search({ query: "", limit: 1 })).entries;
+    const [entry] = (await search.search({ query: "", limit: 1, now })).entries;
     const serial = entry?.serialNumber ?? "";
     expect(serial).toMatch(/^01(?:[0-9a-f]{2}){16}$/);
     const pairs = serial.match(/../g) ?? [];
@@ -73,7 +89,7 @@ describe("a search in the log", () => {
       serial.slice(3),
       serial.slice(0, 6),
     ]) {
-      expect((await search.search({ query, limit: 1 })).entries[0]?.index).toBe(entry?.index);
+      expect((await search.search({ query, limit: 1, now })).entries[0]?.index).toBe(entry?.index);
     }
   });
 
@@ -83,10 +99,58 @@ describe("a search in the log", () => {
   });
 
   test("answers at most a hundred entries, and refuses a long query", async () => {
-    await expect(search.search({ query: "x".repeat(257), limit: 1 })).rejects.toMatchObject({
+    await expect(search.search({ query: "x".repeat(257), limit: 1, now })).rejects.toMatchObject({
       reason: "query",
     });
     expect(await namesOf("", 4_000_000)).toHaveLength(4);
+  });
+});
+
+describe("a search beside the statements of operators", () => {
+  const stated = async (changes: Partial<Statements>): Promise<readonly unknown[]> => {
+    const statements = { ...(await nothing()), ...changes };
+    const log = published(async (_, path) => logged.objects.stored.get(path));
+    const found = await new LogSearch(log, async () => statements).search({
+      query: "",
+      limit: 0,
+      now,
+    });
+    return found.entries.map(({ distrust }) => distrust && [distrust.state, distrust.detail]);
+  };
+  const denialOf = (others: Partial<DenialContent>): Denial =>
+    toDenial({ subject: "ns/bank/sa/*", knownFrom: now, ...others }) ?? (undefined as never);
+  const revocationOf = async (authority: string): Promise<RevocationContent> => {
+    const [entry] = (await search.search({ query: "ledger", limit: 1, now })).entries;
+    const certificates = new Map([[serialContent(entry?.serialNumber ?? ""), 4e9]]);
+    return { authority, revokedAt: now, knownFrom: now, reason: "unspecified", certificates };
+  };
+
+  test("marks whose holder is denied, until the denial ends", async () => {
+    const none = [undefined, undefined, undefined, undefined];
+    const denied = ["denied", "ns/bank/sa/*"];
+    expect(await stated({ denials: [denialOf({})] })).toEqual([denied, ...none.slice(1)]);
+    expect(await stated({ denials: [denialOf({ until: now })] })).toEqual(none);
+    const later = new Date(now.getTime() + 1e12);
+    expect(await stated({ denials: [denialOf({ knownFrom: later })] })).toEqual(none);
+  });
+
+  test("marks what is revoked of its own authority, before a denial", async () => {
+    const { store } = await logged.ca.certificateAuthority.issuance.authorities.at(logged.ca.now());
+    const { authorities } = store;
+    const own = await revocationOf(authorities[0]?.id ?? "");
+    const statements = { authorities, revocations: [own], denials: [denialOf({})] };
+    expect((await stated(statements))[0]).toEqual(["revoked", ""]);
+    const foreign = await revocationOf("ab".repeat(20));
+    expect((await stated({ authorities, revocations: [foreign] }))[0]).toBeUndefined();
+  });
+
+  test("says nothing while nobody knows what is stated", async () => {
+    const log = published(async (_, path) => logged.objects.stored.get(path));
+    const away = new LogSearch(log, () => Promise.reject(new Error("the store is away")));
+    await expect(away.search({ query: "", limit: 0, now })).rejects.toMatchObject({
+      reason: "unreadable",
+      message: "the store cannot be read: the store is away",
+    });
   });
 });
 
@@ -98,8 +162,14 @@ describe("a log that is not as it should be", () => {
     );
 
   test("may be empty", async () => {
-    const empty = new LogSearch(published(async () => undefined));
-    expect(await empty.search({ query: "", limit: 0 })).toMatchObject({ entries: [], total: 0 });
+    const empty = new LogSearch(
+      published(async () => undefined),
+      nothing,
+    );
+    expect(await empty.search({ query: "", limit: 0, now })).toMatchObject({
+      entries: [],
+      total: 0,
+    });
   });
 
   test("is unavailable when its storage fails, or has no bundle or no checkpoint of the form", async () => {
@@ -109,7 +179,7 @@ describe("a log that is not as it should be", () => {
     );
     const junk = published(async () => new TextEncoder().encode("junk"));
     for (const log of [failing, incomplete, junk]) {
-      const question = new LogSearch(log).search({ query: "", limit: 0 });
+      const question = new LogSearch(log, nothing).search({ query: "", limit: 0, now });
       expect(await reasonOf(question)).toBe("unreadable");
     }
   });
@@ -121,17 +191,20 @@ describe("a log that is not as it should be", () => {
     );
     const junk = formatBundle(Array.from({ length: size }, () => new TextEncoder().encode("junk")));
     const forged = published(async (_, path) => (path === "checkpoint" ? stored.get(path) : junk));
-    const answer = await new LogSearch(forged).search({ query: "", limit: 0 });
+    const answer = await new LogSearch(forged, nothing).search({ query: "", limit: 0, now });
     expect(answer).toMatchObject({ entries: [], searched: size });
   });
 
   test("turns a third search away while two are under way", async () => {
     const release = Promise.withResolvers<undefined>();
-    const slow = new LogSearch(published(() => release.promise));
-    const underWay = [1, 2].map(() => slow.search({ query: "", limit: 0 }));
-    expect(await reasonOf(slow.search({ query: "", limit: 0 }))).toBe("busy");
+    const slow = new LogSearch(
+      published(() => release.promise),
+      nothing,
+    );
+    const underWay = [1, 2].map(() => slow.search({ query: "", limit: 0, now }));
+    expect(await reasonOf(slow.search({ query: "", limit: 0, now }))).toBe("busy");
     release.resolve(undefined);
     await Promise.all(underWay);
-    expect(await reasonOf(slow.search({ query: "", limit: 0 }))).toBeUndefined();
+    expect(await reasonOf(slow.search({ query: "", limit: 0, now }))).toBeUndefined();
   });
 });

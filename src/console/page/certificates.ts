@@ -102,10 +102,17 @@ export function logEntries({ entries, searched, total }: FoundEntries, now: Date
 const entriesHeading = html`<tr><th scope="col">Time</th><th scope="col">Name</th><th scope="col">Cluster, node</th>
       <th scope="col">Proof</th><th scope="col">Serial number</th><th scope="col">Valid until</th><th scope="col" class="number">Index</th></tr>`;
 
+/** When and why nobody is to trust a certificate. */
+function mark({ distrust }: FoundEntry, now: Date): Markup | "" {
+  if (!distrust) return "";
+  const { state, since, detail } = distrust;
+  return html`<div class="bad"><strong>${state}</strong> ${since ? stackedInstant(since, now) : ""}${foreign(detail)}</div>`;
+}
+
 function entryRow(entry: FoundEntry, now: Date): Markup {
   const { at, name, cluster, pod, node, proof, serialNumber, notAfter, index, origin } = entry;
   return html`<tr><td>${stackedInstant(at, now)}</td><th scope="row" class="wrap">${foreign(name)}${pod === "" ? "" : html`<div class="quiet">pod ${foreign(pod)}</div>`}</th>
     <td>${foreign(cluster)}${node === "" ? "" : html`<div class="quiet">${foreign(node)}</div>`}</td>
-    <td>${foreign(proof)}</td><td>${shortHex(serialNumber, 16)}</td>
+    <td>${foreign(proof)}</td><td>${shortHex(serialNumber, 16)}${mark(entry, now)}</td>
     <td>${stackedInstant(notAfter, now)}</td><td class="number"><span title="${origin}">${count(index)}</span></td></tr>`;
 }

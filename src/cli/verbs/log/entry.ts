@@ -3,10 +3,11 @@ import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import type { Distrust } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
-import { printable } from "../../terminal/text.ts";
+import { formatInstant, printable } from "../../terminal/text.ts";
 
 /** The fields of an entry by which an operator finds it. */
 export interface LoggedCertificate {
@@ -62,23 +63,39 @@ function parse(der: Uint8Array): X509Certificate {
 export const typedSerialNumber = (text: string): string =>
   /^\d{39,}$/.test(text) ? BigInt(text).toString(16) : text;
 
-/** Entries as a table, the oldest first. */
-export function formatEntries(screen: Screen, entries: readonly IndexedEntry[]): string {
+/** What is stated against certificates, by the indices of their entries. */
+export type Distrusted = ReadonlyMap<number, Distrust>;
+
+/** Entries as a table, the oldest first. Nothing is said of distrust where nobody has looked. */
+export function formatEntries(
+  screen: Screen,
+  entries: readonly IndexedEntry[],
+  distrusted?: Distrusted,
+): string {
   const rows = entries.toReversed().map((entry) => {
     const { proof, pod } = parseEntry(entry.octets);
     const { idx, at, serial, spiffeId, cluster, node } = entry;
-    return [String(idx), at, serial, spiffeId, cluster, node, pod?.name, proof].map((cell) =>
-      printable(cell ?? "-"),
-    );
+    const cells = [String(idx), at, serial, spiffeId, cluster, node, pod?.name, proof];
+    const told = distrusted ? [...cells, distrustText(distrusted.get(idx))] : cells;
+    return told.map((cell) => printable(cell ?? "-"));
   });
   const headings = ["INDEX", "TIME", "SERIAL", "NAME", "CLUSTER", "NODE", "POD", "PROOF"];
-  return formatTable(screen, headings, rows, ["NAME", "POD", "NODE", "CLUSTER"]);
+  if (distrusted) headings.push("STATED");
+  return formatTable(screen, headings, rows, ["NAME", "STATED", "POD", "NODE", "CLUSTER"]);
+}
+
+function distrustText(distrust: Distrust | undefined): string {
+  if (!distrust) return "-";
+  const { state, since, detail } = distrust;
+  return [state, ...(since ? [formatInstant(since)] : []), detail].join(" ").trim();
 }
 
 /** One entry as JSON, with its certificate as PEM. */
-export function entryAsJson(entry: IndexedEntry): string {
+export function entryAsJson(entry: IndexedEntry, distrusted?: Distrusted): string {
   const { certificate, ...circumstances }: LogEntry = parseEntry(entry.octets);
   const { idx: index, spiffeId, serial, notAfter } = entry;
   const certificatePem = toPem("CERTIFICATE", certificate);
-  return JSON.stringify({ index, spiffeId, serial, notAfter, ...circumstances, certificatePem });
+  const distrust = distrusted && (distrusted.get(index) ?? null);
+  const told = { index, spiffeId, serial, notAfter, ...circumstances, distrust, certificatePem };
+  return JSON.stringify(told);
 }

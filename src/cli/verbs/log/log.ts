@@ -1,32 +1,35 @@
 import { Command, InvalidArgumentError } from "commander";
 import { instant } from "../../../config/form.ts";
-import { addressText } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { createOperationLog, writeToConsole } from "../../../foundation/events.ts";
 import { durationSeconds } from "../../../foundation/text.ts";
-import { type ListenAddress, listenAddress } from "../../../node/http/listen-address.ts";
-import { startWitness } from "../../../node/log/witness-server.ts";
 import {
   foreignSerialNumber,
   mayBeSerialNumber,
   shownSerialNumber,
 } from "../../../pki/encoding/serial-number.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
-import { watchSignals } from "../../../program/signals.ts";
+import { type Distrust, distrustOf } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
-import { isOrigin } from "../../../tlog/note/checkpoint.ts";
-import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
-import { usageError } from "../../terminal/command-line.ts";
-import { orOperatorError } from "../../terminal/failures.ts";
+import type { DeploymentChoice } from "../../session/deployment.ts";
+import { withSession } from "../../session/session.ts";
+import { addPlaceOptions, usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { entryAsJson, formatEntries, typedSerialNumber } from "./entry.ts";
+import {
+  type Distrusted,
+  entryAsJson,
+  formatEntries,
+  type IndexedEntry,
+  typedSerialNumber,
+} from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
 import { type SearchFields, searchFieldsIn } from "./follower-index.ts";
-import { addLogExitCodes, judgingLog, orUsageError } from "./log-source.ts";
+import { addLogExitCodes, judgingLog } from "./log-source.ts";
 import { chosenEntry, proveEntry, type VerifyOptions, verify } from "./proofs.ts";
+import { witnessCommand } from "./witness.ts";
 
-interface ListOptions extends FollowerOptions {
+interface ListOptions extends FollowerOptions, DeploymentChoice {
+  readonly local?: boolean;
   readonly limit: number;
 }
 
@@ -115,8 +118,12 @@ export function addLogOptions(command: Command): Command {
     .option("--ca <file>", "PEM of the roots that authenticate the server");
 }
 
+const statedHelp = `
+With --config, --env, --remote or --local, the store of that CA says which are revoked or denied.`;
+
 function addListOptions(command: Command): Command {
-  return addLogOptions(command)
+  return addPlaceOptions(addLogOptions(command))
+    .addHelpText("after", statedHelp)
     .option("-n, --limit <number>", "the most entries", parseCount, 20)
     .option("--json", "print one line of JSON for each entry");
 }
@@ -176,10 +183,41 @@ async function list(terminal: Terminal, options: ListOptions, fields: SearchFiel
   const found = follower.index.search(fields, options.limit);
   const foreign = serial && found.length === 0 && foreignSerialNumber(serial);
   if (foreign) throw usageError(`--serial: no entry has ${serial}, and ${foreign}`);
-  if (options.json) for (const entry of found.toReversed()) terminal.print(entryAsJson(entry));
-  else terminal.print(formatEntries(terminal, found));
+  const distrusted = await distrustIn(terminal, options, found);
+  if (options.json) {
+    for (const entry of found.toReversed()) terminal.print(entryAsJson(entry, distrusted));
+    return;
+  }
+  terminal.print(formatEntries(terminal, found, distrusted));
+  if (!distrusted)
+    terminal.notice("rampart: --config names the CA that knows what is revoked or denied");
   if (found.length === options.limit)
     terminal.notice(`rampart: the newest ${options.limit}; see -n`);
+}
+
+/** What the chosen CA states against certificates; `undefined` where none is chosen. */
+async function distrustIn(
+  terminal: Terminal,
+  options: ListOptions,
+  entries: readonly IndexedEntry[],
+): Promise<Distrusted | undefined> {
+  const { config, env, remote, local } = options;
+  if ([config, env, remote, local].every((each) => each === undefined)) return undefined;
+  const distrusted = new Map<number, Distrust>();
+  await withSession(terminal, options, async ({ configuration, currentView, now }) => {
+    const view = await currentView();
+    if (!view) throw new OperatorError("the store of authorities cannot be read");
+    const statements = {
+      authorities: view.crlIssuers.map(({ authority }) => authority),
+      revocations: [...view.revocations, ...configuration.configuredRevocations],
+      denials: [...view.denials, ...configuration.configuredDenials],
+    };
+    for (const { idx, octets } of entries) {
+      const found = distrustOf(octets, statements, now);
+      if (found) distrusted.set(idx, found);
+    }
+  });
+  return distrusted;
 }
 
 async function prove(terminal: Terminal, choice: string, options: FollowerOptions): Promise<void> {
@@ -201,49 +239,4 @@ async function check(terminal: Terminal, options: FollowerOptions): Promise<void
   if (!isQuorum(new Set(witnesses))) throw new LogError("quorum", "too few witnesses cosigned");
   const by = witnesses.length > 0 ? `, cosigned by ${witnesses.join(", ")}` : "";
   terminal.print(`${checkpoint.origin}: ${checkpoint.size} entries, all of them verified${by}`);
-}
-
-interface WitnessOptions {
-  readonly dir: string;
-  readonly name: string;
-  readonly key: readonly string[];
-  readonly listen: ListenAddress;
-}
-
-/** `rampart log witness`: a second party that cosigns a log, so that nobody is shown another history. */
-function witnessCommand(terminal: Terminal): Command {
-  return new Command("witness")
-    .description("cosign the checkpoints of logs: a second party sees that nothing is rewritten")
-    .requiredOption("--dir <folder>", "where its key and its memory rest")
-    .requiredOption("--name <name>", "the name of its key, such as witness.example.com", parseName)
-    .requiredOption("--key <vkey...>", "the verifier keys of the logs")
-    .option("--listen <address>", "where it listens, over HTTP", parseListen, parseListen(":8099"))
-    .action((options: WitnessOptions) => judgingLog(() => runWitness(options, terminal)));
-}
-
-function parseName(text: string): string {
-  if (isOrigin(text)) return text;
-  throw new InvalidArgumentError("must be a name without white space and plus signs");
-}
-
-function parseListen(text: string): ListenAddress {
-  const parsed = listenAddress.safeParse(text);
-  if (parsed.success) return parsed.data;
-  throw new InvalidArgumentError("must be an address such as :8099 or 127.0.0.1:8099");
-}
-
-async function runWitness(options: WitnessOptions, { clock }: Terminal): Promise<void> {
-  using signals = watchSignals();
-  const log = createOperationLog(clock, writeToConsole);
-  const logs = orUsageError("--key", () => options.key.map(parseVerifierKey));
-  if (logs.some(({ use }) => use !== "note")) throw new OperatorError("--key: a witness's key");
-  const { dir: directory, name, listen } = options;
-  const witness = await orOperatorError(() =>
-    startWitness({ directory, name, logs, listen, log, clock }),
-  );
-  const detail = `add-checkpoint on ${addressText(witness.address)}`;
-  const verifierKey = formatVerifierKey(witness.key);
-  log.operation({ event: "listening", level: "info", detail, verifierKey });
-  await signals.signal;
-  await witness.close();
 }

@@ -3,6 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
+import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
+import { logCommand } from "../../../../src/cli/verbs/log/log.ts";
 import { openFileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
@@ -103,5 +105,55 @@ describe("certificate revoke picks from the log", () => {
     const store = await openFileStore(join(folder, "store"));
     for (const { kind, id } of await store.load()) await store.delete({ kind, id });
     await expect(revoke("--spiffe-id", bar)).resolves.toBe("There is nothing to revoke.");
+  });
+});
+
+describe("log search, beside the store of the CA,", () => {
+  const search = (...words: readonly string[]) =>
+    terminal.run(logCommand, ["search", "--url", ca.url, ...words]);
+  const config = () => ["-c", join(folder, "rampart.toml")];
+  const deny = (subject: string, ...words: readonly string[]) =>
+    terminal.run(denyCommand, ["add", subject, ...words, "--yes", ...config()]);
+
+  async function marks(): Promise<readonly unknown[]> {
+    const lines = (await search("--json", ...config())).split("\n");
+    return lines
+      .map((line) => JSON.parse(line))
+      .toSorted((a, b) => a.index - b.index)
+      .map(({ distrust }) => distrust && [distrust.state, distrust.detail]);
+  }
+
+  test("says when and why a certificate was revoked", async () => {
+    await revoke(serialOf(leaves[2]), "--reason", "keyCompromise", "--why", "case 117");
+    expect(await marks()).toEqual([
+      null,
+      null,
+      null,
+      ["revoked", "keyCompromise, case 117"],
+      null,
+      null,
+    ]);
+    const at = ca.ca.now().toISOString().slice(0, 16).replace("T", " ");
+    const told = await search("--account", "other", ...config());
+    expect(told).toMatch(/ STATED$/m);
+    expect(told).toContain(` revoked ${at}Z keyCompromise, case 117`);
+  });
+
+  test.each([
+    ["node/node-1", [1, 2, 3]],
+    ["pod/2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21", [1, 2, 3]],
+    ["ns/foo/sa/bar", [1, 2, 4, 5]],
+    ["cluster/Kubernetes", [1, 2, 3, 4, 5]],
+    ["node/node-2", []],
+  ])("says whose holder is denied by %s", async (subject, indices) => {
+    await deny(subject, "--why", "rootkit");
+    const denied = (await marks()).flatMap((mark, i) => (mark ? [[i, mark]] : []));
+    expect(denied).toEqual(indices.map((i) => [i, ["denied", `${subject}, rootkit`]]));
+  });
+
+  test("says nothing where nobody has looked, and that nobody has", async () => {
+    await revoke(serialOf(leaves[2]));
+    expect(await search()).not.toContain("STATED");
+    expect(terminal.said).toContain("--config names the CA that knows what is revoked or denied");
   });
 });
