@@ -70,6 +70,27 @@ test("accepts a root of version 1, such as that of Istio's sample, and no interm
   expect(faultOf([leaf, anchor, root.pem])).toBe("chain-broken");
 });
 
+test("accepts no chain over a workload's certificate, whatever its key has signed", async () => {
+  const pem = otherKey.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  const [workloads, authoritys] = await Promise.all(
+    [false, true].map((isCa) => root.issue(spiffeId, otherKey.publicKey, { isCa })),
+  );
+  for (const [above = "", outcome] of [
+    [workloads, "chain-broken"],
+    [authoritys, "accepted"],
+  ]) {
+    const below = await (await authorityIn(above, pem)).issue(spiffeId, key.publicKey);
+    expect(faultOf([below, above, root.pem])).toBe(outcome);
+  }
+});
+
+test("accepts no leaf of a root that has expired", async () => {
+  const [notBefore, notAfter] = [new Date("2035-12-31"), new Date("2036-02-01")];
+  const late = await root.issue(spiffeId, key.publicKey, { notBefore, notAfter });
+  expect(faultOf([late, root.pem], new Date("2035-12-31T12:00:00Z"))).toBe("accepted");
+  expect(faultOf([late, root.pem], new Date("2036-01-01T00:00:01Z"))).toBe("chain-broken");
+});
+
 test("leaves a root that the CA repeats out of the chain", () => {
   expect(parse([leaf, root.pem, root.pem]).svid.chain).toHaveLength(1);
 });

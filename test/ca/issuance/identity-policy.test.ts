@@ -88,6 +88,15 @@ describe("an identity is denied, whatever runs on the node,", () => {
   });
 });
 
+test("no proxy has an identity of a namespace for which its issuer may not vouch", async () => {
+  primary.pods.push(ztunnel, onNode);
+  const issuer = issuerOf("primary", lookupOf(primary, "primary"));
+  const mayVouchFor = ({ namespace }: Caller["account"]) => namespace === "istio-system";
+  const caller = proxyOf({ ...issuer, mayVouchFor });
+  expect(await refusalOf(() => policy(caller, wanted, now))).toEqual(denied("namespace"));
+  expect(primary.asked).toEqual([]);
+});
+
 test("no cluster is asked about another cluster's proxy, nor about an account that is no proxy", async () => {
   const remote = await startApiServer();
   remote.pods.push(ztunnel, onNode);

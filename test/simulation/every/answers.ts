@@ -15,6 +15,9 @@ import {
   wholeReading,
 } from "./world.ts";
 
+/** Three generations, each of two authorities that were made without knowing of each other, and one for a taint. */
+const maximumAuthorities = 7;
+
 /** What readers of a small world may answer, and what must hold of it. */
 export class Answers {
   readonly #world: World;
@@ -33,8 +36,9 @@ export class Answers {
     );
     for (const reading of readingsOf(store, now, this.#world.lag)) {
       for (const ahead of this.#world.clocks) {
-        const answer = this.#answer(state, reading, now + ahead, contents);
-        if (answer) answers.set(JSON.stringify([answer.issuer, [...answer.bundle]]), answer);
+        for (const answer of this.#answers(state, reading, now + ahead, contents)) {
+          answers.set(JSON.stringify([answer.issuer, [...answer.bundle]]), answer);
+        }
       }
     }
     const live = state.answers.filter((each) => now - each.at < leaf);
@@ -49,32 +53,37 @@ export class Answers {
     return { ...state, answers: all, contents, settled: this.#settled(state) };
   }
 
-  #answer(
+  #answers(
     state: State,
     reading: Reading,
     clock: number,
     contents: Map<number, Given>,
-  ): Answer | undefined {
+  ): readonly Answer[] {
     const { taints } = reading;
     const authorities = applyTaints(reading.authorities, taints);
     const published = [...authorities, ...applyTaints(reading.additionalRoots, taints)];
     const now = at(clock);
-    const roots = trustBundleAt(published, now).roots.map(nameOf);
-    if (roots.length > 8) throw violation(state, "too many roots");
+    const own = trustBundleAt(published, now).roots.map(nameOf);
+    if (state.store.authorities.length > maximumAuthorities) {
+      throw violation(state, "too many authorities");
+    }
+    // The mesh that a signer joins has authorities and verifiers of its own.
+    const mesh = this.#world.beginning === "joining" ? ["mesh"] : [];
+    const roots = [...mesh, ...own];
+    const bundle = new Set(roots);
+    const others = mesh.map((root) => ({ at: state.now, issuer: root, root, bundle }));
     const authority = signingAuthorityAt(authorities, now);
     if (!authority) {
-      if (this.#mayWait(state)) return undefined;
+      if (this.#mayWait(state)) return others;
       throw violation(state, "nothing signs");
     }
     if (at(clock + this.#world.leaf) > authority.schedule.retiresAt) {
       throw violation(state, "a leaf outlives its authority");
     }
-    this.#numbered(state, bundleSequenceAt(published, taints, now), roots.join(), contents);
+    this.#numbered(state, bundleSequenceAt(published, taints, now), own.join(), contents);
     this.#requireTaint(state, authority.id, roots);
     const [root = octetsOf("")] = authority.roots;
-    const bundle = new Set(roots);
-    const isTainted = authority.id === state.tainting?.id;
-    return { at: state.now, issuer: authority.id, root: nameOf(root), bundle, isTainted };
+    return [...others, { at: state.now, issuer: authority.id, root: nameOf(root), bundle }];
   }
 
   /** No reader gives two bundles under one number. @throws Violation */
@@ -105,7 +114,10 @@ export class Answers {
   #mayWait({ now, tainting, answers }: State): boolean {
     const { beginning, propagation, leaf, skew } = this.#world;
     const first = beginning === "joining" ? 2 * propagation + leaf : 2 * propagation;
-    if (now <= first + propagation + skew && (answers.length === 0 || now <= first + skew))
+    if (
+      now <= first + propagation + skew &&
+      (answers.every(({ issuer }) => issuer === "mesh") || now <= first + skew)
+    )
       return true;
     return tainting !== undefined && now - tainting.at <= 2 * propagation + 2 * skew;
   }

@@ -78,7 +78,10 @@ export class Operator {
         return [own(joiningSchedule(lengths, at(0)))];
       case "adopted": {
         const expiresAt = at(this.#world.life);
-        return [this.#cron.put(empty, adoptedSchedule(lengths, expiresAt, at(0)), ["before"])];
+        const adopted = adoptedSchedule(lengths, expiresAt, at(0));
+        // The leaves and bundles of the mesh as it was.
+        const before = { at: 0, issuer: "0000", root: "before", bundle: new Set(["before"]) };
+        return [this.#cron.put({ ...empty, answers: [before] }, adopted, ["before"])];
       }
     }
   }

@@ -40,7 +40,6 @@ export interface Answer {
   /** The root to which the leaf leads. */
   readonly root: string;
   readonly bundle: ReadonlySet<string>;
-  readonly isTainted: boolean;
 }
 
 export interface Tainting {
@@ -92,7 +91,7 @@ export interface World extends Bounds {
 }
 
 export function worldWithin(bounds: Bounds): World {
-  const { propagation, leaf, signing, skew } = bounds;
+  const { authorityRoot, propagation, leaf, signing, skew } = bounds;
   const lengths = {
     propagationSeconds: propagation * tick,
     longestLeafSeconds: leaf * tick,
@@ -103,7 +102,11 @@ export function worldWithin(bounds: Bounds): World {
     ...bounds,
     lengths,
     lag: propagation - 2 * skew,
-    spare: Math.max(1, Math.floor((signing - lead) / 2)),
+    // An intermediate signs for as long as its certificate allows.
+    spare: Math.max(
+      1,
+      Math.floor((authorityRoot === "self" ? signing - lead : signing - propagation) / 2),
+    ),
     life: signing + 2 * lead,
     clocks: skew === 0 ? [0] : [-skew, 0, skew],
   };
