@@ -72,7 +72,7 @@ describe("the authorities of a store", () => {
     expect(store.loads).toBe(2);
   });
 
-  test("are read anew before they are due when they are to be renewed", async () => {
+  test("are read before they are due when a renewal is asked for", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     store.records.clear();
@@ -80,7 +80,7 @@ describe("the authorities of a store", () => {
     expect(await rootsOf(authorities, start)).toBe(0);
   });
 
-  test("are not renewed by a load that began before, nor while requests wait but briefly", async () => {
+  test("are renewed by a load that begins after the request for it, and not by an earlier one", async () => {
     const ends: ((records: readonly StoredRecord[]) => void)[] = [];
     const load = () => new Promise<readonly StoredRecord[]>((end) => ends.push(end));
     const waitBriefly = async (): Promise<void> => {};

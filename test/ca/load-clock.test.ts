@@ -62,7 +62,7 @@ describe("a store is due for a load", () => {
     expect(isDueAt(clock, 120)).toBe(true);
   });
 
-  test("once, for as long as a load may take, however short the time between two is", () => {
+  test("not a second time while a load may still end, even if the refresh interval is shorter", () => {
     const clock = loadedClock({ refreshSeconds: 2 });
     expect(isDueAt(clock, 2)).toBe(true);
     clock.begin();
@@ -70,7 +70,7 @@ describe("a store is due for a load", () => {
     expect(isDueAt(clock, 12)).toBe(true);
   });
 
-  test("again as soon as the load in use serves no more, though another is under way", () => {
+  test("again as soon as the load in use is too old to serve, even while another is under way", () => {
     const clock = loadedClock({ refreshSeconds: 2, surviveOutageSeconds: 5 });
     expect(isDueAt(clock, 4)).toBe(true);
     clock.begin();
@@ -79,7 +79,7 @@ describe("a store is due for a load", () => {
   });
 
   test.each(["use", "retry"] as const)(
-    "no sooner by %s of one that counted as lost, while the one in its place may take",
+    "no sooner by the %s of a lost load, while its replacement may still end",
     (end) => {
       const clock = loadedClock({ refreshSeconds: 2 });
       clock.follow(at(2));
@@ -93,7 +93,7 @@ describe("a store is due for a load", () => {
     },
   );
 
-  test("once the one in place of the first may take no longer, if the first ends after all", () => {
+  test("after the longest time of its replacement, if a lost load ends after all", () => {
     const clock = new LoadClock(times);
     clock.follow(start);
     const lost = clock.begin();
@@ -105,7 +105,7 @@ describe("a store is due for a load", () => {
     expect(isDueAt(clock, 70)).toBe(true);
   });
 
-  test("by the clock as it is, if one that counted as lost ends after it was set back", () => {
+  test("by the present clock, if a lost load ends after the clock was set back", () => {
     const clock = loadedClock({ refreshSeconds: 2 });
     clock.follow(at(500));
     const lost = clock.begin();
@@ -117,7 +117,7 @@ describe("a store is due for a load", () => {
     expect(isDueAt(clock, 10)).toBe(true);
   });
 
-  test("no sooner for a request of an old time", () => {
+  test("no sooner because a request has an older time", () => {
     const clock = loadedClock();
     expect(isDueAt(clock, 59)).toBe(false);
     expect(isDueAt(clock, 0)).toBe(false);
@@ -125,7 +125,7 @@ describe("a store is due for a load", () => {
     expect(isDueAt(clock, 1)).toBe(true);
   });
 
-  test("two seconds after one that failed", () => {
+  test("two seconds after a load that failed", () => {
     const clock = loadedClock();
     clock.follow(at(60));
     clock.retry(clock.begin());
@@ -136,14 +136,17 @@ describe("a store is due for a load", () => {
   test.each([
     [60, 2],
     [0.5, 0.5],
-  ])("with %d seconds between two, %d seconds after one without a signer", (refresh, seconds) => {
-    const clock = loadedClock({ refreshSeconds: refresh });
-    clock.refreshSoon();
-    expect(isDueAt(clock, seconds - 0.001)).toBe(false);
-    expect(isDueAt(clock, seconds)).toBe(true);
-  });
+  ])(
+    "with a refresh interval of %d seconds: %d seconds after a load in which nothing signs",
+    (refresh, seconds) => {
+      const clock = loadedClock({ refreshSeconds: refresh });
+      clock.refreshSoon();
+      expect(isDueAt(clock, seconds - 0.001)).toBe(false);
+      expect(isDueAt(clock, seconds)).toBe(true);
+    },
+  );
 
-  test("by the clock as it is after a load during which it was set back", () => {
+  test("by the present clock, if the clock was set back during a load", () => {
     const clock = loadedClock();
     clock.follow(at(86_400));
     const load = clock.begin();
@@ -167,7 +170,7 @@ describe("a load in use", () => {
     expect(clock.serves(at(seconds))).toBe(serves);
   });
 
-  test("serves the request that it began for, though it serves none of those that came since", () => {
+  test("serves the request that it began for, even when it is too old for later requests", () => {
     const clock = new LoadClock({ refreshSeconds: 0, surviveOutageSeconds: 0 });
     clock.follow(start);
     const load = clock.begin();
@@ -176,7 +179,7 @@ describe("a load in use", () => {
     expect([0, 1].map((seconds) => clock.serves(at(seconds)))).toEqual([true, false]);
   });
 
-  test("gives way to one that began later, and to none that began before", () => {
+  test("is replaced by a load that began later, and never by one that began earlier", () => {
     const clock = loadedClock();
     const [slow, quick] = [clock.begin(), clock.begin()];
     expect(clock.use(quick)).toBe(true);
@@ -192,7 +195,7 @@ const unshared: SharedWork = { join: async (work) => work?.() };
 
 const begin = new Date("2026-11-21T12:00:00Z");
 
-test("loads that overlap serve everybody, though the one that began first may end last", async () => {
+test("overlapping loads serve every request, even if the first to begin ends last", async () => {
   const keks = await createKekRing();
   const record = await sealNewAuthority(keks, scheduleAfter(begin, [-100, 0, 86_400, 100_000]));
   const store = createMemoryStore(record);
@@ -223,7 +226,7 @@ test("loads that overlap serve everybody, though the one that began first may en
   }
 });
 
-test("a load that began before a taint was seen does not take it back by ending last", async () => {
+test("a load that began before a taint does not undo the taint by ending last", async () => {
   const keks = await createKekRing();
   const record = await sealNewAuthority(keks, scheduleAfter(begin, [-100, 0, 86_400, 100_000]));
   const { id } = record;

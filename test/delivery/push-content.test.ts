@@ -52,7 +52,7 @@ async function push(from: RunningCa = ca, table: object = { deliver_crls: true }
 
 const delivered = (namespace: string): unknown => api.configMapIn(namespace, "istio-ca-crl")?.data;
 
-test("are in every namespace after a run, and the next after the next", async () => {
+test("CRLs are in every namespace after a run, and the next CRLs after the next run", async () => {
   await push();
   const published = await (await ca.app.request("/crl.pem")).text();
   for (const each of ["default", "shop"])
@@ -65,12 +65,12 @@ test("are in every namespace after a run, and the next after the next", async ()
   expect(ca.log.operations.filter(({ event }) => event === "crls-delivered")).toHaveLength(2);
 });
 
-test("are pushed only where a table says so", async () => {
+test("CRLs are pushed only where a table says so", async () => {
   await push(ca, { deliver_roots: true });
   expect(delivered("shop")).toBeUndefined();
 });
 
-test("are cleared by a CA that publishes none", async () => {
+test("CRLs are cleared by a CA that publishes none", async () => {
   await push();
   const without = await startCa();
   await without.found();
@@ -79,7 +79,7 @@ test("are cleared by a CA that publishes none", async () => {
 });
 
 // Envoy refuses every certificate of a root without a CRL, once it has another.
-test("are emptied while a root has none, and the log says so", async () => {
+test("CRLs are emptied while a root has no CRL, and the log says so", async () => {
   await push();
   const notAfter = new Date("2030-01-01T00:00:00Z");
   const root = await createAdditionalRoot(await createRoot({ notAfter }), new Date(0));
@@ -104,7 +104,7 @@ describe("another replica", () => {
     (delivered(namespace) as Record<string, string>)["ca-crl.pem"] ?? "";
   const publishedBy = async ({ app }: RunningCa) => (await app.request("/crl.pem")).text();
 
-  test("leaves lists with the content of its own", async () => {
+  test("leaves CRLs that say the same as its own", async () => {
     await push();
     const first = listsIn("shop");
     const other = await replica();
@@ -116,7 +116,7 @@ describe("another replica", () => {
     expect(other.log.operations.at(-1)).toMatchObject({ event: "crls-delivered", written: 0 });
   });
 
-  test("leaves a newer list while it lacks the revocation, and brings what only it knows", async () => {
+  test("leaves newer CRLs that it lacks a revocation of, and later adds what only it knows", async () => {
     const behind = await replica();
     await revokeCertificates(ca, ["0a"], ca.now());
     ca.pass(120);
@@ -136,7 +136,7 @@ describe("another replica", () => {
     ["with more around it", (pem) => `${pem}\nalso this`],
     ["in two", (pem) => pem + pem],
     ["that is broken", (pem) => pem.replaceAll("M", "N")],
-  ])("replaces a newer list %s", async (_, change) => {
+  ])("replaces newer CRLs %s", async (_, change) => {
     const behind = await replica();
     await revokeCertificates(ca, ["0a"], ca.now());
     ca.pass(120);
@@ -148,7 +148,7 @@ describe("another replica", () => {
     expect(listsIn("shop")).toBe(await publishedBy(behind));
   });
 
-  test("replaces a list of a higher number in time before its end", async () => {
+  test("replaces CRLs of higher numbers in time before they expire", async () => {
     const behind = await replica();
     // The operator's clock was two days ahead, so that no list of this process gets a higher number for so long.
     await revokeCertificates(ca, ["0a"], addSeconds(ca.now(), 48 * 3600));
@@ -163,7 +163,7 @@ describe("another replica", () => {
     expect(listsIn("shop")).toBe(await publishedBy(behind));
   });
 
-  test("replaces an older list", async () => {
+  test("replaces older CRLs", async () => {
     await push();
     await revokeCertificates(ca, ["0a"], ca.now());
     ca.pass(120);
@@ -183,7 +183,7 @@ function withLastOctet(pem: string, change: number): string {
   return `${[begin, ...lines, end].join("\n")}\n`;
 }
 
-test("come before the roots in each cluster, so that no root is without its CRL", async () => {
+test("CRLs come before the roots in each cluster, so that no root is without its CRL", async () => {
   const kubernetes = { server: api.origin, credential, deliver_roots: true, deliver_crls: true };
   const configuration = configurationOf({
     ISSUERS: [{ issuer: "https://a.test", kubernetes }],

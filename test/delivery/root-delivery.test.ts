@@ -29,7 +29,7 @@ beforeEach(() => {
   );
 });
 
-test("a bundle that is everywhere is so since it was first seen there", () => {
+test("a bundle counts as delivered since it was first seen everywhere", () => {
   progress.note(first);
   progress.note(later);
   expect(progress.report()).toEqual({
@@ -42,7 +42,7 @@ test("a bundle that is everywhere is so since it was first seen there", () => {
   });
 });
 
-test("a bundle that was missing meanwhile is there since it came back", () => {
+test("a bundle that was missing meanwhile counts as delivered since it came back", () => {
   progress.note(first);
   states = [{ delivered: ["a"], pending: ["b"], hasAll: true }];
   progress.note(first);
@@ -51,7 +51,7 @@ test("a bundle that was missing meanwhile is there since it came back", () => {
   expect(progress.report().since).toBe(later);
 });
 
-test("another bundle is there since a time of its own", () => {
+test("another bundle counts as delivered since a time of its own", () => {
   progress.note(first);
   bundle = { pem: "other roots", sequence: 8 };
   expect(progress.report()).toMatchObject({ ready: true, since: undefined });
@@ -59,7 +59,7 @@ test("another bundle is there since a time of its own", () => {
   expect(progress.report()).toMatchObject({ sequence: 8, since: later });
 });
 
-test("nothing is ready before the CA has been heard", () => {
+test("nothing is ready before the CA has answered", () => {
   bundle = undefined;
   progress.note(first);
   expect(progress.report()).toMatchObject({

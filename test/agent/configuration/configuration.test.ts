@@ -86,7 +86,7 @@ test("serves its status on an IPv6 address", () => {
   });
 });
 
-test("lets an identity linger for as long as a timer holds", () => {
+test("keeps the identity of a removed workload for up to 596 hours, which a timer can hold", () => {
   const { subject } = parse({ RAMPART_WORKLOADS: "/w", RAMPART_LINGER: "596h" });
   expect(subject).toMatchObject({ mode: "node", lingerMilliseconds: 596 * 3_600_000 });
 });

@@ -23,7 +23,7 @@ test("lists every variable that the agent reads, and no other", () => {
   );
 });
 
-test("says of every variable that is refused or ignored with a warning which of both it is", () => {
+test("says which variables are refused, and which are ignored with a warning", () => {
   const table = page.slice(page.indexOf("### Other variables"), page.indexOf("## Different from"));
   const rows = table.split("\n").filter((line) => line.startsWith("| `"));
   for (const { name, isIgnored } of unsupportedVariables) {

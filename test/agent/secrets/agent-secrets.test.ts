@@ -46,13 +46,13 @@ async function write(content: string): Promise<void> {
   await rename(`${file}.new`, file);
 }
 
-test("are none while the file is missing or empty: the roots are served all the same", async () => {
+test("CRLs are none while the file is missing or empty: the roots are served all the same", async () => {
   expect(await source.load("ROOTCA")).toEqual(roots);
   await write("\n");
   expect(await source.load("ROOTCA")).toEqual(roots);
 });
 
-test("are looked for at each load", async () => {
+test("CRLs are looked for at each load", async () => {
   await write(list("MQ=="));
   expect(await source.load("ROOTCA")).toEqual({
     ...roots,
@@ -67,12 +67,12 @@ test("are looked for at each load", async () => {
   expect(await source.load("ROOTCA")).toEqual(roots);
 });
 
-test("belong to the roots of the agent's own trust domain alone", async () => {
+test("CRLs belong to the roots of the agent's own trust domain alone", async () => {
   await write(list("MQ=="));
   expect(await source.load("file-root:/etc/client-ca.pem")).toEqual(roots);
 });
 
-test("come with the first roots: a load waits until the CA has been asked for them", async () => {
+test("CRLs come with the first roots: a load waits until the CA has been asked for them", async () => {
   const asked = Promise.withResolvers<void>();
   settled = asked.promise;
   const loading = source.load("ROOTCA");
@@ -83,12 +83,12 @@ test("come with the first roots: a load waits until the CA has been asked for th
   expect(await loading).toMatchObject({ revocation: { pem: list("MQ==") } });
 });
 
-test("are not replaced by a file that holds none", async () => {
+test("CRLs are not replaced by a file that holds none", async () => {
   await write("-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n");
   await expect(source.load("ROOTCA")).rejects.toThrow("holds no CRL");
 });
 
-test("notify of a file whose folder did not exist, and of its next version", async () => {
+test("CRLs notify of a file whose folder did not exist, and of its next version", async () => {
   let wake = (): void => undefined;
   const changed = () => new Promise<void>((resolve) => (wake = resolve));
   onTestFinished(source.watch("ROOTCA", () => wake()));
@@ -100,7 +100,7 @@ test("notify of a file whose folder did not exist, and of its next version", asy
   await replaced;
 });
 
-test("that the CA publishes are about leaves, and count in place of the file", async () => {
+test("CRLs that the CA publishes are about leaves, and count in place of the file", async () => {
   await write(list("MQ=="));
   published = { ...published, isPublished: true, pem: list("Mg==") };
   expect(await source.load("ROOTCA")).toEqual({
@@ -109,13 +109,13 @@ test("that the CA publishes are about leaves, and count in place of the file", a
   });
 });
 
-test("that the CA publishes and nobody can use leave the roots as they are", async () => {
+test("CRLs that the CA publishes and nobody can use leave the roots as they are", async () => {
   await write(list("MQ=="));
   published = { ...published, isPublished: true, pem: "" };
   expect(await source.load("ROOTCA")).toEqual(roots);
 });
 
-test("that the CA publishes notify of a change", async () => {
+test("CRLs that the CA publishes notify of a change", async () => {
   let changes = 0;
   const end = source.watch("ROOTCA", () => void changes++);
   published.changes.notify();
@@ -124,7 +124,7 @@ test("that the CA publishes notify of a change", async () => {
   expect(changes).toBe(1);
 });
 
-test("notify of a file that is larger than any certificate's", async () => {
+test("CRLs notify of a file that is larger than any certificate's", async () => {
   const large = "MTIz".repeat(400_000);
   await write(list(large));
   const { promise, resolve } = Promise.withResolvers<void>();

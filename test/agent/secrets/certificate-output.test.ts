@@ -22,14 +22,14 @@ const read = (name: string): Promise<string> => readFile(join(settings.folder, n
 const modeOf = async (name: string): Promise<number> =>
   (await stat(join(settings.folder, name))).mode & 0o777;
 
-test("are three files that their owner alone may read", async () => {
+test("the output is three files that their owner alone may read", async () => {
   expect(await writeOutput(settings, files)).toBe(true);
   expect(await Promise.all(Object.keys(files).map(read))).toEqual(Object.values(files));
   expect(await modeOf("key.pem")).toBe(0o600);
   expect((await readdir(settings.folder)).toSorted()).toEqual(Object.keys(files).toSorted());
 });
 
-test("are left alone when nothing has changed", async () => {
+test("the files are left alone when nothing has changed", async () => {
   await writeOutput(settings, files);
   const before = await lstat(join(settings.folder, "key.pem"));
   expect(await writeOutput(settings, files)).toBe(false);
@@ -38,7 +38,7 @@ test("are left alone when nothing has changed", async () => {
   expect(await read("root-cert.pem")).toBe("new");
 });
 
-test("are readable for other users in a pod", async () => {
+test("the files are readable for other users in a pod", async () => {
   await writeOutput({ ...settings, mode: 0o644 }, files);
   expect(await modeOf("key.pem")).toBe(0o644);
 });
@@ -55,7 +55,7 @@ test.each([
   },
 );
 
-test("change all at once if the settings ask for it", async () => {
+test("the files change all at once if the settings ask for it", async () => {
   const atomic = { ...settings, isAtomic: true };
   await writeOutput(atomic, files);
   expect(await read("key.pem")).toBe("key");
@@ -67,7 +67,7 @@ test("change all at once if the settings ask for it", async () => {
   expect(entries).toHaveLength(5);
 });
 
-test("replace single files when the settings change to all at once", async () => {
+test("one link to all files replaces single files when the settings change", async () => {
   await writeOutput(settings, files);
   await writeOutput({ ...settings, isAtomic: true }, { ...files, "key.pem": "new" });
   expect((await lstat(join(settings.folder, "key.pem"))).isSymbolicLink()).toBe(true);
@@ -101,7 +101,7 @@ test.each([["../../victim"], ["../victim"], ["..victim"]])(
   },
 );
 
-test("leave no temporary file when they cannot be written", async () => {
+test("the files leave no temporary file when they cannot be written", async () => {
   await mkdir(settings.folder, { recursive: true });
   // A rename cannot replace a folder by a file.
   await mkdir(join(settings.folder, "root-cert.pem"));

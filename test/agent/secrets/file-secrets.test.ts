@@ -59,7 +59,7 @@ function watching(name: string) {
   return { next, count: () => count };
 }
 
-test("are a certificate with its key, and roots", async () => {
+test("secrets in files are a certificate with its key, and roots", async () => {
   await writePair(one);
   await writeFile(join(folder, "root.pem"), `junk\n${root.pem}`);
   expect(await source.load(pairName())).toEqual({
@@ -70,7 +70,7 @@ test("are a certificate with its key, and roots", async () => {
   expect(await source.load(rootName())).toEqual({ kind: "roots", pem: root.pem });
 });
 
-test("wait for the second file of a pair that is being replaced", async () => {
+test("secrets in files wait for the second file of a pair that is being replaced", async () => {
   await writePair(one);
   await replace("chain.pem", other.chain);
   const loading = source.load(pairName());
@@ -78,7 +78,7 @@ test("wait for the second file of a pair that is being replaced", async () => {
   expect(await loading).toMatchObject({ privateKeyPem: other.key });
 });
 
-test("are the system's roots by name", async () => {
+test("secrets in files are the system's roots by name", async () => {
   expect(parseFileResource("file-root:system")).toEqual({ kind: "system-roots" });
 });
 
@@ -93,7 +93,7 @@ test.each([
   expect(parseFileResource(name)).toBeUndefined();
 });
 
-test("notify once of a replaced certificate, and not of its key alone", async () => {
+test("secrets in files notify once of a replaced certificate, and not of its key alone", async () => {
   await writePair(one);
   const { next, count } = watching(pairName());
   await replace("key.pem", other.key);
@@ -103,7 +103,7 @@ test("notify once of a replaced certificate, and not of its key alone", async ()
   expect(count()).toBe(1);
 });
 
-test("notify of roots that are written in place, and of roots that are deleted and created again", async () => {
+test("secrets in files notify of roots that are written in place, and of roots that are deleted and created again", async () => {
   await writeFile(join(folder, "root.pem"), root.pem);
   const { next } = watching(rootName());
   const rewritten = next();
@@ -116,7 +116,7 @@ test("notify of roots that are written in place, and of roots that are deleted a
   expect(await recreated).toBe(2);
 });
 
-test("notify of a symbolic link to another file", async () => {
+test("secrets in files notify of a symbolic link to another file", async () => {
   await writeFile(join(folder, "a.pem"), root.pem);
   await writeFile(join(folder, "b.pem"), successor.pem);
   await symlink("a.pem", join(folder, "root.pem"));
@@ -128,7 +128,7 @@ test("notify of a symbolic link to another file", async () => {
   expect(await source.load(rootName())).toMatchObject({ pem: successor.pem });
 });
 
-test("notify of the folder that the kubelet swaps", async () => {
+test("secrets in files notify of the folder that the kubelet swaps", async () => {
   for (const [version, pem] of [
     ["v1", root.pem],
     ["v2", successor.pem],
@@ -146,7 +146,7 @@ test("notify of the folder that the kubelet swaps", async () => {
   expect(await readFile(join(folder, "root.pem"), "utf8")).toBe(successor.pem);
 });
 
-test("notify of a file behind a link into another folder", async () => {
+test("secrets in files notify of a file behind a link into another folder", async () => {
   await mkdir(join(folder, "elsewhere"));
   await writeFile(join(folder, "elsewhere/root.pem"), root.pem);
   await symlink(join(folder, "elsewhere/root.pem"), join(folder, "root.pem"));
@@ -156,7 +156,7 @@ test("notify of a file behind a link into another folder", async () => {
   expect(await changed).toBe(1);
 });
 
-test("survive links in a circle", async () => {
+test("secrets in files survive links in a circle", async () => {
   await symlink("b.pem", join(folder, "root.pem"));
   await symlink("root.pem", join(folder, "b.pem"));
   const { count } = watching(rootName());

@@ -69,7 +69,7 @@ function secretsOf({ mounted, log, metrics }: ReturnType<typeof mountedFiles>) {
   });
 }
 
-test("are served when they come after the agent has started, and count as a change", async () => {
+test("mounted files are served when they come after the agent has started, and count as a change", async () => {
   const parts = mountedFiles();
   const source = secretsOf(parts);
   const changes: string[] = [];
@@ -96,7 +96,7 @@ test("are served when they come after the agent has started, and count as a chan
   expect(parts.mounted.leaf?.validToDate).toEqual(expiresAt);
 });
 
-test("take the place of the agent's own certificate only once they are there", async () => {
+test("mounted files take the place of the agent's own certificate only once they are there", async () => {
   const { mounted } = mountedFiles({ isRequired: false });
   expect(mounted.find("default")).toBeUndefined();
   expect(mounted.faults(issuedAt)).toEqual([]);
@@ -108,7 +108,7 @@ test("take the place of the agent's own certificate only once they are there", a
   expect(mounted.find("ROOTCA")).toBeUndefined();
 });
 
-test("are the workload credentials of a platform if these are complete", async () => {
+test("mounted files are the workload credentials of a platform if these are complete", async () => {
   const { mounted } = mountedFiles({ isRequired: false });
   const folder = "var/run/secrets/workload-spiffe-credentials";
   await write(`${folder}/cert-chain.pem`, one.chain);
@@ -118,7 +118,7 @@ test("are the workload credentials of a platform if these are complete", async (
   expect(mounted.find("default")).toMatchObject({ keyFile: join(base, folder, "key.pem") });
 });
 
-test("are not the files that the agent itself writes", async () => {
+test("mounted files are not the files that the agent itself writes", async () => {
   const { mounted } = mountedFiles({ outputFolder: join(base, "etc/certs") });
   await write("etc/certs/cert-chain.pem", one.chain);
   await write("etc/certs/key.pem", one.key);

@@ -120,7 +120,7 @@ test("names no CRL where there is none", () => {
   expect(contextOf().crl).toBeUndefined();
 });
 
-test("asks for lists of the leaf's issuer alone where they name leaves", () => {
+test("has Envoy ask for the CRL of the leaf's issuer alone where CRLs name leaves", () => {
   expect(contextOf({ pem: "lists", isOfLeaves: true }).onlyVerifyLeafCertCrl).toBe(true);
   expect(contextOf({ pem: "lists", isOfLeaves: false }).onlyVerifyLeafCertCrl).toBe(false);
 });

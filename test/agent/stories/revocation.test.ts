@@ -38,7 +38,7 @@ async function watchRoots(socket: string) {
 
 const often = { RAMPART_BUNDLE_REFRESH: "1s" };
 
-test("of the CA reach Envoy, SPIFFE clients and files, and so does the next one", async () => {
+test("CRLs of the CA reach Envoy, SPIFFE clients and files, and so does the next one", async () => {
   const output = await temporaryFolder();
   const socket = `${await temporaryFolder()}/api`;
   const variables = { ...often, OUTPUT_CERTS: output, RAMPART_WORKLOAD_API_SOCKET: socket };
@@ -81,7 +81,7 @@ test("of the CA reach Envoy, SPIFFE clients and files, and so does the next one"
 
 const withoutSign = (serial: string): string => serial.replace(/^00/, "");
 
-test("are nothing to speak of where the CA publishes none", async () => {
+test("CRLs are no fault and no file where the CA publishes none", async () => {
   const output = await temporaryFolder();
   const { sdsSocket, event, events } = await runAgent(silent, { OUTPUT_CERTS: output });
   await Promise.all([event("files-written"), event("bundle-read")]);
@@ -100,7 +100,7 @@ test.each<[string, string, () => Promise<string>]>([
   ["nothing", "revocation-lists-unread", async () => ""],
   ["too much", "revocation-lists-unread", async () => "x".repeat((16 << 20) + 1)],
   ["a stranger's list", "revocation-lists-refused", () => stranger.crl()],
-])("are kept when the CA answers with %s instead", async (_what, expected, create) => {
+])("CRLs are kept when the CA answers with %s instead", async (_what, expected, create) => {
   const good = await (await fetch(`${ca.url}/crl.pem`)).text();
   const bad = await create();
   let body = good;
@@ -117,7 +117,7 @@ test.each<[string, string, () => Promise<string>]>([
   expect(agent.status()).toMatchObject({ isReady: true, revocation: { isUsed: true } });
 });
 
-test("of an authority that is not in the bundle are never used", async () => {
+test("CRLs of an authority that is not in the bundle are never used", async () => {
   const list = await stranger.crl();
   const server = await startLoopbackServer((_request, response) => void response.end(list));
   const variables = { RAMPART_CRL_URL: `${server.origin}/crl.pem` };
@@ -127,7 +127,7 @@ test("of an authority that is not in the bundle are never used", async () => {
   expect(agent.status()).toMatchObject({ isReady: true, reasons: [] });
 });
 
-test("that a mounted file has count where the CA publishes none", async () => {
+test("CRLs that a mounted file has count where the CA publishes none", async () => {
   const { agent, event } = await runAgent(ca, { RAMPART_CRL_URL: "off" });
   await event("certificate-obtained");
   expect(agent.status().revocation).toEqual({

@@ -94,7 +94,7 @@ test.each([401, 403, 408, 421, 503])("asks a CA again that answers %d", async (s
   expect(await read("/metrics")).toMatch(/^istio_agent_trust_bundle_followed 1$/m);
 });
 
-test("believes an operator that wants no bundle, and one that gives its URL", async () => {
+test("warns of no missing bundle where the operator wants none, or gives its URL", async () => {
   const port = await answering((_request, response) => response.writeHead(404).end());
   const off = await runAt(port, { RAMPART_BUNDLE_URL: "off" });
   expect(JSON.parse(await off.read("/status")).bundle).toMatchObject({ isFollowed: false });
@@ -133,7 +133,7 @@ async function rotating(first: TlsIdentity) {
   };
 }
 
-test("knows a CA after rotations by roots that it has learned, over a restart, until they are withdrawn", async () => {
+test("verifies its CA by learned roots after rotations and a restart, until they are withdrawn", async () => {
   const [old, next, last] = [
     identity,
     await createTlsIdentity(true),

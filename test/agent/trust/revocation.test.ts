@@ -49,7 +49,7 @@ function follow() {
   };
 }
 
-test("stay in force while a new root has none yet, and that is fetched at once", () => {
+test("CRLs stay in force while a new root has no CRL yet, and its CRL is fetched at once", () => {
   const { revocation, trust, roots, asked, log } = follow();
   roots(a);
   revocation.take([crlOfA]);
@@ -65,7 +65,7 @@ test("stay in force while a new root has none yet, and that is fetched at once",
   expect(log.operations.map(({ event }) => event)).toEqual(["revocation-lists-used"]);
 });
 
-test("are brought up to date while a new root has none", async () => {
+test("CRLs are updated while a new root has no CRL yet", async () => {
   const { revocation, roots } = follow();
   roots(a);
   revocation.take([crlOfA]);
@@ -75,7 +75,7 @@ test("are brought up to date while a new root has none", async () => {
   expect(revocation.crls).toEqual([next]);
 });
 
-test("are in force for ten seconds without that of a new root, and no longer", () => {
+test("CRLs stay in force for ten seconds without the CRL of a new root, and no longer", () => {
   const { revocation, roots, pass, asked, log } = follow();
   roots(a);
   revocation.take([crlOfA]);
@@ -91,7 +91,7 @@ test("are in force for ten seconds without that of a new root, and no longer", (
   expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-unused" });
 });
 
-test("leave at once when that of a known root runs out", async () => {
+test("CRLs are withdrawn at once when the CRL of a known root expires", async () => {
   const { revocation, roots, pass } = follow();
   roots(a, b);
   revocation.take([crlOfA, await crlOf(b, { nextUpdate: addSeconds(crlTime, 60) })]);
@@ -100,7 +100,7 @@ test("leave at once when that of a known root runs out", async () => {
   expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
 });
 
-test("are kept for a root that comes after its own, which is no error", () => {
+test("CRLs are kept for a root that becomes known later, which is no error", () => {
   const { revocation, trust, roots, asked, log } = follow();
   roots(a);
   expect(revocation.take([crlOfA, crlOfB])).toBe(true);
@@ -115,7 +115,7 @@ test("are kept for a root that comes after its own, which is no error", () => {
   ]);
 });
 
-test("keep no root from verifiers whose others are all withdrawn", () => {
+test("CRLs of a former root do not keep the only root from verifiers", () => {
   const { revocation, trust, roots } = follow();
   roots(a);
   revocation.take([crlOfA]);
@@ -124,7 +124,7 @@ test("keep no root from verifiers whose others are all withdrawn", () => {
   expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
 });
 
-test("may be absent only where there are none in force: a CA that stops to publish them is at fault", () => {
+test("CRLs may be absent only while none is in force: a CA that stops publishing them is at fault", () => {
   const { revocation, roots, pass } = follow();
   roots(a);
   expect(revocation.mayBeAbsent()).toBe(true);

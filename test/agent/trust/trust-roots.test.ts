@@ -30,21 +30,21 @@ const names = (trust: TrustRoots): string =>
     .toSorted()
     .join("");
 
-test("are sorted by their PEM and joined by newlines, as Istio serves them", async () => {
+test("roots are sorted by their PEM and joined by newlines, as Istio serves them", async () => {
   const trust = new TrustRoots();
   trust.updateFromAnswer(await answer("x", a, b, a, c));
   const pems = [a, b, c].map(({ certificate }) => certificate.toString().trimEnd()).toSorted();
   expect(trust.pem).toBe(pems.join("\n"));
 });
 
-test("of an answer replace those of the answer before", async () => {
+test("roots of an answer replace those of the answer before", async () => {
   const trust = new TrustRoots();
   trust.updateFromAnswer(await answer("x", a));
   trust.updateFromAnswer(await answer("x", b));
   expect(names(trust)).toBe("b");
 });
 
-test("of answers for several identities are all trusted", async () => {
+test("roots of answers for several identities are all trusted", async () => {
   const trust = new TrustRoots();
   trust.updateFromAnswer(await answer("x", a));
   trust.updateFromAnswer(await answer("y", b));
@@ -53,14 +53,14 @@ test("of answers for several identities are all trusted", async () => {
   expect(names(trust)).toBe("b");
 });
 
-test("are those of the bundle once there is one", async () => {
+test("roots are those of the bundle once there is one", async () => {
   const trust = new TrustRoots();
   trust.updateFromAnswer(await answer("x", a));
   expect(trust.updateFromBundle(bundle(1, b))).toBe("changed");
   expect(names(trust)).toBe("b");
 });
 
-test("of an answer count beside the bundle until the next poll", async () => {
+test("roots of an answer count beside the bundle until the next poll", async () => {
   const trust = new TrustRoots();
   trust.updateFromBundle(bundle(1, a));
   trust.updateFromAnswer(await answer("x", b));
@@ -69,7 +69,7 @@ test("of an answer count beside the bundle until the next poll", async () => {
   expect(names(trust)).toBe("a");
 });
 
-test("that a bundle has withdrawn are restored by no answer and by no older bundle", async () => {
+test("roots that a bundle has withdrawn are restored by no answer and by no older bundle", async () => {
   const trust = new TrustRoots();
   trust.updateFromBundle(bundle(1, a, b));
   trust.updateFromBundle(bundle(2, b));
@@ -81,7 +81,7 @@ test("that a bundle has withdrawn are restored by no answer and by no older bund
   expect(names(trust)).toBe("b");
 });
 
-test("that were withdrawn are restored by a newer bundle", async () => {
+test("roots that were withdrawn are restored by a newer bundle", async () => {
   const trust = new TrustRoots();
   trust.updateFromBundle(bundle(1, a, b));
   trust.updateFromBundle(bundle(2, b));
@@ -90,14 +90,14 @@ test("that were withdrawn are restored by a newer bundle", async () => {
   expect(names(trust)).toBe("ab");
 });
 
-test("are kept when a bundle is empty", () => {
+test("roots are kept when a bundle is empty", () => {
   const trust = new TrustRoots();
   trust.updateFromBundle(bundle(1, a));
   expect(trust.updateFromBundle(bundle(2))).toBe("empty");
   expect(names(trust)).toBe("a");
 });
 
-test("of an earlier run count until the first answer", async () => {
+test("roots of an earlier run count until the first answer", async () => {
   const trust = new TrustRoots();
   trust.restore("", [a.certificate]);
   trust.restore(workload("foo", "x"), [b.certificate]);
@@ -106,7 +106,7 @@ test("of an earlier run count until the first answer", async () => {
   expect(names(trust)).toBe("c");
 });
 
-test("notify of changes alone", async () => {
+test("roots notify of changes alone", async () => {
   const trust = new TrustRoots();
   let changes = 0;
   trust.changes.add(() => changes++);
@@ -119,7 +119,7 @@ test("notify of changes alone", async () => {
   expect(changes).toBe(2);
 });
 
-test("do not verify a certificate whose root is gone", async () => {
+test("roots do not verify a certificate whose root is gone", async () => {
   const trust = new TrustRoots();
   const taken = await answer("x", a);
   trust.updateFromAnswer(taken);

@@ -55,7 +55,7 @@ test("a push of 20 MiB and 10 MiB of requests pass, though neither side reads at
   expect(Buffer.concat(got).equals(pushed)).toBe(true);
 });
 
-test("passes 100,000 requests on in their order, which waited while istiod did not read", async () => {
+test("passes on 100,000 requests in order after istiod has not read for a while", async () => {
   const istiod = await startFakeIstiod();
   const running = await runXdsProxy(istiod);
   const envoy = openBareStream(running.socket);
@@ -213,7 +213,7 @@ test("ends the stream at a message that is longer than the bound, and says so", 
   });
 });
 
-test("hands on what is no protobuf of Envoy, and keeps back that of istiod", async () => {
+test("passes on octets of Envoy that are no protobuf, and keeps back those of istiod", async () => {
   const istiod = await startFakeIstiod();
   const { socket, log } = await runXdsProxy(istiod);
   const envoy = openEnvoyStream(socket, "incremental");

@@ -9,7 +9,7 @@ const fault = "port 8080 is closed";
 const errorDetail = { code: 13, message: fault };
 const unhealthy = octets(encode.incrementalRequest({ typeUrl: types.health, errorDetail }));
 
-test("reports health behind the first request for listeners, and each change", async () => {
+test("reports health after the first request for listeners, and then each change", async () => {
   const istiod = await startFakeIstiod();
   const { socket, proxy } = await runXdsProxy(istiod);
   proxy.reportHealth({ fault });
@@ -32,7 +32,7 @@ test("reports health behind the first request for listeners, and each change", a
   ]);
 });
 
-test("says nothing where nothing is known", async () => {
+test("reports nothing while the health is unknown", async () => {
   const istiod = await startFakeIstiod();
   const { socket } = await runXdsProxy(istiod);
   const envoy = openEnvoyStream(socket, "incremental");

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => ca.close());
 
-test("an agent with an address of istiod is its Envoy's XDS proxy", async () => {
+test("an agent with an address of istiod is the XDS proxy of its Envoy", async () => {
   const istiod = await startFakeIstiod();
   const folder = await temporaryFolder();
   const [socket, roots] = [join(folder, "XDS"), join(folder, "roots.pem")];
@@ -42,7 +42,7 @@ test("an agent with an address of istiod is its Envoy's XDS proxy", async () => 
   expect(metrics).toContain("istio_agent_xds_proxy_responses 1");
 });
 
-test("an agent without one has no trace of it", async () => {
+test("an agent without an address of istiod shows no XDS proxy", async () => {
   const { agent } = await runAgent(ca);
   expect(await (await fetch(`${agent.statusUrl}/status`)).json()).not.toHaveProperty("xds");
   expect(await (await fetch(`${agent.statusUrl}/metrics`)).text()).not.toContain("xds");

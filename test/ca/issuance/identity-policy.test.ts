@@ -218,12 +218,12 @@ describe("a large pod", () => {
     };
   };
 
-  test("counts as any other does", async () => {
+  test("is accepted as any other pod is", async () => {
     large(1_500_000);
     expect(await policy(primaryProxy(), wanted, now)).toBe(wanted);
   });
 
-  test("that is too large stops no other question", async () => {
+  test("whose answer exceeds the bound fails alone, and delays no other question", async () => {
     const proxy = primaryProxy();
     large(3_000_000);
     const unreachable = { reason: "cluster-unreachable", cluster: "primary" };

@@ -96,7 +96,7 @@ test("an entry stays a propagation interval longer, for processes that are behin
   expect(serialsOf(known, 42 * hour)).toEqual([]);
 });
 
-test("an earlier revocation raises the number, because the list has one entry more", () => {
+test("an earlier revocation raises the number, because the CRL has one entry more", () => {
   const latest = revocation(10, { "01aa": 20 * hour });
   const both = [latest, revocation(5, { "01bb": 20 * hour })];
   expect(numberOf(both, 20)).toBeGreaterThan(numberOf([latest], 20));
@@ -142,7 +142,7 @@ const times = fc.tuple(
   fc.integer({ min: 0, max: 80 * hour }),
 );
 
-test("a process that knows all that another knows, and more, gives a higher number; the same number is the same list", () => {
+test("a process that knows all that another knows, and more, gives a higher number; the same number is the same CRL", () => {
   fc.assert(
     fc.property(histories, times, (events, [first, second]) => {
       const seen = (now: number, own: "isKnownToFirst" | "isKnownToSecond") =>

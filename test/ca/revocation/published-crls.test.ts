@@ -8,7 +8,7 @@ import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { refresh, startSigningCa, viewOf } from "../../testkit/ca/tainted-ca.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 
-test("a list is signed anew for other revocations of the same number", async () => {
+test("a CRL is signed again when as many other certificates are revoked", async () => {
   const ca = await startSigningCa({ CRL: "on" });
   await revokeCertificates(ca, ["0a"], ca.now());
   ca.pass(refresh);

@@ -365,7 +365,7 @@ describe("at the bound of all, with work that never ends,", () => {
     expect(underWay).toHaveLength(4);
   });
 
-  test("strangers in as many networks as may wait delay a newcomer by at most one round of turns for all of them", () => {
+  test("a newcomer waits at most until each waiting network has had one turn", () => {
     const { begun, take, elapse } = saturated(inManyNetworks);
     expect(take("192.0.2.1", "newcomer")).toBeUndefined();
     elapse(1.5 * timeLimit * (32 / 8));
@@ -378,7 +378,7 @@ describe("at the bound of all, with work that never ends,", () => {
     expect([begun.length, gone]).toEqual([8, []]);
   });
 
-  test("an address that has work under way takes no overdue turn from others", () => {
+  test("an address that has work under way ends no work of others, even overdue work", () => {
     const { begun, take, elapse } = saturated((i) => `${i}`, 8, 0);
     for (let i = 0; i < 3; i++) take("0", "more");
     elapse(10 * timeLimit);

@@ -11,7 +11,7 @@ import { eventually } from "../../testkit/time/eventually.ts";
 
 const descriptors = 96;
 
-test("strangers who take every descriptor end no server, and it is ready when they have left", async () => {
+test("a server survives strangers who take every descriptor, and is ready once they have left", async () => {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
   const ISSUERS = [{ issuer: "https://a.test" }];

@@ -34,7 +34,7 @@ describe("the oldest member of the largest share", () => {
     expect(shares.oldestOfLargest("count")?.name).toBe("c");
   });
 
-  test("is neither one that may not go, nor one that was removed", () => {
+  test("is never a member that must stay, nor one that was removed", () => {
     const [first, second, other] = [thing("a", a1), thing("b", a1), thing("c", b1)];
     const shares = sharesOf(first, second, other);
     expect(shares.oldestOfLargest("count", (each) => each !== first)).toBe(second);
@@ -50,7 +50,7 @@ describe("the oldest member of the largest share", () => {
     expect([shares.inAll("count"), shares.inAll("octets")]).toEqual([0, 0]);
   });
 
-  test("has most of its kind, whatever was added, counted and removed", () => {
+  test("belongs to the largest share after any additions, counts and removals", () => {
     const addresses = [a1, a1, a1, a2, a2, b1, b1, "198.51.100.2", "203.0.113.1"];
     const step = fc.tuple(
       fc.constantFrom("add", "add", "count", "remove"),
@@ -96,7 +96,7 @@ describe("the oldest member of the largest share", () => {
 });
 
 describe("a share", () => {
-  test("is open for as long as an amount of it is left, and its network for as long as a share is", () => {
+  test("exists as long as an amount of it is left, and its network as long as it has a share", () => {
     const shares = sharesOf(thing("a", a1));
     shares.count(a1, "octets", 5);
     shares.count(a2, "octets", 0);
@@ -110,7 +110,7 @@ describe("a share", () => {
     expect(shares.of(a2).network.amounts.octets).toBe(0);
   });
 
-  test("that is moved back comes after all others", () => {
+  test("that is moved back is the last in the order", () => {
     const shares = sharesOf(thing("a", a1), thing("b", b1));
     shares.moveBack(a1);
     shares.moveBack(a2);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { sharedOctetsOf, shareOctets } from "../../../src/transport/http/polled-endpoint.ts";
 
-test("an answer shows parts of the one buffer that all callers share", async () => {
+test("all callers share one buffer, of which an answer is a part", async () => {
   const octets = crypto.getRandomValues(new Uint8Array(60_000));
   const large = new Uint8Array([...octets, ...octets, ...octets]);
   const chunks: Uint8Array[] = [];

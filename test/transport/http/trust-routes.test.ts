@@ -66,7 +66,7 @@ test.each(["/crl/00.crl", "/crl/.crl", "/crl/../crl.pem/", "/crl.der", "/crl/x.c
   },
 );
 
-test("a revoked certificate is on it after the next look at the store, with a higher number", async () => {
+test("a revoked certificate is on the CRL after the next load of the store, and its number is higher", async () => {
   const ca = await start();
   const [before] = await crlsOf(ca);
   await revoke(ca, "01ab");
@@ -83,7 +83,7 @@ test("the revocation of another authority's certificate is on no CRL", async () 
   expect((await crlsOf(ca))[0]?.entries).toEqual([]);
 });
 
-test("keeps its bytes and its tag while nothing changes, and gets new ones in each period", async () => {
+test("the CRL keeps its bytes and its ETag while nothing changes, and gets new ones in each period", async () => {
   const ca = await start();
   const first = await get(ca, "/crl.pem");
   const [{ number = 0n } = {}] = await crlsOf(ca);
@@ -100,7 +100,7 @@ test("keeps its bytes and its tag while nothing changes, and gets new ones in ea
   expect(readCrl(await later.text()).number).toBeGreaterThan(number);
 });
 
-test("two processes that know the same have the same tag", async () => {
+test("two processes that know the same revocations give the same ETag", async () => {
   const values = { CRL: "on", KEK: randomKek() };
   const ca = await startSigningCa(values);
   const { store } = ca;
@@ -114,7 +114,7 @@ test("two processes that know the same have the same tag", async () => {
   expect(tags[0]).toBe(tags[1]);
 });
 
-test("a long poll gets the changed list at once, and 304 at the end of its wait", async () => {
+test("a long poll gets the changed CRL at once, and 304 at the end of its wait", async () => {
   const ca = await start();
   const etag = (await get(ca, "/crl.pem")).headers.get("etag") ?? "";
   const headers = { "if-none-match": etag, prefer: "wait=1" };
@@ -179,7 +179,7 @@ test("an empty store has no CRL", async () => {
   expect((await get(ca, "/crl.pem")).status).toBe(503);
 });
 
-test("a list of several hundred kilobytes arrives whole", async () => {
+test("a CRL of several hundred kilobytes arrives whole", async () => {
   const ca = await start();
   const end = addSeconds(ca.now(), 24 * hour).getTime() / 1000;
   const serials = Array.from({ length: 4000 }, (_, i) => `01${i.toString(16).padStart(32, "0")}`);

@@ -11,7 +11,7 @@ function deadlineIn(milliseconds = 60_000) {
   return { caller, deadline: new Deadline(caller.signal, milliseconds) };
 }
 
-test("work in time has its own outcome", async () => {
+test("work that ends in time keeps its own outcome", async () => {
   const { deadline } = deadlineIn();
   await expect(deadline.wait(Promise.resolve(1), late)).resolves.toBe(1);
   await expect(deadline.wait(Promise.reject(new Error("fault")), late)).rejects.toThrow("fault");
@@ -47,7 +47,7 @@ test("a deadline takes one timer for all its waits, and a hang-up leaves none", 
   await expect(waiting).rejects.toThrow("too late");
 });
 
-test("a call that has hung up before takes no timer", () => {
+test("a call whose caller has hung up already takes no timer", () => {
   const before = timers();
   new Deadline(AbortSignal.abort(), 60_000).end();
   expect(timers()).toBe(before);
