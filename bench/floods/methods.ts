@@ -182,6 +182,17 @@ function getBundle(session: ClientHttp2Session): ClientHttp2Stream {
   return session.request({ ":path": "/bundle.pem" });
 }
 
+/** Just below the bound of a request's head. */
+const hugeHeaders = Object.fromEntries(
+  Array.from({ length: 30 }, (_, i) => [`x-${i}`, String(i).repeat(500).slice(0, 1000)]),
+);
+
+function getWithHugeHeaders(session: ClientHttp2Session): ClientHttp2Stream {
+  const stream = session.request({ ":path": "/bundle.pem", ...hugeHeaders });
+  stream.resume();
+  return stream;
+}
+
 function pollBundle(session: ClientHttp2Session): ClientHttp2Stream {
   const stream = session.request({
     ":path": "/bundle.pem",
@@ -205,6 +216,7 @@ export const methods: ReadonlyMap<string, Method> = new Map([
     "calls without a good credential",
     streaming(100, (session) => begun(session, createCertificate)),
   ],
+  ["huge headers", streaming(1000, getWithHugeHeaders)],
   ["long polls", streaming(1000, pollBundle)],
   ["silent HTTP/2 connections", holding(13_900, (target) => openHttp2(target))],
   ["idle TLS connections", holding(4000, (target) => openTls(target))],

@@ -22,8 +22,8 @@ interface Bounds {
 const warmUp = 5;
 
 /**
- * Floods a fresh server. Resolves when the flood is over; the outcome resolves when the server has been left in
- * peace, and has ended.
+ * Floods a fresh server. Resolves when the flood is over; the outcome resolves when the server has had
+ * its honest caller alone for a while, and has ended.
  */
 export async function play(
   name: string,
@@ -42,17 +42,18 @@ export async function play(
     : await startGateway(join(folder, "gateway"), ca.plaintextPort, workload);
   ended.defer(server.end);
   const memory = sampled(server);
-  await call(server, workload, warmUp, bounds);
+  await callFor(server, workload, warmUp, bounds);
   const memoryBefore = memory.now();
   const flooding = flood(method, server.port, bounds);
   // The flood is at its height before the first call counts.
   await pause(1000, bounds.interruption);
-  const latencies = await call(server, workload, bounds.seconds - 1, bounds);
+  const latencies = await callFor(server, workload, bounds.seconds - 1, bounds);
   await flooding;
   const [load = Number.NaN] = loadavg();
 
-  async function outcomeInPeace(): Promise<Outcome> {
-    await rest(() => server.hasEnded() || isBack(memory.now(), memoryBefore), bounds);
+  async function outcomeAtRest(): Promise<Outcome> {
+    const isOver = (): boolean => server.hasEnded() || isBack(memory.now(), memoryBefore);
+    await rest(isOver, bounds, (end) => call(server, workload, end));
     const hasEnded = server.hasEnded();
     const memoryAfter = memory.now();
     const memoryPeak = memory.peak();
@@ -62,26 +63,41 @@ export async function play(
     const figures = { latencies, memoryBefore, memoryPeak, memoryAfter, load };
     return { method, server: name, ...figures, hasEnded, isInterrupted };
   }
-  return { outcome: outcomeInPeace() };
+  return { outcome: outcomeAtRest() };
 }
 
-/** Leaves a server in peace until it holds little more than before the flood, or its time is over. */
-async function rest(isOver: () => boolean, { after, interruption }: Bounds): Promise<void> {
+/**
+ * Leaves a server to its honest caller until it holds little more than before the flood, or its time is over. A
+ * server in a mesh is never without calls.
+ */
+async function rest(
+  isOver: () => boolean,
+  { after, interruption }: Bounds,
+  callUntil: (end: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  const rested = new AbortController();
+  const calls = callUntil(AbortSignal.any([interruption, rested.signal]));
   for (let i = 0; i < after && !isOver() && !interruption.aborted; i++) {
     await pause(1000, interruption);
   }
+  rested.abort();
+  await calls;
 }
 
-function call(
+function callFor(
   server: Server,
-  { token, message }: Workload,
+  workload: Workload,
   seconds: number,
   { interruption }: Bounds,
 ): Promise<Latencies> {
+  const end = AbortSignal.any([interruption, AbortSignal.timeout(1000 * seconds)]);
+  return call(server, workload, end);
+}
+
+function call(server: Server, { token, message }: Workload, end: AbortSignal): Promise<Latencies> {
   const headers = { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };
   const frame = Buffer.concat([Buffer.alloc(5), message]);
   frame.writeUInt32BE(message.length, 1);
-  const end = AbortSignal.any([interruption, AbortSignal.timeout(1000 * seconds)]);
   return callHonestly(server, headers, frame, end);
 }
 

@@ -39,8 +39,8 @@ const sessionLimits = {
   maxSessionRejectedStreams: 100,
   streamResetBurst: 200,
   streamResetRate: 20,
-  /** Megabytes that one connection may hold. */
-  maxSessionMemory: 4,
+  /** Megabytes that one connection may hold; room for a part of a document in each of a hundred streams. */
+  maxSessionMemory: 2,
 };
 
 const settings = { maxHeaderListSize: 32 * 1024, enablePush: false };
@@ -80,6 +80,8 @@ export function serveHttp2(
     stream.once("close", () => {
       if (!stream.headersSent && !isRefused) guard.connections.countVain(connection);
     });
+    // The head of a request may be as large as a body, and its strings are as long in memory.
+    place.hold(rawHeaders.reduce((octets, { length }) => octets + length, 0));
     const restTimeout = restTimeoutOf(guard.limits);
     const arrived = { stream, headers, rawHeaders, peer, place, restTimeout };
     answer(routes, arrived).catch((error: unknown) => {

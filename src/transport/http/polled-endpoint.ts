@@ -78,7 +78,7 @@ export const sharedOctetsOf = (response: Response): Bytes | undefined => sharedO
 
 /** A `Response` copies octets; beyond so many it gets a stream, which shows parts of the one buffer. */
 const copiedOctets = 4 * 1024;
-const partOctets = 64 * 1024;
+const partOctets = 16 * 1024;
 
 /** An answer that thousands of callers may hold at once: all of them share its octets. */
 export function shareOctets(octets: Bytes, init: ResponseInit): Response {

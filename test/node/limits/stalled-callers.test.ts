@@ -268,6 +268,16 @@ describe("the octets of requests under way", () => {
     expect(await issueFor(started)).toBe(200);
   });
 
+  test("include their heads", async () => {
+    const started = await start({ ...limits, request_memory: 1, streams_per_connection: 100 });
+    const session = openSession(started, "TLS", "127.0.0.3");
+    const huge = Array.from({ length: 20 }, (_, i) => [`x-${i}`, "a".repeat(1000)]);
+    const headers = { ...call, ...Object.fromEntries(huge) };
+    const ended = Array.from({ length: 60 }, () => codeOf(session.request(headers)));
+    expect(await ended[0]).toBe(constants.NGHTTP2_REFUSED_STREAM);
+    expect(await limitsReached(started.served)).toContain("request_memory");
+  });
+
   test("no longer count once their requests have ended", async () => {
     const started = await start({ ...limits, request_memory: 1 });
     const session = openSession(started, "TLS", "127.0.0.3");
@@ -300,6 +310,17 @@ describe("the octets of answers that nobody reads", () => {
     heads.catch(() => {});
     expect(await ended[0]).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     expect(reached).toContain("request_memory");
+  });
+
+  test("are few enough for a hundred callers behind one connection to get a large document each", async () => {
+    const { port } = await listenFor({}, async () => shareOctets(new Uint8Array(300_000), {}));
+    const session = connect(`http://127.0.0.1:${port}`);
+    onTestFinished(() => session.destroy());
+    const get = () => codeOf(session.request({ ":path": "/" }));
+    for (let round = 0; round < 3; round++) {
+      const codes = await Promise.all(Array.from({ length: 100 }, get));
+      expect(new Set(codes)).toEqual(new Set([constants.NGHTTP2_NO_ERROR]));
+    }
   });
 
   test("do not count where all callers get the same ones", async () => {
