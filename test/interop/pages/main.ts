@@ -51,7 +51,7 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },
   "docs/how-to/console.md": { scene: scenes.operator },
   "docs/how-to/deny.md": { scene: scenes.operator },
-  "docs/how-to/install.md": { scene: scenes.checkout, until: started },
+  "docs/how-to/install.md": { scene: scenes.checkout },
   "docs/how-to/issuance-log.md": { scene: scenes.loggedOperator, until: [/"listening"/] },
   "docs/how-to/replace-the-kek.md": { scene: scenes.operator },
   "docs/how-to/revocation.md": { scene: scenes.loggedOperator },
@@ -59,7 +59,7 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "docs/how-to/taint.md": { scene: scenes.operator },
   "docs/how-to/troubleshoot.md": { scene: scenes.operator },
   "docs/how-to/upgrade.md": { scene: scenes.operator },
-  "docs/reference/agent.md": { scene: scenes.development, until: [/"certificate-obtained"/] },
+  "docs/reference/agent.md": { scene: scenes.emptyFolder },
   "docs/reference/doctor.md": { scene: scenes.operator },
   "docs/reference/endpoints.md": { scene: scenes.operator },
 };
