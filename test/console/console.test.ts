@@ -213,7 +213,9 @@ describe("the status service", () => {
       detail: distrust.detail,
     });
     const html = await (await get("/", operator))?.text();
-    expect(html).toMatch(/<strong>revoked<\/strong> <time datetime="2026-11-20T08:30:00.000Z">/);
+    expect(html).toMatch(
+      /<span class="badge bad">revoked<\/span> <time datetime="2026-11-20T08:30:00.000Z">/,
+    );
     expect(html).toContain("keyCompromise, &lt;case 117&gt;");
   });
 

@@ -2,7 +2,16 @@ import { html } from "hono/html";
 import type { Calls, IssuanceStatus } from "../../status/issuance.ts";
 import type { FoundEntries, FoundEntry } from "../../status/log-search.ts";
 import type { CaStatus } from "../../status/status.ts";
-import { count, foreign, instant, type Markup, shortHex, stackedInstant, table } from "./format.ts";
+import {
+  badge,
+  count,
+  foreign,
+  instant,
+  type Markup,
+  shortHex,
+  stackedInstant,
+  table,
+} from "./format.ts";
 
 /** The calls for certificates: a column for each hour of the last day, and a row for each cluster. */
 export function issuance({ issuance, now }: CaStatus): Markup {
@@ -106,7 +115,7 @@ const entriesHeading = html`<tr><th scope="col">Time</th><th scope="col">Name</t
 function mark({ distrust }: FoundEntry, now: Date): Markup | "" {
   if (!distrust) return "";
   const { state, since, detail } = distrust;
-  return html`<div class="bad"><strong>${state}</strong> ${since ? stackedInstant(since, now) : ""}${foreign(detail)}</div>`;
+  return html`<div>${badge("bad", state)} ${since ? stackedInstant(since, now) : ""}${foreign(detail)}</div>`;
 }
 
 function entryRow(entry: FoundEntry, now: Date): Markup {
