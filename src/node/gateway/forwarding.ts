@@ -26,6 +26,7 @@ import {
   type RpcService,
 } from "../../transport/rpc/rpc.ts";
 import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
+import type { SlowCalls } from "./slow-calls.ts";
 import {
   type GatewayCredentials,
   type Upstream,
@@ -36,6 +37,7 @@ import {
 /** The dependencies of forwarding. */
 export interface Forwarding {
   readonly upstream: Upstream;
+  readonly slowCalls: SlowCalls;
   readonly credentials: GatewayCredentials;
   /** The same, a few seconds old: it says at each call that a gateway calls. */
   readonly ownAuthorization: () => Promise<string | undefined>;
@@ -83,7 +85,7 @@ function forwardingMethod(forwarding: Forwarding): FallbackMethod {
 }
 
 async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uint8Array> {
-  const { upstream, log, clock, ended } = forwarding;
+  const { upstream, slowCalls, log, clock, ended } = forwarding;
   const begun = clock();
   const trace = traceOf(call.header);
   const requestId = requestIdOf(call.header, trace);
@@ -100,7 +102,10 @@ async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uin
     const { signal, timeoutMs } = call;
     const message = await call.message();
     isSent = true;
-    const answer = await upstream.createCertificate(message, { headers, signal, timeoutMs });
+    const answer = await slowCalls.wait(call.peer.address, (ending) => {
+      const either = AbortSignal.any([signal, ending]);
+      return upstream.createCertificate(message, { headers, signal: either, timeoutMs });
+    });
     report(answered, "ok");
     return answer;
   } catch (error) {

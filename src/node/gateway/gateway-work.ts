@@ -45,10 +45,10 @@ export interface GatewayWork {
 /** @throws OperatorError when roots of the CA or of the API server cannot be read. */
 export async function beginGatewayWork(
   configuration: GatewayConfiguration,
-  context: Program<ServerContext> & Pick<Forwarding, "ended">,
+  context: Program<ServerContext> & Pick<Forwarding, "ended" | "slowCalls">,
   before?: GatewayWork,
 ): Promise<GatewayWork> {
-  const { log, clock, ended } = context;
+  const { log, clock, ended, slowCalls } = context;
   const { trustDomain, rootPlaces } = configuration;
   await using starting = new AsyncDisposableStack();
   const opened = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
@@ -64,7 +64,8 @@ export async function beginGatewayWork(
   const roots = rootPlaces && (await refreshRoots(trust, rootPlaces, context, reported));
   if (roots) starting.defer(roots.end);
   const ownAuthorization = rememberedAuthorization(credentials, clock);
-  const forwarding = { upstream, credentials, ownAuthorization, trustDomain, log, clock, ended };
+  const own = { credentials, ownAuthorization };
+  const forwarding = { upstream, slowCalls, ...own, trustDomain, log, clock, ended };
   const begun = starting.move();
   return {
     ...{ configuration, trust, roots },

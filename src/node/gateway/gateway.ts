@@ -21,6 +21,7 @@ import type { RunningServer, ServerContext } from "../server.ts";
 import { countForwardedCalls } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
+import { SlowCalls } from "./slow-calls.ts";
 import { addTrustRoutes, untilEnding } from "./trust-routes.ts";
 
 /**
@@ -93,9 +94,9 @@ async function openWork(
   program: Program<ServerContext>,
 ): Promise<ReplaceableWork<GatewayConfiguration, GatewayWork>> {
   const { registry, life } = program;
-  const ended = countForwardedCalls(registry);
+  const means = { ended: countForwardedCalls(registry), slowCalls: new SlowCalls() };
   const work = await ReplaceableWork.open(configuration, (next, before?: GatewayWork) =>
-    beginGatewayWork(next, { ...program, ended }, before),
+    beginGatewayWork(next, { ...program, ...means }, before),
   );
   life.endsWith("the work for callers", work.end);
   const { roots: first } = work.current();

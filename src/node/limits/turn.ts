@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CaError } from "../../foundation/errors.ts";
+import type { WorkSharing } from "../../foundation/shared-work.ts";
+import { sharePromises } from "../../program/promise-sharing.ts";
 import type { FairQueue, Work } from "./fair-queue.ts";
 
 /** The turn of a request. Work passes it on when another address needs one, and goes on without. */
@@ -63,15 +65,25 @@ export class Turn {
    * Waits for somebody else's answer: that of an issuer, an API server, a store. The turn goes to other requests
    * meanwhile, so that who never answers keeps nobody waiting.
    *
+   * @param after Where a wait is usually short: the milliseconds for which the turn is kept.
    * @throws CaError `request-abandoned` where the request has lost its place.
    */
-  static async aside<Answer>(wait: () => Promise<Answer>): Promise<Answer> {
+  static async aside<Answer>(
+    wait: () => Promise<Answer>,
+    { after, passed }: { readonly after?: number; readonly passed?: () => void } = {},
+  ): Promise<Answer> {
     const turn = Turn.#current.getStore();
-    if (!turn?.pass()) return wait();
+    let hasPassed = false;
+    const pass = (): void => {
+      hasPassed = turn?.pass() ?? false;
+      if (hasPassed) passed?.();
+    };
+    const timer = after === undefined ? pass() : setTimeout(pass, after);
     try {
       return await wait();
     } finally {
-      await turn.#retake();
+      clearTimeout(timer ?? undefined);
+      if (turn && hasPassed) await turn.#retake();
     }
   }
 
@@ -80,3 +92,9 @@ export class Turn {
     throw new CaError({ reason: "request-abandoned" }, "the request has lost its place");
   }
 }
+
+/** Shares work that one request does for others: a fetch of keys, a load of the store. All wait aside. */
+export const shareAside: WorkSharing = (room, longestMilliseconds) => {
+  const { join } = sharePromises(room, longestMilliseconds);
+  return { join: (work) => Turn.aside(() => join(work)) };
+};

@@ -2,12 +2,11 @@ import type { Registry } from "prom-client";
 import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
 import { openKeks } from "../../config/keks.ts";
-import type { WorkSharing } from "../../foundation/shared-work.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { metricsOfAll } from "../../program/metrics.ts";
 import { begin, type Port, type Program } from "../../program/program.ts";
-import { sharePromises, waitBriefly } from "../../program/promise-sharing.ts";
+import { waitBriefly } from "../../program/promise-sharing.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
 import {
@@ -29,7 +28,7 @@ import {
 } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
-import { Turn } from "../limits/turn.ts";
+import { shareAside, Turn } from "../limits/turn.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
@@ -198,18 +197,12 @@ function platformHere(
     cryptoProvider: nodeCryptoProvider,
     fetching,
     watchPods,
-    shareWork: sharedAside,
+    shareWork: shareAside,
     waitBriefly,
   };
   const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
   return { ...records, ...node, ...logs, log, clock };
 }
-
-/** Work that one request does for others: a fetch of keys, a load of the store. */
-const sharedAside: WorkSharing = (room, longestMilliseconds) => {
-  const { join } = sharePromises(room, longestMilliseconds);
-  return { join: (work) => Turn.aside(() => join(work)) };
-};
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */
 function routesOf(

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { forwardingRpc } from "../../../src/node/gateway/forwarding.ts";
+import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { openUpstream, rememberedAuthorization } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
@@ -29,8 +30,8 @@ async function startForwarding(answer: RawAnswer, elsewhere?: string) {
   const outcomes: string[] = [];
   const ended = (outcome: string): void => void outcomes.push(outcome);
   const ownAuthorization = rememberedAuthorization(credentials, clock);
-  const forwarding = { upstream, credentials, ownAuthorization, trustDomain, log, clock, ended };
-  const rpc = forwardingRpc(forwarding);
+  const own = { credentials, ownAuthorization, slowCalls: new SlowCalls() };
+  const rpc = forwardingRpc({ upstream, ...own, trustDomain, log, clock, ended });
   const routes = { rpcs: new Map([[rpcPath, rpc]]), fetch: async () => new Response(), log };
   const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 });
   const client = connectHttp2(`http://127.0.0.1:${listener.address.port}`);
@@ -72,6 +73,17 @@ test("the message of a native gRPC call and its answer are forwarded without bei
   expect(log.operations).toMatchObject([
     { event: "forwarded", level: "info", outcome: "answered", upstreamStatus: 200, code: "ok" },
   ]);
+});
+
+test("calls that the CA does not answer keep no other call waiting, not even of their connection", async () => {
+  const { call, outcomes } = await startForwarding((socket, request) => {
+    if (!request.includes("Bearer silent")) socket.write(granted);
+  });
+  const silent = { authorization: "Bearer silent" };
+  for (let i = 0; i < 40; i++) call(grpcFrame(message), silent).catch(() => {});
+  const answered = await call(grpcFrame(message));
+  expect(answered.status).toBe(200);
+  expect(outcomes).toEqual(["answered"]);
 });
 
 /** A line of the log for each way in which a call can end without a certificate. */

@@ -221,7 +221,7 @@ describe("a request at the bound of requests under way", () => {
       { initialWindowSize: 0 },
       constants.NGHTTP2_ENHANCE_YOUR_CALM,
     ],
-  ])("replaces the oldest request of the address with most: %s", async (...row) => {
+  ])("replaces a request of the address with most: %s", async (...row) => {
     const [, headers, settings, code] = row;
     const isAnswered = "initialWindowSize" in settings;
     const started = await start({ ...limits, streams: 3 });
@@ -236,7 +236,8 @@ describe("a request at the bound of requests under way", () => {
     await Promise.all(held.map(({ begun }) => begun));
     // A long poll that has yet to begin its wait is at work, and does not give way.
     await expect.poll(() => issueFor(started).catch(() => "refused"), longPatience).toBe(200);
-    expect(await held[0]?.ended).toBe(code);
+    // The older of the two may be at work at that moment.
+    expect(await Promise.race(held.slice(0, 2).map(({ ended }) => ended))).toBe(code);
     expect(await limitsReached(started.served)).toContain("streams");
   });
 

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
 /** Answers one request with any octets. */
-export type RawAnswer = (socket: Socket) => void;
+export type RawAnswer = (socket: Socket, request: string) => void;
 
 interface RawServer {
   readonly url: string;
@@ -26,9 +26,10 @@ export async function startRawServer(answer: RawAnswer): Promise<RawServer> {
       const [head = "", body] = text.split("\r\n\r\n");
       const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
       if (body === undefined || body.length < length) return;
-      heard.push(text);
+      const request = text;
+      heard.push(request);
       text = "";
-      answer(socket);
+      answer(socket, request);
     });
   });
   server.listen(0, "127.0.0.1");

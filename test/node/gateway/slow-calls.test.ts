@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
+import { FairQueue } from "../../../src/node/limits/fair-queue.ts";
+import { Turn } from "../../../src/node/limits/turn.ts";
+
+const inOnePass = { all: 9, address: 9 };
+const limits = { underWay: 9, underWayPerAddress: 9, waiting: 9, waitingPerAddress: 9 };
+
+test("beyond the bound of slow calls, the oldest of the address with most ends", async () => {
+  const queue = new FairQueue(() => ({ ...limits, inOnePass, timeLimit: 1000 }));
+  const slow = new SlowCalls(1, 3);
+  const ended: string[] = [];
+  const firstEnd = Promise.withResolvers<void>();
+  async function begin(name: string, address: string): Promise<void> {
+    const turn = new Turn(queue, address);
+    await turn.take();
+    const never = (ending: AbortSignal) =>
+      new Promise((_, reject) => {
+        ending.addEventListener("abort", () => reject(ending.reason));
+      });
+    await turn
+      .run(() => slow.wait(address, never))
+      .catch(({ message }: Error) => {
+        ended.push(`${name}: ${message}`);
+        firstEnd.resolve();
+      });
+  }
+  for (const name of ["a1", "b1", "a2", "c1"]) void begin(name, `192.0.2.${name.charCodeAt(0)}`);
+  await firstEnd.promise;
+  expect(ended).toEqual(["a1: the CA is slow, and too many wait for it"]);
+});
