@@ -51,10 +51,12 @@ function open(port: number): ClientHttp2Session {
 
 async function timed(answered: Promise<boolean>, server: Server): Promise<Latency> {
   const [begun, cpu] = [performance.now(), server.cpuMilliseconds()];
+  const wait = server.waitMilliseconds();
   const isServed = await Promise.race([answered, sleep(5 * deadline, false)]);
   return {
     milliseconds: isServed ? performance.now() - begun : Number.POSITIVE_INFINITY,
     serverCpuMilliseconds: server.cpuMilliseconds() - cpu,
+    serverWaitMilliseconds: server.waitMilliseconds() - wait,
   };
 }
 

@@ -18,6 +18,8 @@ export interface Server {
   readonly memory: () => number;
   /** CPU time of its event loop so far. */
   readonly cpuMilliseconds: () => number;
+  /** For how long its event loop was ready, and other programs had the processors. */
+  readonly waitMilliseconds: () => number;
   readonly hasEnded: () => boolean;
   readonly end: () => Promise<void>;
 }
@@ -77,7 +79,8 @@ async function start(words: readonly string[], secrets: Record<string, string>):
     port,
     plaintextPort,
     memory: () => memoryOf(child),
-    cpuMilliseconds: () => (hasEnded() ? Number.NaN : loopCpuOf(child)),
+    cpuMilliseconds: () => (hasEnded() ? Number.NaN : loopTimesOf(child).cpu),
+    waitMilliseconds: () => (hasEnded() ? 0 : loopTimesOf(child).wait),
     hasEnded,
     end: async () => {
       if (hasEnded()) return;
@@ -109,8 +112,8 @@ function memoryOf({ pid }: ChildProcess): number {
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
 }
 
-/** CPU time of the main thread, as the scheduler counts it. */
-function loopCpuOf({ pid }: ChildProcess): number {
-  const [nanoseconds] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ");
-  return Number(nanoseconds) / 1e6;
+/** The time of the main thread on a processor, and in the queue for one, as the scheduler counts it in ns. */
+function loopTimesOf({ pid }: ChildProcess): { readonly cpu: number; readonly wait: number } {
+  const [cpu, wait] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ").map(Number);
+  return { cpu: Number(cpu) / 1e6, wait: Number(wait) / 1e6 };
 }
