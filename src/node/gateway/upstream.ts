@@ -84,7 +84,7 @@ export async function openUpstream(url: string, rootsFile: string | undefined): 
       const request = {
         target,
         method: "POST",
-        headers: { ...headers, ...connectHeaders(message.length, timeoutMs) },
+        headers: { ...headers, ...connectHeaders(timeoutMs) },
         body: message,
         signal,
       };
@@ -96,10 +96,9 @@ export async function openUpstream(url: string, rootsFile: string | undefined): 
   };
 }
 
-function connectHeaders(octets: number, timeoutMs: number | undefined): Record<string, string> {
+function connectHeaders(timeoutMs: number | undefined): Record<string, string> {
   return {
     "content-type": contentType,
-    "content-length": String(octets),
     "connect-protocol-version": "1",
     // A compressed message does not pass Cloudflare's edge (docs/explanation/platform.md#native-grpc).
     "accept-encoding": "identity",
