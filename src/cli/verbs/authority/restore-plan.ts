@@ -22,16 +22,19 @@ export function requireOneCa(
   store: OpenedStore,
 ): void {
   const own = applyTaints(store.authorities, store.taints);
-  if (authorities.length === 0 || own.every(({ schedule }) => schedule.retiresAt <= now)) return;
+  const living = own.filter(({ schedule }) => schedule.retiresAt > now);
+  // Whoever has the right KEK may sign with one that does not open here.
+  const unread = store.refusals.filter(({ kind }) => kind === "authority");
+  if (authorities.length === 0 || living.length + unread.length === 0) return;
   const published = publishedIn(store);
-  const held = new Set(store.authorities.map(({ id }) => id));
+  const held = new Set([...store.authorities, ...unread].map(({ id }) => id));
   const longAgo = addSeconds(now, -(lengths.longestLeafSeconds + lengths.propagationSeconds));
   const isKnown = (root: Bytes): boolean => (rootSince(published, root, now) ?? now) <= longAgo;
   if (authorities.some(({ authority: { id, roots } }) => held.has(id) || roots.some(isKnown))) {
     return;
   }
   throw new OperatorError(
-    `the ${place} has another CA, with ${listed(store.authorities.map(({ id }) => id))}, and the backup shares no authority and no long published root with it. ` +
+    `the ${place} has another CA, with ${listed([...held])}, and the backup shares no authority and no long published root with it. ` +
       "Certificates of one would fail wherever the bundle of the other is. Where the backup is the CA of this mesh, restore it into an empty store, and point the configuration there. " +
       `Where the store is, publish the root of the backup first: ${typed("root add")}`,
   );

@@ -175,6 +175,13 @@ describe("a restore of another CA's backup", () => {
     expect(await list()).toMatchObject([{ id: own, signs: true }]);
   });
 
+  test("is refused as well beside an authority that does not open", async () => {
+    await exported();
+    const own = await otherCa();
+    terminal.setVariable("KEK", randomKek());
+    await expect(restored("--yes")).rejects.toThrow(`has another CA, with ${own.slice(0, 12)}`);
+  });
+
   test("is taken once the store's bundle has had its root for as long as a leaf lasts", async () => {
     const theirs = await signing();
     const told = await authority("show", theirs);
