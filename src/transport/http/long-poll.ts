@@ -1,4 +1,4 @@
-import { addressOf } from "../../foundation/addresses.ts";
+import { addressOf, networkOf } from "../../foundation/addresses.ts";
 import type { Peer } from "../rpc/rpc.ts";
 
 /** The limits of long polls for a changed trust bundle. */
@@ -55,6 +55,9 @@ const maximumOfAddress = 500;
 /** A long poll that has not left so long after its wait belongs to a request that the platform dropped. */
 const forgottenSeconds = 10;
 
+/** A network has no more places than are left for all others. */
+const networkKey = (address: string): string => `network ${networkOf(address)}`;
+
 /** The place of a long poll, and when it counts as forgotten. */
 interface Place {
   readonly address: string | undefined;
@@ -74,10 +77,11 @@ export function createLongPolls(
   const placesOf = new Map<string, number>();
 
   function count(address: string | undefined, change: 1 | -1): void {
-    if (address === undefined) return;
-    const places = (placesOf.get(address) ?? 0) + change;
-    if (places > 0) placesOf.set(address, places);
-    else placesOf.delete(address);
+    for (const holder of address === undefined ? [] : [address, networkKey(address)]) {
+      const places = (placesOf.get(holder) ?? 0) + change;
+      if (places > 0) placesOf.set(holder, places);
+      else placesOf.delete(holder);
+    }
   }
 
   function leave(longPoll: LongPoll): void {
@@ -86,8 +90,12 @@ export function createLongPolls(
   }
 
   function hasRoom(address: string | undefined): boolean {
-    const ofAddress = address === undefined ? 0 : (placesOf.get(address) ?? 0);
-    return underWay.size < maximumLongPolls && ofAddress < maximumOfAddress;
+    const left = maximumLongPolls - underWay.size;
+    if (address === undefined) return left > 0;
+    const [ofAddress = 0, ofNetwork = 0] = [address, networkKey(address)].map((holder) =>
+      placesOf.get(holder),
+    );
+    return ofNetwork < left && ofAddress < maximumOfAddress;
   }
 
   function makesRoom(address: string | undefined, now: Date): boolean {

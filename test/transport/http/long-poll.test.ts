@@ -176,13 +176,25 @@ describe("the long polls under way", () => {
       longPolls.enter(50, now, new Request(origin, { headers: { address } }));
     const places = Array.from({ length: 9000 }, () => enter("192.0.2.1")).filter(Boolean);
     expect(places).toHaveLength(500);
-    const honest = Array.from({ length: 1000 }, (_, i) => enter(`198.51.100.${i % 250}`));
+    const honest = Array.from({ length: 1000 }, (_, i) => enter(`198.51.${i % 100}.1`));
     expect(honest).not.toContain(undefined);
     places[7]?.leave();
     places[7]?.leave();
     expect(enter("192.0.2.1")?.seconds).toBe(50);
     expect(enter("192.0.2.1")).toBeUndefined();
     expect(enter("192.0.2.1", at(61))?.seconds).toBe(50);
+  });
+
+  test.each([
+    ["one network", () => 0],
+    ["eight networks", (i: number) => i % 8],
+  ])("leave places to others, however many addresses of %s ask", (_, networkOf) => {
+    const longPolls = createLongPolls(() => limits, waiterOf);
+    const enter = (address: string) =>
+      longPolls.enter(50, at(0), new Request(origin, { headers: { address } }));
+    for (let i = 0; i < 9000; i++) enter(`203.0.${networkOf(i)}.${i % 250}`);
+    const honest = Array.from({ length: 100 }, (_, i) => enter(`198.51.${i}.1`));
+    expect(honest).not.toContain(undefined);
   });
 
   test("do not count requests that the platform has dropped without notice", () => {
