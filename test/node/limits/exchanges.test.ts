@@ -222,3 +222,33 @@ describe("strangers in one network, each at an address of its own,", () => {
     expect(refused).toEqual(["192.0.2.1"]);
   });
 });
+
+test.each<[string, boolean, readonly number[], boolean]>([
+  ["whose request does not arrive", true, [0, 0], true],
+  ["that does not read its answer", false, [5, 5], true],
+  ["that reads on", false, [5, 3], false],
+  ["that waits for this process", false, [0, 0], false],
+])(
+  "a caller %s loses its place when its time is up, if it is the cause",
+  (_, isReceiving, unsent, isAborted) => {
+    let now = 0;
+    let aborted = 0;
+    const limits = { ...usualLimits, progress_timeout: 1000 };
+    const exchanges = new Exchanges(
+      limits,
+      () => {},
+      () => now,
+      () => false,
+    );
+    exchanges.begin({
+      address: "192.0.2.1",
+      isReceiving: () => isReceiving,
+      unsentOctets: () => unsent[now / 1000 - 1] ?? 0,
+      abort: () => void aborted++,
+      refuse: () => {},
+      isGone: () => false,
+    });
+    for (now = 1000; now <= 2000; now += 1000) exchanges.sweep();
+    expect([aborted > 0, exchanges.count]).toEqual([isAborted, isAborted ? 0 : 1]);
+  },
+);

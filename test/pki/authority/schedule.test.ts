@@ -3,6 +3,8 @@ import { expect, test } from "vitest";
 import {
   adoptedSchedule,
   firstSchedule,
+  installedSchedule,
+  joiningSchedule,
   leadSeconds,
   nextSchedule,
   type Phase,
@@ -159,4 +161,49 @@ test("with enough time, the last leaf expires first, and every verifier knows th
       expect(successor.signsFrom <= schedule.signsUntil).toBe(true);
     }),
   );
+});
+
+/** An intermediate of another CA, installed at 0, as seconds. */
+const installed = (rootSince: number | undefined, othersSignUntil: number | undefined): Phases =>
+  phasesOf(
+    installedSchedule(
+      { propagationSeconds: 10, longestLeafSeconds: 100, signingSeconds: 1 },
+      {
+        expiresAt: second(1000),
+        rootSince: rootSince === undefined ? undefined : second(rootSince),
+        othersSignUntil: othersSignUntil === undefined ? undefined : second(othersSignUntil),
+      },
+      second(0),
+    ),
+  );
+
+test.each<[string, number | undefined, number | undefined, Phases]>([
+  [
+    "the first one signs when two that were installed at once are visible",
+    undefined,
+    undefined,
+    [0, 20, 890, 1000],
+  ],
+  [
+    "one under a new root signs when every live bundle has it",
+    undefined,
+    900,
+    [10, 120, 890, 1000],
+  ],
+  [
+    "one under a root that came lately waits for the rest of that time",
+    -50,
+    900,
+    [10, 60, 890, 1000],
+  ],
+  ["one under a known root signs when every reader sees it", -500, 900, [10, 10, 890, 1000]],
+  ["a late one signs when the last of the others stops", undefined, 70, [10, 70, 890, 1000]],
+  ["a very late one signs when every reader sees it", undefined, 3, [10, 10, 890, 1000]],
+])("of intermediates, %s", (_, rootSince, othersSignUntil, expected) => {
+  expect(installed(rootSince, othersSignUntil)).toEqual(expected);
+});
+
+test("a signer joins a mesh as a successor does: it signs when every live bundle has its root", () => {
+  const lengths = { propagationSeconds: 10, longestLeafSeconds: 100, signingSeconds: 500 };
+  expect(phasesOf(joiningSchedule(lengths, second(0)))).toEqual([10, 120, 620, 730]);
 });

@@ -71,7 +71,7 @@ export class Operator {
         const once = first(empty, 0);
         if (beginning === "founded") return [once];
         return Array.from({ length: Math.max(1, propagation - 2 * skew) }, (_, i) =>
-          first(once, i, "company 1"),
+          writtenAt(first(once, i, "company 1"), i),
         );
       }
       case "joining":
@@ -173,4 +173,13 @@ export class Operator {
       },
     ];
   }
+}
+
+/** The state with its last authority written then. */
+function writtenAt(state: State, tick: number): State {
+  const { store } = state;
+  const authorities = store.authorities.map((each, i, all) =>
+    i === all.length - 1 ? { ...each, at: tick } : each,
+  );
+  return { ...state, store: { ...store, authorities } };
 }

@@ -20,7 +20,10 @@ const skewed = { propagation: 4, leaf: 4, signing: 20, skew: 1 };
 export const smallWorlds: readonly SmallWorld[] = [
   { title: "whose cron runs twice", bounds: { ...usual, doubles: 1 } },
   { title: "that two runs found", bounds: { ...usual, beginning: "founded twice", doubles: 1 } },
-  { title: "that is joined by a signer", bounds: { ...usual, beginning: "joining" } },
+  {
+    title: "that is joined by a signer",
+    bounds: { ...usual, beginning: "joining", leaf: 5, signing: 13 },
+  },
   { title: "that is adopted", bounds: { ...usual, beginning: "adopted" } },
   { title: "whose clocks differ", bounds: { ...usual, ...skewed } },
   { title: "with a taint", bounds: { ...usual, taints: 1 } },
