@@ -2,31 +2,42 @@ import type { Readiness } from "../foundation/events.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IssuanceLog } from "./issuance/issuance-log.ts";
 
+/** Whether callers find an open port, and why not. */
+export interface PortState {
+  readonly isOpen: boolean;
+  readonly reasons: readonly string[];
+}
+
+const openPort: Readiness = { ready: true, reasons: [] };
+
 /** What may keep a CA from its work beside its authorities. */
 export interface Hindrances {
   /** Absent where nothing is logged. */
   readonly issuanceLog?: Pick<IssuanceLog, "mode" | "refusal" | "troubles"> | undefined;
   /** Why no caller's token can be verified, one sentence. Absent where no caller asks. */
   readonly keyFault?: ((now: Date) => Promise<string | undefined>) | undefined;
+  /** Present where the platform opens a port for callers itself. */
+  readonly port?: (() => Readiness) | undefined;
   /** Why the store takes no record, one sentence, as far as this process knows. */
   readonly storeFault?: (() => string | undefined) | undefined;
 }
 
 /**
  * Whether a certificate could be issued now: an authority signs, verifiers have its root, a log that is required
- * takes the entry, and the tokens of some issuer can be verified. The reasons are those beside the view's own.
+ * takes the entry, the tokens of some issuer can be verified, and callers find an open port. The reasons are those beside the view's own.
  */
 export async function readinessIn(
   view: AuthorityView | undefined,
-  { issuanceLog: log, keyFault, storeFault }: Hindrances,
+  { issuanceLog: log, keyFault, storeFault, port = () => openPort }: Hindrances,
   now: Date,
 ): Promise<Readiness> {
   const isLogged = log?.mode !== "required" || log.refusal() === undefined;
   const signs = view?.issuer !== undefined && view.trustBundle.roots.length > 0;
   const withoutKeys = await keyFault?.(now);
-  const reasons = [...(log?.troubles() ?? []), storeFault?.(), withoutKeys];
+  const { ready: isOpen, reasons: ofPort } = port();
+  const reasons = [...ofPort, ...(log?.troubles() ?? []), storeFault?.(), withoutKeys];
   return {
-    ready: signs && isLogged && withoutKeys === undefined,
+    ready: signs && isLogged && isOpen && withoutKeys === undefined,
     reasons: reasons.filter((reason) => reason !== undefined),
   };
 }

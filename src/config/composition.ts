@@ -13,6 +13,7 @@ import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
+import type { Hindrances } from "../ca/readiness.ts";
 import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
@@ -47,6 +48,7 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatf
   readonly publishedLog?: PublishedLog | undefined;
   /** Why the store takes no record; absent where nobody looks. */
   readonly storeFault?: () => string | undefined;
+  readonly port?: Hindrances["port"];
 }
 
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
@@ -119,6 +121,7 @@ export function composeOn(
       quotas: platform.quotas,
       issuanceLog: platform.issuanceLog,
       storeFault: platform.storeFault,
+      port: platform.port,
       keyFault: platform.fetching && findKeyFault(issuers, platform.waitBriefly),
     },
     crls: crlsOf(own, configuration, means),

@@ -74,7 +74,17 @@ function uninspected(
   { cluster, namespaces, fault }: PushOutcome,
 ): readonly Finding[] | undefined {
   if (fault === undefined || namespaces > 0) return undefined;
-  return [notInspected(what, cluster, fault)];
+  return [clusterAway(what, cluster, fault)];
+}
+
+/** A cluster whose API server was asked, and gave no content. */
+export function clusterAway(content: string, cluster: string, fault: string): Finding {
+  const what = `The ${content} in ${cluster} cannot be looked at: ${fault}.`;
+  return finding(
+    "cluster-away",
+    what,
+    "Look whether this machine reaches the API server of its table in ISSUERS",
+  );
 }
 
 function countsOf({ cluster, namespaces, delivered, missing }: PushOutcome): DeliveryCounts {

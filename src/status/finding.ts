@@ -33,6 +33,7 @@ const findings = {
     "Workloads that trust an older bundle refuse the leaves of the next authority.",
   ],
   "clock-skew": ["warning", "Beyond a minute of skew, the CA refuses tokens that are good."],
+  "cluster-away": ["warning", "The CA cannot deliver roots there, nor have it review tokens."],
   "cluster-not-inspected": ["note", "The checkup cannot say which roots this cluster has."],
   "configuration-example": ["error", "An example value names no system of yours."],
   "configuration-invalid": ["error", "No program starts with this configuration."],
@@ -70,6 +71,7 @@ const findings = {
   ],
   "record-owner": ["error", "The server cannot read a record that belongs to another user."],
   "record-refused": ["error", "The CA works without this record, as if somebody had deleted it."],
+  "serving-certificate-unusable": ["error", "No caller can connect, or none trusts the server."],
   "store-empty": [
     "warning",
     "The CA refuses every request until the store has its first authority.",

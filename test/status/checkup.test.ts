@@ -111,10 +111,10 @@ describe("a cluster", () => {
     ]);
   });
 
-  test("that does not answer is not known", () => {
+  test("that does not answer is away", () => {
     const fault = "the API server answered with status 401";
     expect(found(pushes(outcome({ namespaces: 0, fault })))).toEqual([
-      ["cluster-not-inspected", `The roots in a were not looked at: ${fault}.`],
+      ["cluster-away", `The roots in a cannot be looked at: ${fault}.`],
     ]);
   });
 
@@ -132,9 +132,9 @@ describe("a cluster", () => {
       ],
     };
     expect(found({ configuration: configurationOf({ CRL: "on" }), crlPush })).toEqual([
+      ["cluster-away", `The CRLs in b cannot be looked at: ${fault}.`],
       ["crl-missing", "1 of 3 namespaces of a have no CRLs."],
       ["crl-stale", "1 of 3 namespaces of a have old CRLs."],
-      ["cluster-not-inspected", `The CRLs in b were not looked at: ${fault}.`],
     ]);
     expect(found({ crlPush })).toEqual([]);
   });

@@ -20,6 +20,7 @@ import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts
 import type { BucketPlace } from "../../node/stores/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
+import type { CertificateFiles } from "../../node/tls/serving-certificate.ts";
 import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
@@ -42,6 +43,8 @@ export interface DeploymentChoice {
   readonly mayBeNew?: boolean;
 }
 
+type DatedChoice = DeploymentChoice & { readonly now: Date };
+
 /** @throws OperatorError for a missing or invalid configuration. */
 export async function openDeployment(
   choice: DeploymentChoice,
@@ -51,9 +54,8 @@ export async function openDeployment(
   const config = resolve(configOf(choice));
   if (choice.remote) return openRemote(config, choice.env, environment);
   const files = await readServeValues(config, environment);
-  return files
-    ? openServed(files, { ...choice, now }, environment)
-    : openLocal(config, choice, environment);
+  if (!files) return openLocal(config, choice, environment);
+  return openServed(files, { ...choice, now }, environment);
 }
 
 const usualFiles = ["wrangler.toml", "rampart.toml"];
@@ -154,10 +156,6 @@ function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> 
   return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
 }
 
-interface DatedChoice extends DeploymentChoice {
-  readonly now: Date;
-}
-
 /** The store of `rampart serve`, which reads a change within its propagation interval. */
 async function openServed(
   values: Record<string, unknown>,
@@ -165,14 +163,15 @@ async function openServed(
   environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
   return orOperatorError(async () => {
-    const { ca, store } = parseServeConfiguration(values, environment);
+    const { ca, store, certificateFiles } = parseServeConfiguration(values, environment);
+    const files = { certificateFiles };
     switch (store.kind) {
       case "directory":
-        return openDirectory(ca, store.directory, choice);
+        return { ...(await openDirectory(ca, store.directory, choice)), ...files };
       case "kubernetes":
-        return openNamespace(ca, store, environment);
+        return { ...(await openNamespace(ca, store, environment)), ...files };
       case "s3":
-        return openBucketStores(ca, store);
+        return { ...(await openBucketStores(ca, store)), ...files };
     }
   });
 }
@@ -241,9 +240,11 @@ export interface Deployment {
   readonly configuration: Configuration;
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
-  /** The store's name in sentences, such as `deployed namespace`. */
+  /** In sentences, such as `deployed namespace`. */
   readonly place: string;
   /** The folder of a store of files. */
   readonly directory?: string;
+  /** Absent where the CA certifies its port itself. */
+  readonly certificateFiles?: CertificateFiles | undefined;
   close(): Promise<void>;
 }

@@ -104,9 +104,10 @@ const severities: Readonly<Record<Severity, Markup>> = {
 };
 
 /** The findings, each with its reason and its remedy. */
-export function checkup({ findings }: CaStatus): Markup {
+export function checkup({ findings, ready, needsAttention }: CaStatus): Markup {
+  const isWell = ready && needsAttention.length === 0;
   return html`<p class="quiet">Of the records, the configuration, and what this CA knows of its issuers and clusters. <code>rampart doctor</code> looks further: it asks issuers and API servers anew, and looks at clocks, files and versions.</p>
-    ${findings.length === 0 ? html`<p>${badge("good", "healthy")} Nothing was found.</p>` : ""}
+    ${findings.length === 0 ? html`<p>${isWell ? badge("good", "healthy") : ""} Nothing was found.</p>` : ""}
     <ul class="findings">${findings.map(
       ({
         name,

@@ -67,7 +67,8 @@ async function tryWriting(folder: string): Promise<void> {
   const path = join(folder, `.00.${randomUUID()}`);
   try {
     await using file = await open(path, "wx", 0o600);
-    await file.write(Buffer.alloc(maximumRecordOctets));
+    const { bytesWritten } = await file.write(Buffer.alloc(maximumRecordOctets));
+    if (bytesWritten < maximumRecordOctets) throw new Error("the disk is full");
   } finally {
     await rm(path, { force: true });
   }

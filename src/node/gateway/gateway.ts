@@ -1,14 +1,11 @@
+import type { PortState } from "../../ca/readiness.ts";
 import type { RootsReport } from "../../delivery/root-delivery.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { waiting } from "../../transport/http/long-poll.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
-import {
-  createCertificatePath,
-  createProbedApp,
-  type PortState,
-} from "../../transport/http/routes.ts";
+import { createCertificatePath, createProbedApp } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
@@ -30,6 +31,7 @@ export class RenewingListener {
   readonly #opened = Promise.withResolvers<AddressInfo>();
   #listener: TlsListener | undefined;
   #current: ServerCredentials | undefined;
+  #endsAt = new Date(0);
   #fault = "";
 
   constructor(renewal: Renewal) {
@@ -47,7 +49,7 @@ export class RenewingListener {
 
   /** Why the port is closed, or has an old certificate; empty otherwise. */
   state(): { readonly isOpen: boolean; readonly reasons: readonly string[] } {
-    const isOpen = this.#listener !== undefined;
+    const isOpen = this.#listener !== undefined && this.#renewal.clock() < this.#endsAt;
     if (this.#fault !== "") return { isOpen, reasons: [`the serving certificate: ${this.#fault}`] };
     return { isOpen, reasons: isOpen ? [] : ["there is no serving certificate yet"] };
   }
@@ -66,6 +68,8 @@ export class RenewingListener {
     const current = this.#current;
     if (certificate !== current?.certificate || clientRoots !== current.clientRoots)
       await this.#use({ certificate, clientRoots });
+    // Whoever has replaced it may be late, and callers refuse it.
+    if (this.#endsAt <= now) throw new Error(`it ended at ${this.#endsAt.toISOString()}`);
     this.#fault = "";
   }
 
@@ -73,6 +77,7 @@ export class RenewingListener {
     if (this.#listener) this.#listener.replace(credentials);
     else await this.#open(credentials);
     this.#current = credentials;
+    this.#endsAt = new X509Certificate(credentials.certificate.chainPem).validToDate;
     const detail = "uses a new certificate or trust bundle";
     this.#renewal.log.operation({ event: "serving", level: "info", detail });
   }

@@ -2,6 +2,7 @@ import type { Registry } from "prom-client";
 import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
 import { openKeks } from "../../config/keks.ts";
+import type { Readiness } from "../../foundation/events.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { metricsOfAll } from "../../program/metrics.ts";
@@ -9,12 +10,7 @@ import { begin, type Port, type Program } from "../../program/program.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
-import {
-  createCertificatePath,
-  createRoutes,
-  isReady,
-  type PortState,
-} from "../../transport/http/routes.ts";
+import { createCertificatePath, createRoutes, isReady } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
@@ -41,13 +37,10 @@ import { longestRotationSeconds, rotationOf } from "./recurring-rotation.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { lookSeconds, WatchedStore } from "./store-watch.ts";
 
-/** Reading a few files is cheap, and a watch costs nothing: a change takes effect within seconds. */
+/** Reading a few files is cheap, and a watch costs nothing. */
 const longestRefreshSeconds = 2;
 
-/**
- * Runs a whole CA in this process. It serves native gRPC, gRPC-Web, Connect and the trust bundle over TLS,
- * keeps its authorities in a store, and rotates them by a timer.
- */
+/** A whole CA in this process: its wire over TLS, its authorities in a store, and a timer that rotates them. */
 export function serve(
   configuration: ServeConfiguration,
   context: ServerContext,
@@ -65,13 +58,18 @@ async function openServer(
   const counts = new IssuanceCounts(countedCalls(peerProcesses), clock());
   const log = countingCalls(countingLog(program.log, registry), counts, clock);
   const context = { ...program, log };
-  const { pushInTurn } = storage.stores;
-  const platform = platformHere(context, storage);
-  const live = await LiveCa.open(configuration, { platform, context, counts, pushInTurn });
+  const callers: Opened["callers"] = {};
+  const port = (): Readiness => {
+    const { isOpen: ready, reasons } = callers.port?.state() ?? closedPort;
+    return program.withLife({ ready, reasons });
+  };
+  const platform = { ...platformHere(context, storage), port };
+  const { stores } = storage;
+  const live = await LiveCa.open(configuration, { platform, context, counts, ...stores });
   life.endsWith("the delivery of roots", live.end);
   addAuthorityGauges(registry, () => live.certificateAuthority.issuance, clock);
   addPushGauges(registry, () => live.current().push.outcomes());
-  return openPorts(configuration, context, { live, stores: storage.stores });
+  return openPorts(configuration, context, { live, stores, callers });
 }
 
 /** The storage of a server. */
@@ -96,10 +94,9 @@ async function openStorage(
   const watched = new WatchedStore(opened.store, program.log);
   const looking = recur(watched.look, lookSeconds, () => {}, program.pause);
   program.life.endsWith("the looks at the store", looking.end);
-  const stores = { ...opened, store: watched };
-  const storeFault = watched.fault;
+  const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault };
   if (!ca.log || store.kind !== "directory")
-    return { stores, storeFault, issuanceLog: undefined, watching: signal };
+    return { ...storage, issuanceLog: undefined, watching: signal };
   const issuanceLog = await openNodeLog({
     ...program,
     storeDirectory: store.directory,
@@ -109,33 +106,35 @@ async function openStorage(
     keks: await openKeks(ca),
   });
   program.life.endsWith("the issuance log", issuanceLog.end);
-  return { stores, storeFault, issuanceLog, watching: signal };
+  return { ...storage, issuanceLog, watching: signal };
 }
 
-const closedPort: PortState = { isOpen: false, reasons: [] };
+const closedPort = { isOpen: false, reasons: [] };
+
+interface Opened extends Pick<Storage, "stores"> {
+  readonly live: LiveCa;
+  /** The port of callers, once it is there. */
+  readonly callers: { port?: RenewingListener };
+}
 
 /** Opens the ports, and begins the rotation once nothing can keep the server from its start. */
 async function openPorts(
   configuration: ServeConfiguration,
   program: Program<ServerContext>,
-  { live, stores }: { readonly live: LiveCa; readonly stores: ReplicaStores },
+  { live, stores, callers }: Opened,
 ): Promise<Omit<RunningServer<ServeConfiguration>, "close">> {
   const { registry, life, peerProcesses, pause } = program;
   const guard = openGuard(program, configuration.limits, (authorization) =>
     provedGateway(live.certificateAuthority.authenticate, authorization, program.clock()),
   );
-  let [port, plaintext, rotation]: [RenewingListener?, Port?, Recurrence?] = [];
+  let [plaintext, rotation]: [Port?, Recurrence?] = [];
   life.endsWith(
     "the ports of callers and the rotation",
-    (grace) => port?.close(grace),
+    (grace) => callers.port?.close(grace),
     (grace) => plaintext?.close(grace),
     () => rotation?.end(),
   );
-  const routes = routesOf(live, registry, life.ending, (): PortState => {
-    const { isOpen: ready, reasons } = port?.state() ?? closedPort;
-    const state = program.withLife({ ready, reasons });
-    return { isOpen: state.ready, reasons: state.reasons };
-  });
+  const routes = routesOf(live, registry, life.ending);
   const metrics = metricsOfAll(registry, peerProcesses);
   const monitoring = createMonitoringRoutes(routes, metrics, pageOf(live));
   const monitoringAddress = await program.monitor(
@@ -145,9 +144,9 @@ async function openPorts(
     plaintext = await listenInPlaintext(routes, configuration.plaintextListen, guard);
   if (peerProcesses?.rotates !== false)
     rotation = recur(rotationOf(live, program, stores), longestRotationSeconds, () => {}, pause);
-  port = openForCallers(configuration, program, { live, routes, guard });
+  callers.port = openForCallers(configuration, program, { live, routes, guard });
   return {
-    address: port.address,
+    address: callers.port.address,
     plaintextAddress: plaintext?.address,
     monitoringAddress,
     reconfigure: async (next) => {
@@ -209,15 +208,14 @@ function routesOf(
   { current, certificateAuthority: ca }: LiveCa,
   registry: Registry,
   ending: AbortSignal,
-  port: () => PortState,
 ): Routes {
   const createCertificate = createRpcMetrics(registry)(createCertificatePath, (request) =>
     current().createCertificate(request),
   );
   const { diagnosticRpcs } = current().configuration;
-  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
+  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca));
   const peers = new WeakMap<Request, Peer>();
-  const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending, port);
+  const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending);
   const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
   return {
     rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),

@@ -1,5 +1,5 @@
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import { messageOf } from "../../foundation/errors.ts";
+import { causeOf, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 
 /** Most runs of a rotation write nothing, so a look finds out first that nothing could be written. */
@@ -10,6 +10,7 @@ export class WatchedStore implements AuthorityStore {
   readonly #store: AuthorityStore;
   readonly #log: OperationLog;
   #fault: string | undefined;
+  #detail = "";
 
   constructor(store: AuthorityStore, log: OperationLog) {
     this.#store = store;
@@ -35,7 +36,7 @@ export class WatchedStore implements AuthorityStore {
   };
 
   #tell(): void {
-    this.#log.operation({ event: "store-not-writable", level: "error", detail: this.#fault ?? "" });
+    this.#log.operation({ event: "store-not-writable", level: "error", detail: this.#detail });
   }
 
   async #telling<T>(write: () => Promise<T>): Promise<T> {
@@ -44,7 +45,9 @@ export class WatchedStore implements AuthorityStore {
       this.#fault = undefined;
       return done;
     } catch (error) {
-      this.#fault = `the store takes no record: ${messageOf(error)}`;
+      // `/readyz` is for strangers as well: no path.
+      this.#fault = `the store takes no record (${causeOf(error)})`;
+      this.#detail = messageOf(error);
       throw error;
     }
   }

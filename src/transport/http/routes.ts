@@ -17,15 +17,13 @@ export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/Cre
  * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, CRLs, and the RPC.
  *
  * @param ending Aborted when the server ends; every long poll is then answered.
- * @param port The state of the port that callers use, where the platform opens one itself.
  */
 export function createRoutes(
   ca: CertificateAuthority,
   peerOf: PeerOf = () => ({}),
   ending?: AbortSignal,
-  port: () => PortState = () => openPort,
 ): Hono {
-  const app = createProbedApp(() => readinessOf(ca, port()));
+  const app = createProbedApp(() => readinessOf(ca));
   const waiterOf = (request: Request): Waiter => waiting(peerOf(request));
   const longPolls = createLongPolls(() => ca.longPollLimits, waiterOf, ending);
   const createCertificate = createFetchHandler(ca, peerOf);
@@ -56,25 +54,13 @@ async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
 }
 
 /** Whether a certificate could be signed now. */
-export async function isReady(
-  ca: CertificateAuthority,
-  port: PortState = openPort,
-): Promise<boolean> {
-  return (await readinessOf(ca, port)).ready;
+export async function isReady(ca: CertificateAuthority): Promise<boolean> {
+  return (await readinessOf(ca)).ready;
 }
-
-/** Whether callers find an open port, and why not. */
-export interface PortState {
-  readonly isOpen: boolean;
-  readonly reasons: readonly string[];
-}
-
-const openPort: PortState = { isOpen: true, reasons: [] };
 
 /** A CA is ready when it can sign now. It may give reasons even then, such as a record that does not open. */
 async function readinessOf(
   ca: CertificateAuthority,
-  port: PortState,
 ): Promise<Readiness & { readonly authority?: string }> {
   try {
     const view = await viewOf(ca);
@@ -82,8 +68,7 @@ async function readinessOf(
     const { ready, reasons } = await readinessIn(view, ca.issuance, ca.clock());
     const authority = issuer && { authority: issuer.authority.id };
     const gaps = ca.crls ? crlGapsIn(view) : [];
-    const all = [...view.reasons, ...port.reasons, ...reasons, ...gaps];
-    return { ready: ready && port.isOpen, ...authority, reasons: all };
+    return { ready, ...authority, reasons: [...view.reasons, ...reasons, ...gaps] };
   } catch (error) {
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;

@@ -1,14 +1,18 @@
+import { X509Certificate } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
 import { RenewingListener } from "../../../src/node/http/renewing-listener.ts";
 import type { ServingCertificate } from "../../../src/node/tls/serving-certificate.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 
-const certificate: ServingCertificate = { chainPem: "chain", keyPem: "key" };
+const { ca: chainPem, key: keyPem } = await createTlsIdentity();
+const certificate: ServingCertificate = { chainPem, keyPem };
 const address = { address: "127.0.0.1", family: "IPv4", port: 1 };
 
 /** A listener whose certificate a test takes away and brings back, one refresh after the other. */
 async function openedListener() {
   let fault: Error | undefined;
+  let now = new Date();
   let begin = (): void => {};
   let refreshed = Promise.withResolvers<void>();
   const log = createEventRecorder();
@@ -20,7 +24,7 @@ async function openedListener() {
     clientRootsAt: async () => "roots",
     listen: async () => ({ address, replace: () => {}, close: async () => {} }),
     log,
-    clock: () => new Date(),
+    clock: () => now,
     pause: (_, signal) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       begin = resolve;
@@ -33,6 +37,9 @@ async function openedListener() {
   await refreshed.promise;
   return {
     state: () => listener.state(),
+    pass: (to: Date) => {
+      now = to;
+    },
     log,
     refresh: async (next?: Error) => {
       fault = next;
@@ -52,6 +59,17 @@ test("a fault is reported for as long as it lasts", async () => {
   expect(state().reasons).toEqual(["the serving certificate: the store cannot be read"]);
   await refresh();
   expect(state()).toEqual({ isOpen: true, reasons: [] });
+});
+
+test("a certificate that has ended leaves the port open to nobody", async () => {
+  const { state, pass, refresh } = await openedListener();
+  const { validToDate } = new X509Certificate(chainPem);
+  pass(validToDate);
+  expect(state().isOpen).toBe(false);
+  await refresh();
+  expect(state().reasons).toEqual([
+    `the serving certificate: it ended at ${validToDate.toISOString()}`,
+  ]);
 });
 
 test("a fault is logged once, and again if it returns after a success", async () => {

@@ -60,7 +60,8 @@ function examinationJson({ place, at, findings }: Examination): string {
 
 function formatExamination(screen: Screen, { place, findings }: Examination): string {
   const where = place === undefined ? "The store was not looked at." : `Looked at the ${place}.`;
-  if (findings.length === 0) return `${where}\nNothing was found: the CA is healthy.`;
+  if (findings.length === 0)
+    return `${where}\nNothing was found. Whether the CA runs, its /readyz says.`;
   return [where, ...findings.map((each) => formatFinding(screen, each)), summary(findings)].join(
     "\n\n",
   );

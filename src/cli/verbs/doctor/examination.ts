@@ -24,6 +24,7 @@ import { reportDeliveries } from "../cluster/delivery-report.ts";
 import {
   fileFindings,
   nodeFindings,
+  servingFindings,
   toolFindings,
   unreadableRemedy,
   wranglerFindings,
@@ -133,6 +134,7 @@ async function deploymentFindings(
     // The records say it better.
     ...files.filter(({ name }) => !(isUnreadable && name === "store-unreadable")),
     ...records,
+    ...(await servingFindings(deployment.certificateFiles, now)),
     ...(choice.offline ? [] : await worldFindings(deployment, choice, terminal, now)),
   ];
 }

@@ -1,6 +1,12 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { constants } from "node:fs";
 import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
+import { OperatorError } from "../../../foundation/errors.ts";
+import {
+  type CertificateFiles,
+  certificateInFiles,
+} from "../../../node/tls/serving-certificate.ts";
 import { systemCode } from "../../../program/files/small-file.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
@@ -144,6 +150,32 @@ async function readOnly(directory: string): Promise<Finding[]> {
     ];
   }
 }
+
+/** Findings about the files of a serving certificate. Another program replaces them in time. */
+export async function servingFindings(
+  files: CertificateFiles | undefined,
+  now: Date,
+): Promise<readonly Finding[]> {
+  if (!files) return [];
+  try {
+    const { chainPem, keyPem } = await certificateInFiles(files)(now);
+    const certificate = new X509Certificate(chainPem);
+    if (!certificate.checkPrivateKey(createPrivateKey(keyPem)))
+      return [unusable(files, "belongs to another key than TLS_KEY_FILE has")];
+    const { validToDate: end } = certificate;
+    return end <= now ? [unusable(files, `ended at ${end.toISOString()}`)] : [];
+  } catch (error) {
+    const why = error instanceof OperatorError ? `cannot be read: ${error.message}` : "is damaged";
+    return [unusable(files, why)];
+  }
+}
+
+const unusable = ({ certificate }: CertificateFiles, why: string): Finding =>
+  finding(
+    "serving-certificate-unusable",
+    `The serving certificate in ${certificate} ${why}.`,
+    "Look at what renews it, such as cert-manager",
+  );
 
 interface File {
   readonly path: string;

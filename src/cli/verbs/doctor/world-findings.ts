@@ -4,7 +4,7 @@ import { FetchError } from "../../../foundation/fetch.ts";
 import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/crl-document.ts";
-import { crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
+import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
@@ -21,10 +21,14 @@ function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
   return [finding("clock-skew", what, "Compare both with a time server (chronyc tracking)")];
 }
 
+/** A machine without a login knows nothing; an API server that was asked is away. */
+const unseen = (content: string, cluster: string, fault: string): Finding =>
+  (fault.startsWith("the API server ") ? clusterAway : notInspected)(content, cluster, fault);
+
 /** Findings about the trust bundles in the clusters. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
   return reports.flatMap(({ cluster, fault, namespaces, bundles, withoutBundle, without }) => {
-    if (fault !== undefined) return [notInspected("roots", cluster, fault)];
+    if (fault !== undefined) return [unseen("roots", cluster, fault)];
     const others = bundles.filter(({ isCurrent }) => isCurrent === false);
     const stale = others.reduce((sum, each) => sum + each.namespaces, 0);
     return rootFindings({ cluster, namespaces, stale, missing: withoutBundle }, without);
@@ -67,7 +71,7 @@ export function crlInspectionFindings(
   return inspections.flatMap((inspection) => {
     const { cluster, crls } = inspection;
     if (crls === undefined) return [];
-    if (typeof crls === "string") return [notInspected("CRLs", cluster, crls)];
+    if (typeof crls === "string") return [unseen("CRLs", cluster, crls)];
     return findingsIn(inspection, crls, knowledge, now);
   });
 }

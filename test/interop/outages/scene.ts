@@ -1,0 +1,255 @@
+import "reflect-metadata/lite";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { join, resolve } from "node:path";
+import { PemConverter, X509CertificateGenerator } from "@peculiar/x509";
+import { stringify } from "smol-toml";
+import { importKek } from "../../../src/custody/kek.ts";
+import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { scheduleAfter, sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
+import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-identity.ts";
+import { type Row, usualHours } from "../../testkit/outages/rows.ts";
+import { type Ended, run, runWell } from "../../testkit/programs/child-process.ts";
+import { launchRampart } from "../../testkit/programs/rampart-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
+
+/** What all scenes share: issuers that are well and not, and the key of the good ones. */
+export interface World {
+  /** Replaces the names of `rows.ts` in a configuration. */
+  readonly filled: (values: unknown) => unknown;
+  readonly token: string;
+  readonly csrPem: string;
+  readonly tls: TlsIdentity;
+  /** One whose certificate has ended. */
+  readonly over: TlsIdentity;
+}
+
+export async function createWorld(): Promise<World> {
+  const key = await createTokenKey("ES256", "k1");
+  const weak = { ...(await createTokenKey("RS256", "weak")).publicJwk, n: "AQAB".repeat(42) };
+  const tls = await createTlsIdentity();
+  let origin = "";
+  const server = createServer(({ url = "" }, response) => {
+    const [, name, ...rest] = url.split("/");
+    const issuer = `http://${origin}/${name}`;
+    if (name === "broken") return void response.writeHead(500).end();
+    if (name === "late") response.setHeader("date", new Date(Date.now() - 7_200_000).toUTCString());
+    const keys = name === "weak" ? [...jwksOf(key).keys, weak] : jwksOf(key).keys;
+    const isKeys = rest.at(-1) === "keys";
+    response.end(JSON.stringify(isKeys ? { keys } : { issuer, jwks_uri: `${issuer}/keys` }));
+  });
+  origin = (await listenOnLoopback(server)).host;
+  server.unref();
+  const secure = createTlsServer(
+    { key: tls.key, cert: tls.ca },
+    (_, response) => void response.end(),
+  );
+  const secureHost = (await listenOnLoopback(secure)).host;
+  secure.unref();
+  const filled = (values: unknown): unknown =>
+    JSON.parse(
+      JSON.stringify(values)
+        .replaceAll('"KEYS"', JSON.stringify(jwksOf(key)))
+        .replaceAll("https://ISSUER", `https://${secureHost}`)
+        .replaceAll("ISSUER/", `${origin}/`),
+    );
+  return {
+    filled,
+    token: await mintAccountToken(key, "https://a.test", "shop:cart", new Date()),
+    csrPem: (await createWorkload()).csrPem,
+    tls,
+    over: await identityThatIsOver(),
+  };
+}
+
+async function identityThatIsOver(): Promise<World["over"]> {
+  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const made = await X509CertificateGenerator.createSelfSigned({
+    ...{ name: "CN=over", keys, signingAlgorithm: algorithm },
+    notBefore: new Date("2025-01-01T00:00:00Z"),
+    notAfter: new Date("2025-02-01T00:00:00Z"),
+  });
+  const pkcs8 = Buffer.from(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
+  return { ca: made.toString("pem"), key: PemConverter.encode(pkcs8, "PRIVATE KEY") };
+}
+
+/** What a CA says at one moment. */
+export interface Said {
+  /** Of `/readyz`; `undefined` where nobody answers. */
+  readonly status: number | undefined;
+  readonly reasons: readonly string[];
+  /** Of the console; `undefined` where nobody answers. */
+  readonly page: { readonly ready: boolean; readonly says: readonly string[] } | undefined;
+  /** The exposition; empty where nobody answers. */
+  readonly metrics: string;
+  readonly doctor: { readonly code: number; readonly findings: readonly string[] };
+  /** The events of level `warning` and `error` since the start. */
+  readonly events: readonly string[];
+}
+
+type Server = ReturnType<typeof launchRampart>;
+
+/** One CA in a folder of its own. */
+export class Scene {
+  readonly row: Row;
+  readonly folder: string;
+  #server: Server | undefined;
+
+  private constructor(row: Row, folder: string) {
+    this.row = row;
+    this.folder = folder;
+  }
+
+  static async create(row: Row, world: World): Promise<Scene> {
+    const folder = await lastingFolder();
+    const scene = new Scene(row, folder);
+    const octets = crypto.getRandomValues(new Uint8Array(32));
+    const values = {
+      STORE_DIRECTORY: join(folder, "store"),
+      INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+      LISTEN: "127.0.0.1:0",
+      PLAINTEXT_LISTEN: "127.0.0.1:0",
+      MONITORING_LISTEN: "127.0.0.1:0",
+      TRUST_DOMAIN: "cluster.local",
+      PROPAGATION_INTERVAL: "0s",
+      ISSUERS: [{ issuer: "https://a.test", jwks: "KEYS" }],
+      ...row.values,
+    };
+    const program = resolve("src/cli/main.ts");
+    const files: Record<string, string> = {
+      kek: `k1:${Buffer.from(octets).toString("base64")}\n`,
+      "rampart.toml": stringify(world.filled(values) as Record<string, unknown>),
+      "tls.crt": world.tls.ca,
+      "tls.key": world.tls.key,
+      "over.crt": world.over.ca,
+      "over.key": world.over.key,
+      token: world.token,
+      "call.json": JSON.stringify({ csr: world.csrPem, validityDuration: "3600" }),
+      "bin/rampart": `#!/bin/sh\n[ -e kek ] && export KEK="$(cat kek)"\nexec ${process.execPath} ${program} "$@"\n`,
+      "bin/ask": `#!/bin/sh\nfor i in 1 2 3; do curl -s -o answer -H "authorization: Bearer $(cat token)" -H "content-type: application/json" --data @call.json "http://$(cat address)/istio.v1.auth.IstioCertificateService/CreateCertificate"; done\n`,
+    };
+    await mkdir(join(folder, "bin"));
+    await mkdir(join(folder, "store"), { mode: 0o700 });
+    for (const [name, text] of Object.entries(files)) {
+      await writeFile(join(folder, name), text, { mode: name.startsWith("bin/") ? 0o700 : 0o600 });
+    }
+    if (row.store === "small disk") {
+      await runWell("mount", [
+        "-t",
+        "tmpfs",
+        "-o",
+        "size=32m,mode=700",
+        "tmpfs",
+        join(folder, "store"),
+      ]);
+    }
+    const hours = "hours" in row ? row.hours : usualHours;
+    const store = await openFileStore(join(folder, "store"));
+    if (hours) {
+      const seconds = hours.map((each) => each * 3600) as [number, number, number, number];
+      const ring = [await importKek("k1", octets)] as const;
+      await store.put(await sealNewAuthority(ring, scheduleAfter(new Date(), seconds)));
+    }
+    return scene;
+  }
+
+  /** Types shell in the folder. */
+  async type(words: string): Promise<Ended> {
+    if (words === "kill") {
+      await this.#server?.end("SIGKILL");
+      return { exitCode: 0, signal: null, stdout: "", stderr: "" };
+    }
+    return run("sh", ["-c", words], {
+      folder: this.folder,
+      environment: {
+        PATH: `${this.folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
+        HOME: this.folder,
+        RAMPART_PASSPHRASE: "correct horse battery staple",
+        CLUSTER_CREDENTIAL_A: "token",
+      },
+    });
+  }
+
+  async start(): Promise<void> {
+    const kek = await readFile(join(this.folder, "kek"), "utf8").catch(() => undefined);
+    this.#server = launchRampart(["serve", "-c", "rampart.toml"], {
+      folder: this.folder,
+      environment: {
+        HOME: this.folder,
+        CLUSTER_CREDENTIAL_A: "token",
+        ...(kek !== undefined && { KEK: kek.trim() }),
+      },
+    });
+    await this.#server.portOf("monitoring").catch(() => {});
+    // Callers' plaintext port comes after the monitoring port, where it comes.
+    const plaintext = this.#server.addressOf("plaintext").catch(() => "");
+    void plaintext
+      .then((address) => writeFile(join(this.folder, "address"), address))
+      .catch(() => {});
+  }
+
+  readonly stop = async (): Promise<void> => void (await this.#server?.end("SIGKILL"));
+
+  async end(): Promise<void> {
+    await this.stop();
+    if (this.row.store === "small disk") await run("umount", ["-l", join(this.folder, "store")]);
+  }
+
+  readonly #ask = async (path: string, init?: RequestInit): Promise<Response | undefined> => {
+    const isAlive =
+      this.#server?.process.exitCode === null && this.#server.process.signalCode === null;
+    if (!this.#server || !isAlive) return undefined;
+    const port = await this.#server.portOf("monitoring").catch(() => 0);
+    const signal = AbortSignal.timeout(20_000);
+    return fetch(`http://127.0.0.1:${port}${path}`, { ...init, signal }).catch(() => undefined);
+  };
+
+  async readiness(): Promise<Pick<Said, "status" | "reasons">> {
+    const answer = await this.#ask("/readyz");
+    const { reasons = [] } = answer ? await answer.json() : {};
+    return { status: answer?.status, reasons };
+  }
+
+  async metrics(): Promise<string> {
+    return (await (await this.#ask("/metrics"))?.text()) ?? "";
+  }
+
+  async doctor(): Promise<Said["doctor"]> {
+    const { exitCode, stdout } = await this.type("rampart doctor --json");
+    const { findings = [] } = exitCode === 1 ? {} : JSON.parse(stdout);
+    const names = findings
+      .filter(({ severity }: { severity: string }) => severity !== "note")
+      .map(({ name }: { name: string }) => name);
+    return { code: exitCode, findings: [...new Set<string>(names)].toSorted() };
+  }
+
+  async said(): Promise<Said> {
+    const status = await this.#ask("/rampart.status.v1.StatusService/GetStatus", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: "{}",
+    });
+    const told = await status?.json();
+    const names = (told?.checkup?.findings ?? []).map(({ name }: { name: string }) => name);
+    const lines = this.#server?.lines ?? [];
+    const events = lines.flatMap((line) => {
+      const [, event] = /"level":"(?:warning|error)","event":"([a-z-]+)"/.exec(line) ?? [];
+      return event === undefined ? [] : [event];
+    });
+    return {
+      ...(await this.readiness()),
+      page: told && {
+        ready: told.ready ?? false,
+        says: [...(told.needsAttention ?? []), ...names],
+      },
+      metrics: await this.metrics(),
+      doctor: await this.doctor(),
+      events: [...new Set(events)].toSorted(),
+    };
+  }
+}

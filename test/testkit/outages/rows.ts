@@ -1,0 +1,342 @@
+/** A way to break a CA that `rampart serve` runs. Every text of shell is typed in its folder, beside `rampart.toml`. */
+export interface Row {
+  readonly name: string;
+  /** One sentence. */
+  readonly what: string;
+  /** An outage issues no certificate to anybody; a danger may become one, and the CA is ready meanwhile. */
+  readonly kind: "outage" | "danger";
+  /** Keys of `rampart.toml` beside those that work; `undefined` leaves one out. */
+  readonly values?: Readonly<Record<string, unknown>>;
+  /** The phases of the authority in the store, in hours from now; `undefined` for a store without one. */
+  readonly hours?: readonly [number, number, number, number] | undefined;
+  readonly store?: "small disk";
+  /** Typed before the program starts. */
+  readonly before?: string;
+  /** Typed while the program runs. */
+  readonly during?: string;
+  /** Whether the program ends, or does not start. */
+  readonly ends?: true;
+  /** What the doctor or the page says to type. */
+  readonly cure?: string;
+  /** Whether the program is started again after it. */
+  readonly restarts?: true;
+  /** The section of a page that says what to do. */
+  readonly page: string;
+}
+
+const doctor = (finding: string): string => `doctor.md#${finding}`;
+const runbook = (event: string): string => `runbook.md#${event}`;
+
+const away = { issuer: "https://127.0.0.1:9", cluster: "away" };
+
+/** The phases of an authority that has just begun. */
+const month = [-2, -2, 8600, 10_760] as const;
+
+export const usualHours: NonNullable<Row["hours"]> = month;
+
+const today = new Date().toISOString().slice(0, 10);
+
+export const rows: readonly Row[] = [
+  {
+    name: "kek-missing",
+    what: "The environment has no `KEK`.",
+    kind: "outage",
+    before: "mv kek lost-kek",
+    ends: true,
+    cure: "mv lost-kek kek",
+    restarts: true,
+    page: doctor("kek-missing"),
+  },
+  {
+    name: "kek-other-value",
+    what: "`KEK` has another value under the same id.",
+    kind: "outage",
+    before: "cp kek kept-kek; echo k1:$(head -c 32 /dev/urandom | base64) > kek",
+    cure: "cp kept-kek kek",
+    restarts: true,
+    page: doctor("record-refused"),
+  },
+  {
+    name: "kek-other-id",
+    what: "`KEK` names another key.",
+    kind: "outage",
+    before: "cp kek kept-kek; echo k2:$(head -c 32 /dev/urandom | base64) > kek",
+    cure: "cp kept-kek kek",
+    restarts: true,
+    page: doctor("record-refused"),
+  },
+  {
+    name: "configuration-invalid",
+    what: "`rampart.toml` has a key that nobody knows.",
+    kind: "outage",
+    before: "sed -i '1i LISTENER = 1' rampart.toml",
+    ends: true,
+    cure: "sed -i 1d rampart.toml",
+    restarts: true,
+    page: doctor("configuration-invalid"),
+  },
+  {
+    name: "configuration-refused",
+    what: "A change of `rampart.toml` has a fault while `serve` runs.",
+    kind: "danger",
+    during: "sed -i '1i LISTENER = 1' rampart.toml",
+    cure: "sed -i 1d rampart.toml",
+    page: runbook("configuration-refused"),
+  },
+  {
+    name: "store-moved-away",
+    what: "The folder of the store goes away while `serve` runs.",
+    kind: "outage",
+    during: "mv store lost",
+    cure: "mv lost store",
+    page: runbook("store-unreachable"),
+  },
+  {
+    name: "store-not-mounted",
+    what: "The folder of the store is missing at a start, long after `INCEPTION_DATE`.",
+    kind: "outage",
+    values: { INCEPTION_DATE: "2026-01-01" },
+    before: "mv store lost",
+    cure: "rm -r store; mv lost store",
+    page: doctor("inception-date-passed"),
+  },
+  {
+    name: "store-emptied",
+    what: "Somebody deletes every record while `serve` runs.",
+    kind: "outage",
+    values: { INCEPTION_DATE: "2026-01-01" },
+    during: "rampart authority export --out rampart-backup.age && rm store/*/*.json",
+    cure: "rampart authority restore rampart-backup.age --yes",
+    page: doctor("inception-date-passed"),
+  },
+  {
+    name: "store-empty",
+    what: "The store never had an authority, and `INCEPTION_DATE` is not set.",
+    kind: "outage",
+    hours: undefined,
+    values: { INCEPTION_DATE: undefined },
+    cure: "rampart authority init --yes",
+    page: doctor("store-empty"),
+  },
+  {
+    name: "store-file-in-place",
+    what: "A file is in the place of a folder of the store.",
+    kind: "outage",
+    during: "umask 077; mv store/authorities lost; touch store/authorities",
+    cure: "rm store/authorities; mv lost store/authorities",
+    page: doctor("store-unreadable"),
+  },
+  {
+    name: "store-open-to-all",
+    what: "The folder of the store is open to every user.",
+    kind: "danger",
+    during: "chmod o+rx store",
+    cure: 'chmod -R o-rwx "$PWD/store"',
+    page: doctor("record-not-private"),
+  },
+  {
+    name: "record-of-another-user",
+    what: "A record belongs to another user than its folder.",
+    kind: "danger",
+    during: "chown 65533 store/authorities/*.json",
+    cure: 'chown -R --reference="$PWD/store" "$PWD/store"',
+    page: doctor("record-owner"),
+  },
+  {
+    name: "record-damaged",
+    what: "The record of the only authority is damaged.",
+    kind: "outage",
+    during:
+      "rampart authority export --out rampart-backup.age && for f in store/authorities/*; do echo '{}' > $f; done",
+    cure: "rampart authority restore rampart-backup.age --yes",
+    page: doctor("record-refused"),
+  },
+  {
+    name: "disk-full",
+    what: "The disk of the store is full.",
+    kind: "danger",
+    store: "small disk",
+    during: "umask 077; head -c 40M /dev/zero > store/ballast; true",
+    cure: "rm store/ballast",
+    page: runbook("store-not-writable"),
+  },
+  {
+    name: "disk-full-with-log",
+    what: "The disk of the store is full, and every certificate has to be logged.",
+    kind: "outage",
+    store: "small disk",
+    values: { LOG_ORIGIN: "log.example.com/2026", LOG_INCEPTION_DATE: today },
+    during: "umask 077; head -c 40M /dev/zero > store/ballast; ask; true",
+    cure: "rm store/ballast",
+    page: runbook("rampartnotready"),
+  },
+  {
+    name: "disk-read-only",
+    what: "The file system of the store becomes read-only.",
+    kind: "danger",
+    store: "small disk",
+    during: 'mount -o remount,ro "$PWD/store"',
+    cure: 'mount -o remount,rw "$PWD/store"',
+    page: doctor("store-read-only"),
+  },
+  {
+    name: "authority-over",
+    what: "The last authority has stopped signing, and nothing can be written.",
+    kind: "outage",
+    hours: [-720, -720, -1, 23],
+    store: "small disk",
+    before: 'mount -o remount,ro "$PWD/store"',
+    cure: 'mount -o remount,rw "$PWD/store"',
+    page: doctor("nothing-signs"),
+  },
+  {
+    name: "rotation-overdue",
+    what: "The successor of the authority is overdue, and nothing can be written.",
+    kind: "danger",
+    hours: [-720, -720, 26, 51],
+    store: "small disk",
+    before: 'mount -o remount,ro "$PWD/store"',
+    cure: 'mount -o remount,rw "$PWD/store"',
+    page: doctor("authority-successor-late"),
+  },
+  {
+    name: "backup-old",
+    what: "The authority is a month old, and in no backup.",
+    kind: "danger",
+    hours: [-360, -360, 8240, 10_400],
+    cure: "rampart authority export -o rampart-backup.age",
+    page: doctor("backup-old"),
+  },
+  {
+    name: "authority-tainted",
+    what: "The authority was stolen and tainted, and its root is still trusted.",
+    kind: "danger",
+    during:
+      "rampart authority taint $(ls store/authorities | cut -c1-12) --root with-last-leaf --yes",
+    page: doctor("taint-still-trusted"),
+  },
+  {
+    name: "issuer-away",
+    what: "The only issuer of tokens does not answer.",
+    kind: "outage",
+    values: { ISSUERS: [away] },
+    page: doctor("issuer-unreachable"),
+  },
+  {
+    name: "issuer-untrusted",
+    what: "The only issuer shows a certificate that is not trusted, as an API server does.",
+    kind: "outage",
+    values: { ISSUERS: [{ issuer: "https://ISSUER", cluster: "tls" }] },
+    page: doctor("issuer-unreachable"),
+  },
+  {
+    name: "issuer-broken",
+    what: "The only issuer answers with status 500.",
+    kind: "outage",
+    values: { ISSUERS: [{ issuer: "http://ISSUER/broken", cluster: "broken" }] },
+    page: doctor("issuer-unreachable"),
+  },
+  {
+    name: "issuer-clock",
+    what: "The clock of an issuer is two hours behind.",
+    kind: "danger",
+    values: { ISSUERS: [{ issuer: "http://ISSUER/late", cluster: "late" }] },
+    page: doctor("clock-skew"),
+  },
+  {
+    name: "one-issuer-away",
+    what: "One of two issuers does not answer.",
+    kind: "danger",
+    values: { ISSUERS: [{ issuer: "http://ISSUER/good", cluster: "good" }, away] },
+    page: doctor("issuer-unreachable"),
+  },
+  {
+    name: "issuer-weak-key",
+    what: "An issuer has an RSA key of 1,024 bits beside a good one.",
+    kind: "danger",
+    values: { ISSUERS: [{ issuer: "http://ISSUER/weak", cluster: "weak" }] },
+    page: doctor("issuer-key-unusable"),
+  },
+  {
+    name: "issuer-example",
+    what: "`ISSUERS` still has the example.",
+    kind: "danger",
+    values: { ISSUERS: [{ issuer: "https://issuer.example.com", jwks: "KEYS" }] },
+    page: doctor("configuration-example"),
+  },
+  {
+    name: "issuers-overlap",
+    what: "Two clusters may name one namespace.",
+    kind: "danger",
+    values: {
+      ISSUERS: [
+        { issuer: "https://a.test", cluster: "a", namespaces: ["shop-*"], jwks: "KEYS" },
+        { issuer: "https://b.test", cluster: "b", namespaces: ["*-eu"], jwks: "KEYS" },
+      ],
+    },
+    page: doctor("namespaces-overlap"),
+  },
+  {
+    name: "api-server-away",
+    what: "The API server to which the CA delivers roots does not answer.",
+    kind: "danger",
+    values: {
+      ISSUERS: [
+        {
+          issuer: "https://a.test",
+          jwks: "KEYS",
+          kubernetes: {
+            server: "http://127.0.0.1:9",
+            credential: "CLUSTER_CREDENTIAL_A",
+            deliver_roots: true,
+          },
+        },
+      ],
+    },
+    page: runbook("rampartrootsnotpushed"),
+  },
+  {
+    name: "serving-certificate-missing",
+    what: "The files of the serving certificate are missing at a start.",
+    kind: "outage",
+    values: { TLS_CERTIFICATE_FILE: "tls.crt", TLS_KEY_FILE: "tls.key" },
+    before: "mkdir keys; mv tls.crt tls.key keys",
+    cure: "mv keys/tls.crt keys/tls.key .",
+    page: runbook("serving-certificate-missing"),
+  },
+  {
+    name: "serving-certificate-over",
+    what: "The serving certificate in the files has ended.",
+    kind: "outage",
+    values: { TLS_CERTIFICATE_FILE: "tls.crt", TLS_KEY_FILE: "tls.key" },
+    before: "mkdir keys; cp tls.crt tls.key keys; cp over.crt tls.crt; cp over.key tls.key",
+    cure: "cp keys/tls.* .",
+    page: runbook("serving-certificate-missing"),
+  },
+  {
+    name: "log-behind",
+    what: "The issuance log cannot publish what it has taken.",
+    kind: "danger",
+    values: { LOG_ORIGIN: "log.example.com/2026", LOG_INCEPTION_DATE: today },
+    during:
+      "umask 077; LOG=$(dirname $(find store/log -name checkpoint | head -1)); mv $LOG/tile lost; touch $LOG/tile; ask; true",
+    page: runbook("log-not-published"),
+  },
+  {
+    name: "intermediate-due",
+    what: "Under an own root, nobody has carried the first request to its CA.",
+    kind: "outage",
+    hours: undefined,
+    values: { AUTHORITY_ROOT: "offline" },
+    page: doctor("store-empty"),
+  },
+  {
+    name: "program-killed",
+    what: "The only process of `serve` is killed.",
+    kind: "outage",
+    during: "kill",
+    ends: true,
+    restarts: true,
+    page: runbook("rampartabsent"),
+  },
+];
