@@ -22,6 +22,9 @@ const memory = { gateway: 60_000, other: 5_000 };
 /** The most credentials that are remembered: of one gateway, whose pods each have one, and of others. */
 const maximumOfDoor = 64;
 
+/** An IPv6 address with its zone is shorter. */
+const longestAddress = 64;
+
 /** A token is shorter by far, and strangers choose the others. */
 const maximumLength = 4096;
 
@@ -48,7 +51,8 @@ export class Doors {
     const door = this.#verdictOn(credentialIn(headers))?.door;
     if (door === undefined) return undefined;
     const forwarded = headers[forwardedPeerHeader];
-    const caller = typeof forwarded === "string" ? addressOf(forwarded) : "";
+    const isAddress = typeof forwarded === "string" && forwarded.length <= longestAddress;
+    const caller = isAddress ? addressOf(forwarded) : "";
     return { door, address: addressBehind(door, caller) };
   }
 

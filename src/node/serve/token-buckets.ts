@@ -44,6 +44,8 @@ const sweepMilliseconds = 1000;
 /** Milliseconds: the sum of many intervals is not exact. */
 const inexact = 1;
 
+const ownerOf = (key: string): string => key.split(" ", 1)[0] ?? "";
+
 /** The bucket of all keys for which there is no room. */
 const shared = "";
 
@@ -51,7 +53,8 @@ const shared = "";
  * One token bucket for each key: it holds what a key may take in a minute, and fills in a minute.
  *
  * A bucket is the instant at which it will be full again, and a full one need not be remembered. When too
- * many are not full, all other keys share one, so that a flood of keys gets less and not more.
+ * many are not full, all other keys share one, so that a flood of keys gets less and not more. The keys of one
+ * owner, which is what stands before the first space, have no more buckets than are left for all others.
  *
  * @param perMinute May change: a bucket then has the same part of another whole.
  */
@@ -60,6 +63,7 @@ export function createTokenBuckets(
   maximum: number = maximumBuckets,
 ): TokenBuckets {
   const fullAt = new Map<string, number>();
+  const bucketsOf = new Map<string, number>();
   let nextSweep = 0;
   let now = 0;
 
@@ -67,12 +71,23 @@ export function createTokenBuckets(
     if (now < nextSweep) return;
     nextSweep = now + sweepMilliseconds;
     for (const [key, full] of fullAt) if (full <= now) fullAt.delete(key);
+    bucketsOf.clear();
+    for (const key of fullAt.keys()) countOne(ownerOf(key));
   }
+
+  function countOne(owner: string): void {
+    bucketsOf.set(owner, (bucketsOf.get(owner) ?? 0) + 1);
+  }
+
+  const hasRoom = (key: string): boolean =>
+    (bucketsOf.get(ownerOf(key)) ?? 0) < maximum - fullAt.size;
 
   function bucketOf(key: string): string {
     if (fullAt.has(key)) return key;
-    if (fullAt.size >= maximum) sweep();
-    return fullAt.size < maximum ? key : shared;
+    if (!hasRoom(key)) sweep();
+    if (!hasRoom(key)) return fullAt.size < maximum ? ownerOf(key) : shared;
+    countOne(ownerOf(key));
+    return key;
   }
 
   return (key, instant) => {

@@ -111,6 +111,15 @@ describe("more buckets than there is room for", () => {
     expect(take("5", later(61))).toBe(true);
   });
 
+  test("leave as many to the keys of other owners: a flood of one owner's takes nothing from them", () => {
+    const take = takingFrom(() => 2, 100);
+    for (let i = 0; i < 1000; i++) for (let j = 0; j < 2; j++) take(`hostile ${i}`, start);
+    for (let i = 0; i < 20; i++)
+      for (let j = 0; j < 2; j++) expect(take(`honest ${i}`, start)).toBe(true);
+    expect(take("hostile new", start)).toBe(false);
+    expect(take("hostile new", later(61))).toBe(true);
+  });
+
   test("do not let a drained key begin anew", () => {
     const take = takingFrom(() => 2, 3);
     for (let i = 0; i < 2; i++) take("drained", start);
