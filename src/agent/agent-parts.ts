@@ -1,5 +1,6 @@
 import type { OperationLog } from "../foundation/events.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
+import type { Lifetime } from "../program/lifetime.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
 import { CaChannel } from "./identity/ca-channel.ts";
@@ -48,19 +49,19 @@ const maximumRequests = 8;
 /**
  * Creates the parts, and starts to refresh a sidecar's identity.
  *
- * @param started Collects the functions that end the parts.
+ * @param life Ends the parts.
  * @throws ConfigurationError for an unusable key of the cache.
  */
 export async function assembleParts(
   configuration: AgentConfiguration,
   ports: AgentPorts,
-  started: AsyncDisposableStack,
+  life: Lifetime,
 ): Promise<AgentParts> {
   const { subject, renewal } = configuration;
   const metrics = new AgentMetrics();
   const trust = new TrustRoots();
   const channel = new CaChannel(configuration.ca, ports.clock, (file) => trust.forConnection(file));
-  started.defer(() => channel.reset());
+  life.endsWith("the connection to the CA", () => channel.reset());
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports, configuration.request.purpose)
     : noCache;
@@ -75,7 +76,7 @@ export async function assembleParts(
     load: (spiffeId) => cache.load(spiffeId),
     store: (svid) => cache.store(svid),
   });
-  started.defer(() => identities.end());
+  life.endsWith("the identities", () => identities.end());
   await followCache(trust, cache);
   const mounted = new MountedFiles({
     ...ports,
@@ -84,7 +85,7 @@ export async function assembleParts(
     outputFolder: configuration.output?.folder,
     isRequired: configuration.isFileMounted,
   });
-  started.defer(() => mounted.close());
+  life.endsWith("the watch for mounted files", () => mounted.close());
   const isIssued = !configuration.isFileMounted && !mounted.find(defaultResource);
   const own = subject.mode !== "node" && isIssued ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();

@@ -3,6 +3,7 @@ import { pause } from "../foundation/pause.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
+import { Lifetime } from "../program/lifetime.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ServerRoots } from "./identity/ca-channel.ts";
@@ -26,7 +27,7 @@ export interface Agent {
   status(): AgentStatus;
   /** The URL of its status, with the port that it got. */
   readonly statusUrl: string;
-  /** Ends every part of the agent, even when some fail to end. */
+  /** Ends every part of the agent, even when some fail to end, and goes on without one that hangs. */
   close(): Promise<void>;
 }
 
@@ -35,31 +36,33 @@ export async function startAgent(
   configuration: AgentConfiguration,
   ports: AgentPorts,
 ): Promise<Agent> {
-  await using starting = new AsyncDisposableStack();
-  const agent = await start(configuration, ports, starting);
-  const running = starting.move();
-  return { ...agent, close: () => running.disposeAsync() };
+  const life = new Lifetime(ports.log);
+  await using failed = new AsyncDisposableStack();
+  failed.defer(() => life.end(0));
+  const agent = await start(configuration, ports, life);
+  failed.move();
+  return { ...agent, close: () => life.end(0) };
 }
 
 async function start(
   configuration: AgentConfiguration,
   ports: AgentPorts,
-  started: AsyncDisposableStack,
+  life: Lifetime,
 ): Promise<Omit<Agent, "close">> {
   for (const { name, why: detail } of configuration.ignoredVariables) {
     ports.log.operation({ event: "variable-ignored", level: "warning", name, detail });
   }
-  const parts = await assembleParts(configuration, ports, started);
+  const parts = await assembleParts(configuration, ports, life);
   const { subject, sdsSocket } = configuration;
-  const followers = followDocuments(parts, started);
+  const followers = followDocuments(parts, life);
   const feed = subject.mode === "node" ? await startNodeMode(subject, parts) : undefined;
-  started.defer(() => feed?.close());
-  await openSockets(parts, started);
-  const xds = await openXdsProxy(parts, started);
-  const files = openOutput(parts, started);
+  life.endsWith("the feed of workloads", () => feed?.close());
+  await openSockets(parts, life);
+  const xds = await openXdsProxy(parts, life);
+  const files = openOutput(parts, life);
   const { status, statusUrl } = await openStatus(
     { ...parts, ...followers, feed, files, xds },
-    started,
+    life,
   );
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
@@ -68,7 +71,7 @@ async function start(
 /** Follows all bundles and the CRLs. @returns The followers of the agent's own CA. */
 function followDocuments(
   parts: AgentParts,
-  started: AsyncDisposableStack,
+  life: Lifetime,
 ): Pick<ReportedParts, "bundle" | "crlFollower"> {
   const ending = new AbortController();
   const { revocation } = parts;
@@ -84,14 +87,14 @@ function followDocuments(
       crlFollower?.run(signal),
     ),
   ]);
-  started.defer(async () => {
+  life.endsWith("the followers of bundles and CRLs", async () => {
     ending.abort();
     await following;
   });
   return { bundle, crlFollower };
 }
 
-async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Promise<void> {
+async function openSockets(parts: AgentParts, life: Lifetime): Promise<void> {
   const { configuration, own, trust, federation, revocation, log } = parts;
   const { subject, sdsSocket, workloadApiSocket, trustDomain } = configuration;
   const discovery = createSecretDiscovery({ ...parts, source: agentSecrets(parts) });
@@ -102,7 +105,7 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
     routes: (router) => void router.service(SecretDiscoveryService, discovery),
     log,
   });
-  started.defer(() => sds.close());
+  life.endsWith("the SDS socket", () => sds.close());
   if (!own || workloadApiSocket === undefined) return;
   const workloadApi = createWorkloadApi({
     ...{ trustDomain, identity: own, trust, federation, revocation },
@@ -113,30 +116,27 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
     routes: (router) => void router.service(SpiffeWorkloadAPI, workloadApi),
     log,
   });
-  started.defer(() => api.close());
+  life.endsWith("the socket of the Workload API", () => api.close());
 }
 
-function openOutput(
-  parts: AgentParts,
-  started: AsyncDisposableStack,
-): CertificateOutput | undefined {
+function openOutput(parts: AgentParts, life: Lifetime): CertificateOutput | undefined {
   const { configuration, own: identity } = parts;
   const { output: settings, isPkcs8, request } = configuration;
   if (!identity || !settings) return undefined;
   const { purpose } = request;
   const files = new CertificateOutput({ ...parts, settings, identity, isPkcs8, purpose });
-  started.defer(() => files.close());
+  life.endsWith("the output of files", () => files.close());
   return files;
 }
 
 async function openXdsProxy(
   { configuration, metrics: { registry }, trust, clock, log, proxy: envoy }: AgentParts,
-  started: AsyncDisposableStack,
+  life: Lifetime,
 ): Promise<XdsProxy | undefined> {
   if (!configuration.xds) return undefined;
   const roots: ServerRoots = (file) => trust.forConnection(file);
   const proxy = new XdsProxy(configuration.xds, { clock, pause, roots, log, registry });
-  started.defer(() => proxy.close());
+  life.endsWith("the XDS proxy", () => proxy.close());
   await proxy.listen();
   if (configuration.health) {
     const ending = new AbortController();
@@ -146,7 +146,7 @@ async function openXdsProxy(
       { pause, log, report, proxy: envoy },
       ending.signal,
     );
-    started.defer(async () => {
+    life.endsWith("the probes of the workload", async () => {
       ending.abort();
       await watching;
     });
@@ -156,7 +156,7 @@ async function openXdsProxy(
 
 async function openStatus(
   parts: AgentParts & Pick<ReportedParts, "bundle" | "crlFollower" | "feed" | "files" | "xds">,
-  started: AsyncDisposableStack,
+  life: Lifetime,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
   const { configuration, metrics, bundle, clock } = parts;
   const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
@@ -166,7 +166,7 @@ async function openStatus(
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
   });
-  started.defer(() => server.close());
+  life.endsWith("the status port", () => server.close());
   return { status, statusUrl: server.url };
 }
 
