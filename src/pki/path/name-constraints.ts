@@ -62,6 +62,24 @@ export function admitsSubject({ permitted, excluded }: NameConstraints, subject:
   );
 }
 
+/**
+ * Whether name constraints allow a name in the certificate of an authority below (RFC 5280 §6.1.4 (b)), for every
+ * verifier. A constraint on email or IP addresses counts against every such name: no CA of a mesh has one.
+ */
+export function admitsName(constraints: NameConstraints, { kind, text }: GeneralName): boolean {
+  const { permitted, excluded } = constraints;
+  if (kind === "uri") return admitsHost(constraints, hostOf(text));
+  const isOfKind = (base: GeneralName): boolean => base.kind === kind;
+  if (kind !== "dns") return !permitted.some(isOfKind) && !excluded.some(isOfKind);
+  const name = text.toLowerCase();
+  const contains = ({ text: base }: GeneralName): boolean =>
+    isExactly(base, name) || isBelow(base, name);
+  const bases = permitted.filter(isOfKind);
+  return (bases.length === 0 || bases.some(contains)) && !excluded.filter(isOfKind).some(contains);
+}
+
+const hostOf = (uri: string): string => /^[^:]+:\/\/([^/:?#]*)/.exec(uri)?.[1]?.toLowerCase() ?? "";
+
 const hostsOf = (bases: readonly GeneralName[]): string[] =>
   bases.filter(({ kind }) => kind === "uri").map(({ text }) => text);
 

@@ -1,7 +1,7 @@
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { CaExtension } from "./ca-claims.ts";
 import { type CaCertificate, type CertificationPath, isSelfIssued } from "./certification-path.ts";
-import { admitsHost, admitsSubject, type NameConstraints } from "./name-constraints.ts";
+import { admitsHost, admitsName, admitsSubject, type NameConstraints } from "./name-constraints.ts";
 
 /** The position of a certificate in a path that is judged for a trust domain. */
 interface PathPosition {
@@ -101,22 +101,31 @@ function constraintFault(
 }
 
 /**
- * OpenSSL and BoringSSL compare constraints on directory names with the subjects of the CAs below, but not with
- * those of self-issued ones. A workload's certificate has no subject.
+ * Go and OpenSSL compare name constraints with the names of the CAs below, and OpenSSL and BoringSSL with their
+ * subjects, but not with those of self-issued ones. A workload's certificate has no subject.
  */
-function subjectFaults(
+function namesBelowFaults(
   { claims: { nameConstraints }, title }: CaCertificate,
   below: readonly CaCertificate[],
 ): string[] {
   if (!nameConstraints) return [];
   return below
-    .filter(
-      (each) => !isSelfIssued(each) && !admitsSubject(nameConstraints, each.toBeSigned.subject),
-    )
-    .map(
-      (each) =>
-        `${title}: its name constraints exclude the subject of ${each.title}, so that OpenSSL and Envoy refuse every leaf`,
-    );
+    .filter((each) => !isSelfIssued(each))
+    .flatMap((each) => {
+      const isSubject = !admitsSubject(nameConstraints, each.toBeSigned.subject);
+      const isName = each.claims.names.some((name) => !admitsName(nameConstraints, name));
+      const excluded = `${title}: its name constraints exclude`;
+      return [
+        ...(isSubject
+          ? [
+              `${excluded} the subject of ${each.title}, so that OpenSSL and Envoy refuse every leaf`,
+            ]
+          : []),
+        ...(isName
+          ? [`${excluded} a name of ${each.title}, so that every verifier refuses every leaf`]
+          : []),
+      ];
+    });
 }
 
 /** ztunnel's verifier (rustls-webpki) builds no path with more. */
@@ -128,7 +137,7 @@ export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now:
   const intermediates = path.length - 1;
   return [
     ...linesOf(faults, path, trustDomain, now),
-    ...path.flatMap((certificate, depth) => subjectFaults(certificate, path.slice(0, depth))),
+    ...path.flatMap((certificate, depth) => namesBelowFaults(certificate, path.slice(0, depth))),
     ...(intermediates > maximumIntermediates
       ? [
           `${authority.title}: has ${intermediates} intermediates; ztunnel verifies ${maximumIntermediates}`,

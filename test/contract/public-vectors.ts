@@ -1,0 +1,202 @@
+import { describe, expect, test } from "vitest";
+import { CaError, OperatorError } from "../../src/foundation/errors.ts";
+import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { type Bytes, bytesEqual } from "../../src/pki/encoding/bytes.ts";
+import { DerError } from "../../src/pki/encoding/der-reader.ts";
+import { type CaCertificate, parseCaCertificate } from "../../src/pki/path/certification-path.ts";
+import { maximumCertificates, verifyAuthority } from "../../src/pki/path/verified-authority.ts";
+import { ecdsa } from "../../src/pki/signature-algorithm.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { parseCertificate, parseToBeSigned } from "../../src/pki/x509/certificate.ts";
+import { isSignedByKey, isSignedWith } from "../../src/pki/x509/certificate-signature.ts";
+import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+import wycheproof from "../vectors/wycheproof.json" with { type: "json" };
+import limbo from "../vectors/x509-limbo.json" with { type: "json" };
+import { explained } from "./limbo-differences.ts";
+
+/** Keys as SubjectPublicKeyInfo, messages and signatures in hexadecimal digits. */
+interface WycheproofGroup {
+  readonly key: string;
+  readonly tests: readonly (readonly [
+    number: number,
+    message: string,
+    signature: string,
+    result: "valid" | "invalid" | "acceptable",
+  ])[];
+}
+
+interface LimboCase {
+  readonly id: string;
+  readonly trusted_certs: readonly string[];
+  readonly untrusted_intermediates: readonly string[];
+  readonly peer_certificate: string;
+  readonly validation_time: string | null;
+  readonly expected_result: "SUCCESS" | "FAILURE";
+}
+
+async function unpack<Value>({ gzip }: { readonly gzip: string }): Promise<Value> {
+  const packed = new Blob([fromBase64(gzip)]);
+  const text = packed.stream().pipeThrough(new DecompressionStream("gzip"));
+  return await new Response(text).json();
+}
+
+const fromHex = (text: string): Bytes =>
+  Uint8Array.from(text.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
+
+const fromBase64 = (text: string): Bytes =>
+  Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+
+/** AlgorithmIdentifiers as certificates have them, written here by hand from RFC 5758, RFC 4055 and RFC 8410. */
+function identifierOf(file: string): Bytes {
+  const hash = /_sha(256|384|512)/.exec(file)?.[1] ?? "";
+  const arc = { "256": ["02", "0b", "01"], "384": ["03", "0c", "02"], "512": ["04", "0d", "03"] }[
+    hash
+  ];
+  if (file === "ed25519") return fromHex("300506032b6570");
+  if (!arc) throw new Error(`${file} names no hash`);
+  const [dsa, pkcs1, digestArc] = arc;
+  if (file.startsWith("ecdsa")) return fromHex(`300a06082a8648ce3d0403${dsa}`);
+  if (file.startsWith("rsa_signature")) return fromHex(`300d06092a864886f70d0101${pkcs1}0500`);
+  const digest = `300d06096086480165030402${digestArc}0500`;
+  const salt = (Number(hash) / 8).toString(16);
+  const mask = `301a06092a864886f70d010108${digest}`;
+  return fromHex(`304106092a864886f70d01010a3034a00f${digest}a11c${mask}a2030201${salt}`);
+}
+
+/** A verdict on a signature. What cannot be read is refused. */
+type Verify = (key: Bytes, message: Bytes, signature: Bytes) => Promise<boolean>;
+
+const refusing =
+  (verify: Verify): Verify =>
+  (...values) =>
+    verify(...values).catch((error: unknown) => {
+      if (error instanceof DerError || error instanceof CaError) return false;
+      throw error;
+    });
+
+/** Every way in which Rampart verifies a signature of such a file. */
+function waysOf(file: string, providers: readonly CryptoProvider[]): readonly Verify[] {
+  const curve = /secp(256|384|521)r1_sha(256|384|512)_p1363/.exec(file);
+  if (curve) {
+    const scheme = ecdsa(`P-${curve[1]}` as "P-256", `SHA-${curve[2]}` as "SHA-256");
+    return [
+      async (key, message, octets) =>
+        (await webCryptoProvider.verify(key, scheme, octets, message)) === true,
+    ];
+  }
+  const signatureAlgorithm = identifierOf(file);
+  const structure = (signedBytes: Bytes, signature: Bytes) => ({
+    ...{ toBeSigned: { signatureAlgorithm }, signedBytes, signature },
+  });
+  const byKey = refusing(async (key, message, signature) =>
+    isSignedByKey(structure(message, signature), parseSubjectPublicKey(key)),
+  );
+  // Only a path to a root of somebody else may have PSS.
+  if (file.startsWith("rsa_pss")) return [byKey];
+  const withProvider = (provider: CryptoProvider): Verify =>
+    refusing(async (key, message, signature) => {
+      const certificate = structure(message, signature) as Parameters<typeof isSignedWith>[0];
+      return isSignedWith(certificate, parseSubjectPublicKey(key), provider);
+    });
+  return [byKey, ...providers.map(withProvider)];
+}
+
+/** Project Wycheproof's verdicts on signatures, against all code that verifies one. */
+export function holdToWycheproof(providers: readonly CryptoProvider[]): void {
+  describe("Project Wycheproof", async () => {
+    const files = await unpack<Readonly<Record<string, readonly WycheproofGroup[]>>>(wycheproof);
+    test.each(Object.entries(files))("%s", async (file, groups) => {
+      const faults: string[] = [];
+      let count = 0;
+      for (const [way, verify] of waysOf(file, providers).entries()) {
+        for (const { key, tests } of groups) {
+          // The key policy has no exponent of 3 (BSI TR-02102, FIPS 186-5 §5.1), so no such signature counts.
+          const isOutside = key.endsWith("020103");
+          for (const [number, message, signature, result] of tests) {
+            count += 1;
+            const isValid = await verify(fromHex(key), fromHex(message), fromHex(signature));
+            if (result === "acceptable" && !isOutside) continue;
+            if (isValid === (result === "valid" && !isOutside)) continue;
+            faults.push(`way ${way}, case ${number}: ${result}, and isValid is ${isValid}`);
+          }
+        }
+      }
+      expect(faults).toEqual([]);
+      expect(count).toBeGreaterThan(100);
+    });
+  });
+}
+
+const ders = (pems: readonly string[]): readonly Bytes[] =>
+  pems.map((pem) => fromBase64(pem.replaceAll(/-----[^-]+-----|\s/g, "")));
+
+/** What an import says of the CA that issued the leaf of a case: `undefined` if it takes one of that name. */
+async function refusalOf(each: LimboCase): Promise<string | undefined> {
+  const now = new Date(each.validation_time ?? "2026-11-23T00:00:00Z");
+  // The readers of files and of an upstream's answer hold to it.
+  if (each.untrusted_intermediates.length > maximumCertificates) return "too many certificates";
+  const refusals: string[] = [];
+  for (const [i, issuer] of issuersOf(each).entries()) {
+    try {
+      const read = (pems: readonly string[]): readonly CaCertificate[] =>
+        ders(pems).map((der) => parseCaCertificate(der, `certificate ${i}`));
+      const [authority] = read([issuer]);
+      if (!authority) throw new Error("a PEM text has no certificate");
+      const others = read(each.untrusted_intermediates.filter((pem) => pem !== issuer));
+      const anchors = read(each.trusted_certs);
+      await verifyAuthority({ authority, others, anchors }, trustDomain, now);
+      return undefined;
+    } catch (error) {
+      const isRefusal = [OperatorError, DerError, CaError].some((kind) => error instanceof kind);
+      if (!isRefusal) throw error;
+      refusals.push(`${error}`);
+    }
+  }
+  return refusals[0] ?? "no certificate has the name of the leaf's issuer";
+}
+
+/** The certificates that have the name of the leaf's issuer; all of them where the leaf cannot be read. */
+function issuersOf({
+  peer_certificate,
+  untrusted_intermediates,
+  trusted_certs,
+}: LimboCase): readonly string[] {
+  const all = [...untrusted_intermediates, ...trusted_certs];
+  const namesOf = (pem: string | undefined) => {
+    const [der] = ders(pem ? [pem] : []);
+    return der && parseToBeSigned(parseCertificate(der).signedBytes);
+  };
+  let issuer: Bytes;
+  try {
+    const names = namesOf(peer_certificate);
+    if (!names) return all;
+    ({ issuer } = names);
+  } catch {
+    return all;
+  }
+  return all.filter((pem) => {
+    try {
+      return bytesEqual(namesOf(pem)?.subject ?? new Uint8Array(), issuer);
+    } catch {
+      return false;
+    }
+  });
+}
+
+const trustDomain = "example.com" as Parameters<typeof verifyAuthority>[1];
+
+/** x509-limbo's chains, each as a CA that somebody imports. Every difference has its reason. */
+export function holdToLimbo(): void {
+  describe("x509-limbo", async () => {
+    const cases = await unpack<readonly LimboCase[]>(limbo);
+    test("every chain that it refuses is refused, and every other one is taken, but for what is named", async () => {
+      const differences: string[] = [];
+      for (const each of cases) {
+        const refusal = await refusalOf(each);
+        const agrees = (refusal === undefined) === (each.expected_result === "SUCCESS");
+        if (!agrees) differences.push(`${each.id}: ${(refusal ?? "taken").replaceAll("\n", " ")}`);
+      }
+      expect(differences).toEqual(explained(differences));
+    });
+  });
+}
