@@ -7,7 +7,12 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import { type LeafLifetimes, leafValidity, type Validity } from "../../pki/x509/validity.ts";
+import {
+  addSeconds,
+  type LeafLifetimes,
+  leafValidity,
+  type Validity,
+} from "../../pki/x509/validity.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 
 /** The certificate of a TLS server, and its key. */
@@ -57,14 +62,19 @@ interface OwnCertificate {
   readonly issuanceLog?: IssuanceLog | undefined;
 }
 
+/** A caller that does not wait for the next bundle asks for it as often. */
+const learningSeconds = 300;
+
 /**
- * A serving certificate of the authority that signs, with a fresh key. It is renewed before half of its
- * life is over, and as soon as another authority signs.
+ * A serving certificate of the authority that signs, with a fresh key. It is renewed before half of its life is over,
+ * and when another authority signs: at once if the bundle has lost the root, else after a while. A taint publishes a root
+ * that signs at once, and callers learn of it by a connection that they accept.
  */
 export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
   let current: ServingCertificate | undefined;
   let issuerId = "";
   let renewAt = new Date(0);
+  let followedAt: Date | undefined;
   return async (now) => {
     const view = await own.authorities.at(now);
     const { issuer, chainPem, reasons } = view;
@@ -72,7 +82,12 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
       const why = reasons.join("; ");
       throw new CaError({ reason: "no-signing-authority", why }, why);
     }
-    if (current && issuer.authority.id === issuerId && now < renewAt) return current;
+    if (current && now < renewAt) {
+      if (issuer.authority.id === issuerId) return current;
+      followedAt ??= now;
+      const isTrusted = view.crlIssuers.some(({ authority }) => authority.id === issuerId);
+      if (isTrusted && now < addSeconds(followedAt, learningSeconds)) return current;
+    }
     const validity = leafValidity(
       0n,
       own.leafLifetimes,
@@ -83,6 +98,7 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
     if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, view, now);
     current = issued;
     issuerId = issuer.authority.id;
+    followedAt = undefined;
     renewAt = renewalOf(validity.notAfter, now);
     return current;
   };

@@ -6,7 +6,7 @@ import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts
 
 /** Taints the signing authority, and runs the cron. @returns The id of the authority. */
 export async function taintSigner(
-  { certificateAuthority, mint }: Composition,
+  { certificateAuthority, mint }: Pick<Composition, "certificateAuthority" | "mint">,
   departure: Departure,
   now: Date,
 ): Promise<string> {

@@ -1,0 +1,39 @@
+import { X509Certificate } from "node:crypto";
+import { expect, test } from "vitest";
+import { ownCertificate } from "../../../src/node/tls/serving-certificate.ts";
+import type { Departure } from "../../../src/pki/authority/taint.ts";
+import { taintSigner } from "../../testkit/agent/taint-signer.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+
+/** A CA whose signing authority is tainted. @returns The root behind its own certificate, so many seconds later. */
+async function taintedCa(departure: Departure) {
+  const ca = await startCa();
+  await ca.found();
+  const { issuance } = ca.certificateAuthority;
+  const { authorities, leafLifetimes } = issuance;
+  const certificateAt = ownCertificate({ dnsNames: ["ca.test"], authorities, leafLifetimes });
+  const rootAfter = async (seconds: number): Promise<string | undefined> => {
+    ca.pass(seconds);
+    const leaf = new X509Certificate((await certificateAt(ca.now())).chainPem);
+    const { store } = await authorities.at(ca.now());
+    return store.authorities.find(({ certificate }) =>
+      leaf.checkIssued(new X509Certificate(certificate.der)),
+    )?.id;
+  };
+  const before = await rootAfter(0);
+  expect(await taintSigner(ca, departure, ca.now())).toBe(before);
+  return { before, rootAfter };
+}
+
+test("stays below a tainted root of the bundle for five minutes, in which agents learn the next", async () => {
+  const { before, rootAfter } = await taintedCa("with-last-leaf");
+  for (const seconds of [120, 170]) expect(await rootAfter(seconds)).toBe(before);
+  const after = await rootAfter(200);
+  expect(after).toBeDefined();
+  expect(after).not.toBe(before);
+});
+
+test("leaves a root at once that the bundle has lost", async () => {
+  const { before, rootAfter } = await taintedCa("immediately");
+  expect(await rootAfter(120)).not.toBe(before);
+});
