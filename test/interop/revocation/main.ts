@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { runWell } from "../../testkit/programs/child-process.ts";
@@ -35,7 +36,7 @@ interface Stage {
   /** Has a certificate, and calls nobody. */
   readonly d: Certified;
   /** Requests of `c`, which no scene may disturb. */
-  readonly load: SteadyLoad;
+  readonly load: Pick<SteadyLoad, "take">;
 }
 
 const longestSeconds = 10;
@@ -43,6 +44,7 @@ const manyRevoked = 100_000;
 
 const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] = [
   ["a stolen certificate is revoked under load", stolenCertificate],
+  ["a certificate is revoked, and roots come ten times", changingRoots],
   ["a workload is denied and revoked", deniedWorkload],
   [`${manyRevoked} revoked serial numbers`, manySerials],
 ];
@@ -63,6 +65,53 @@ async function stolenCertificate({ ca, a, b }: Stage): Promise<string> {
   const said = await callWith(loot, b.port);
   if (!/certificate revoked/.test(said)) throw new Error(`the thief is told ${said}`);
   return `refused after ${refused} s by the alert "certificate revoked"; the workload had another certificate ${healed} s later`;
+}
+
+/** A new root comes before its CRL, and lets no revoked certificate in for a moment. */
+async function changingRoots({ ca, a, b }: Stage): Promise<string> {
+  const loot = await stealFrom(a);
+  await ca.revoke([serialOf(loot.cert)]);
+  await until("the thief is refused", async () => (await callWith(loot, b.port)) !== "200");
+  let [calls, accepted, isOver] = [0, 0, false];
+  const thief = async (): Promise<void> => {
+    while (!isOver) {
+      calls++;
+      if ((await callWith(loot, b.port)) === "200") accepted++;
+    }
+  };
+  const thieves = [thief(), thief()];
+  for (let change = 1; change <= 10; change++) {
+    await ca.taint("with-last-leaf");
+    await until("the server has the new root", async () => (await rootsOf(b)) === 1 + change, 30);
+    // A CA that taints again before its agents wait for the next bundle leaves them behind.
+    await sleep(1_500);
+  }
+  await sleep(2_000);
+  isOver = true;
+  await Promise.all(thieves);
+  if (accepted > 0) throw new Error(`${accepted} of ${calls} calls of the thief were answered`);
+  return `ten more roots within the server's reach; 0 of ${calls} calls of the thief were answered`;
+}
+
+/** The roots that the workload's programs get. */
+async function rootsOf({ certificates }: Certified): Promise<number> {
+  const pem = await readFile(join(certificates, "root-cert.pem"), "utf8");
+  return pem.match(/BEGIN CERTIFICATE/g)?.length ?? 0;
+}
+
+/** Nobody has told the agents where the bundle is. */
+async function taintedAtOnce({ ca, a, b, d }: Stage): Promise<string> {
+  const loot = await stealFrom(d);
+  await ca.taint("immediately");
+  const gone = await secondsUntil("the server's agent has the new roots alone", 60, async () => {
+    const { ca: before } = loot;
+    const { ca: now, cert } = await stealFrom(b);
+    return !now.equals(before) && serialOf(cert) !== "" && (await callWith(loot, b.port)) !== "200";
+  });
+  const healed = await secondsUntil("both sides accept each other", 60, async () => {
+    return (await statusOf(a.url)) === "200";
+  });
+  return `a certificate of the tainted root was refused after ${gone} s, the two accepted each other ${healed} s later`;
 }
 
 async function manySerials({ ca, b, d }: Stage): Promise<string> {
@@ -154,8 +203,11 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
     return statuses.every((status) => status === "200");
   });
   const d = await startAgent(mesh, "d");
-  const load = new SteadyLoad([c.url, c.url]);
   const outcomes: Outcome[] = [];
+  const quiet = { take: () => ({ requests: 0, failures: [] }) };
+  const atOnce = "an authority is tainted, its root leaves at once";
+  outcomes.push(await playScene(atOnce, taintedAtOnce, { ca, a, b, c, d, load: quiet }));
+  const load = new SteadyLoad([c.url, c.url]);
   for (const [what, act] of scenes) {
     const outcome = await playScene(what, act, { ca, a, b, c, d, load });
     console.error(`${outcome.result}: ${what}: ${outcome.detail}`);

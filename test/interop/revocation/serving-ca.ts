@@ -4,7 +4,9 @@ import { stringify } from "smol-toml";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
+import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -22,6 +24,8 @@ export interface ServingCa {
   readonly revoke: (serialNumbers: readonly string[]) => Promise<void>;
   /** `rampart deny add`. */
   readonly deny: (subject: string) => Promise<void>;
+  /** Taints the signing authority. A new one signs from now on. */
+  readonly taint: (departure: Departure) => Promise<string>;
   /** The octets of `/crl.pem`. */
   readonly crlOctets: () => Promise<number>;
   readonly end: () => Promise<void>;
@@ -62,6 +66,7 @@ export async function startServingCa(folder: string, host = "127.0.0.1"): Promis
     deny: async (subject) => {
       await runRampart(["deny", "add", subject, "--config", file, "--yes"], { environment });
     },
+    taint: (departure) => taintSigner(operator, departure, new Date()),
     crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
     end: async () => {
       await serve.end();

@@ -49,7 +49,6 @@ export async function startAgent(
   const environment = {
     CA_ADDR: ca.address,
     CA_ROOT_CA: ca.rootFile,
-    RAMPART_BUNDLE_URL: `https://${ca.address}/bundle.json`,
     POD_NAMESPACE: "foo",
     SERVICE_ACCOUNT: name,
     RAMPART_TOKEN_FILE: tokenFile,
