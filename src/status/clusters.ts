@@ -105,10 +105,10 @@ interface DeliveryCounts {
 /** A cluster that nobody could look into. @param content Such as `roots`. */
 export function notInspected(content: string, cluster: string, fault: string): Finding {
   const what = `The ${content} in ${cluster} were not looked at: ${fault}.`;
-  return finding("cluster-not-inspected", what, "rampart doctor --kubeconfig <file>");
+  return finding("cluster-not-inspected", what, "`rampart doctor --kubeconfig ~/.kube/config`");
 }
 
-const rootDelivery = "Find out what delivers roots there: rampart authority plan";
+const rootDelivery = "Find out what delivers roots there: `rampart authority plan`";
 
 /**
  * Findings about the trust bundles in a cluster.

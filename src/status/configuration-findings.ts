@@ -22,7 +22,7 @@ export function configurationFindings({
       finding(
         "configuration-example",
         `ISSUERS has the example issuer ${issuer}.`,
-        "rampart cluster enrol, and put the table that it prints in place of the example",
+        "`rampart cluster enrol`, and put the table that it prints in place of the example",
       ),
     ),
     ...warnings.map((warning) =>
@@ -94,6 +94,6 @@ function overlapFinding(
   return finding(
     "namespaces-overlap",
     what,
-    "Narrow namespaces of one of the two in ISSUERS; rampart cluster check shows what each may name",
+    "Narrow namespaces of one of the two in ISSUERS; `rampart cluster check` shows what each may name",
   );
 }

@@ -9,7 +9,7 @@ export interface Finding {
   readonly what: string;
   /** Why it matters, one sentence. */
   readonly why: string;
-  /** The command to type, or the change to make. */
+  /** What to do. Each command in it stands in backquotes, and can be typed as it stands. */
   readonly remedy: string;
 }
 
@@ -112,8 +112,17 @@ export function finding(name: FindingName, what: string, remedy: string): Findin
 }
 
 /** A finding in the store of a named signer; the authorities without a name have no signer. */
-export const ofSigner = (signer: string, found: Finding): Finding =>
-  signer === "" ? found : { ...found, what: `Signer ${signer}: ${found.what}` };
+export function ofSigner(signer: string, found: Finding): Finding {
+  if (signer === "") return found;
+  const remedy = withCommands(found.remedy, (words) =>
+    /^(?:authority|root|kek) /.test(words) ? `${words} --signer ${signer}` : words,
+  );
+  return { ...found, what: `Signer ${signer}: ${found.what}`, remedy };
+}
+
+/** A remedy whose commands of `rampart` have other words. */
+export const withCommands = (remedy: string, change: (words: string) => string): string =>
+  remedy.replace(/`rampart ([^`]+)`/g, (_, words: string) => `\`rampart ${change(words)}\``);
 
 const severities: readonly Severity[] = ["note", "warning", "error"];
 

@@ -68,7 +68,7 @@ function unreachable({ cluster, issuer, fault }: ExaminedIssuer): Finding[] {
   if (fault === undefined) return [];
   const what = `The keys of ${issuer} (cluster ${cluster}) cannot be loaded: it ${fault}.`;
   const remedy =
-    "Look whether the CA's machine reaches it, or give its keys inline: rampart cluster enrol";
+    "Look whether the CA's machine reaches it, or give its keys inline: `rampart cluster enrol`";
   return [finding("issuer-unreachable", what, remedy)];
 }
 

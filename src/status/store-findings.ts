@@ -40,7 +40,8 @@ function refusedRecords({ refusals }: OpenedStore): Finding[] {
     finding(
       "record-refused",
       `The record ${kind} ${id} does not open: ${refusal.message}.`,
-      remedies[refusal.check] ?? "Restore the record: rampart authority restore",
+      remedies[refusal.check] ??
+        "Restore the record: `rampart authority restore rampart-backup.age`",
     ),
   );
 }
@@ -51,7 +52,7 @@ const compareKek =
 
 const remedies: Readonly<Partial<Record<RecordError["check"], string>>> = {
   kek: "Set the KEK that sealed it; KEK may hold the old one beside the new one",
-  seal: `${compareKek}: under the same id it may have another value. If it is the same, somebody has changed the record: rampart authority restore`,
+  seal: `${compareKek}: under the same id it may have another value. If it is the same, somebody has changed the record: \`rampart authority restore rampart-backup.age\``,
 };
 
 /** A store whose authorities do not open is not empty, and a new CA is no remedy. */
@@ -67,7 +68,7 @@ function withoutAuthorities(
 
 /** A new authority beside lost records ends every certificate under them. */
 const lostRecords =
-  "If the CA had records, look whether their volume is mounted, then: rampart authority restore rampart-backup.age";
+  "If the CA had records, look whether their volume is mounted, then: `rampart authority restore rampart-backup.age`";
 
 /** A store without authorities is an outage, but for the day on which the CA makes the first one by itself. */
 function emptyStore(
@@ -77,7 +78,7 @@ function emptyStore(
 ): Finding[] {
   const today = dayOf(now);
   const isOffline = authorityRoot === "offline";
-  const first = isOffline ? "rampart authority request" : "rampart authority init";
+  const first = isOffline ? "`rampart authority request`" : "`rampart authority init`";
   const forNew = `${lostRecords}. For a new CA: ${first}`;
   const nothingSigns = finding(
     "nothing-signs",
@@ -104,20 +105,20 @@ function signing({ openAuthorities }: OpenedStore, now: Date): Finding[] {
   const what = next
     ? `No authority signs before ${next.signsFrom.toISOString()}.`
     : "No authority signs, and none is scheduled to.";
-  const remedy = next ? "rampart authority plan" : "rampart authority rotate";
+  const remedy = next ? "`rampart authority plan`" : "`rampart authority rotate`";
   return [finding("nothing-signs", what, remedy)];
 }
 
 function succession(store: OpenedStore, now: Date): Finding[] {
   if (store.authorityRoot !== "self") {
     return successionReasonsAt(store, now).map((reason) =>
-      finding("next-step-due", `${capitalised(reason)}.`, "rampart authority plan"),
+      finding("next-step-due", `${capitalised(reason)}.`, "`rampart authority plan`"),
     );
   }
   const { phaseLengths } = store;
   const until = lastSignature(applyTaints(store.authorities, store.taints));
   const what = `The last authority signs until ${until.toISOString()}, and the store has no successor.`;
-  const remedy = "rampart authority rotate, and find out why the scheduled run does not mint";
+  const remedy = "`rampart authority rotate`, and find out why the scheduled run does not mint";
   if (now > addSeconds(until, -leadSeconds(phaseLengths))) {
     return [finding("authority-successor-late", what, remedy)];
   }
@@ -142,7 +143,7 @@ function backups({ authorities, lastBackup, phaseLengths }: OpenedStore, now: Da
     ? `The last backup is of ${lastBackup.toISOString()}`
     : "No backup is known of";
   const what = `${known}; ${unsaved.length} of ${authorities.length} authorities are in none.`;
-  return [finding("backup-old", what, "rampart authority export -o rampart-backup.age")];
+  return [finding("backup-old", what, "`rampart authority export -o rampart-backup.age`")];
 }
 
 function trustedTaints(
@@ -156,16 +157,19 @@ function trustedTaints(
       finding(
         "taint-still-trusted",
         `The root of the tainted authority ${id} stays in the trust bundle until ${schedule.retiresAt.toISOString()}.`,
-        `To end it now, which breaks every connection with a leaf under it: rampart authority taint ${id} --root immediately`,
+        `To end it now, which breaks every connection with a leaf under it: \`rampart authority taint ${id} --root immediately\``,
       ),
     );
 }
 
 function endedDenials({ denials }: OpenedStore, now: Date): Finding[] {
-  const ended = denials.filter(({ until }) => until !== undefined && until <= now).length;
-  if (ended === 0) return [];
-  const what = `${ended} of ${denials.length} denials have ended.`;
-  return [finding("denial-ended", what, "rampart deny list, then rampart deny remove")];
+  const [ended, ...others] = denials.filter(({ until }) => until !== undefined && until <= now);
+  if (!ended) return [];
+  const what = `${others.length + 1} of ${denials.length} denials have ended.`;
+  // A glob is for the verb, and not for the shell.
+  const subject = ended.subject.includes("*") ? `'${ended.subject}'` : ended.subject;
+  const remedy = `\`rampart deny remove ${subject}\`; \`rampart deny list\` shows all`;
+  return [finding("denial-ended", what, remedy)];
 }
 
 const capitalised = (sentence: string): string =>

@@ -29,7 +29,7 @@ function poisoned<T>(value: T): T {
     if (typeof value !== "object" || value === null || value instanceof Date) return value;
     const members = Object.entries(value).map(([name, member]) => {
       // A remedy that is a command is shown in an element of its own.
-      if (name === "remedy") return [name, `rampart ${hostile}`];
+      if (name === "remedy") return [name, `\`rampart ${hostile}\``];
       return [name, words.includes(name) ? member : poison(member)];
     });
     return Object.fromEntries(members);
@@ -108,15 +108,25 @@ describe("the page", () => {
   });
 
   test.each([
-    ["rampart authority export -o backup.age", true],
-    ["Make room: df -h /var/lib/rampart", false],
-    ["rampart authority rotate, and find out why the scheduled run does not mint", false],
-  ])("shows the remedy %s as a command: %s", async (remedy, isCommand) => {
-    const finding = { name: "backup-old", severity: "warning", what: "", why: "", remedy } as const;
-    const html = await render({ ...emptyStatus, findings: [finding] }, sampleEntries);
-    expect(html).toContain(remedy);
-    expect(html.includes(`<pre><code>${remedy}</code></pre>`)).toBe(isCommand);
-  });
+    [
+      "`rampart authority export -o a.age`",
+      "<pre><code>rampart authority export -o a.age</code></pre>",
+    ],
+    ["Make room: `df -h /var/lib`", "<p>→ <bdi>Make room: </bdi><code>df -h /var/lib</code>"],
+    ["Look at what renews it", "<p>→ <bdi>Look at what renews it</bdi></p>"],
+  ])(
+    "shows the commands of the remedy %s, and nothing else, as commands",
+    async (remedy, shown) => {
+      const finding = {
+        name: "backup-old",
+        severity: "warning",
+        what: "",
+        why: "",
+        remedy,
+      } as const;
+      expect(await render({ ...emptyStatus, findings: [finding] }, sampleEntries)).toContain(shown);
+    },
+  );
 
   test("cuts what is very long", async () => {
     const status = { ...emptyStatus, needsAttention: ["x".repeat(100_000)] };

@@ -194,5 +194,5 @@ export function typedCommand(
 }
 
 /** A word for a POSIX shell. */
-const quoted = (word: string): string =>
+export const quoted = (word: string): string =>
   /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

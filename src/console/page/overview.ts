@@ -121,10 +121,12 @@ export function checkup({ findings, ready, needsAttention }: CaStatus): Markup {
     )}</ul>`;
 }
 
-/** A whole remedy that can be typed as it stands. */
-const commandForm = /^(?:rampart|npm|wrangler|chmod|chown) [^,;:]+$/;
+/** A remedy that is one command. */
+const commandForm = /^`([^`]+)`$/;
 
 function remedyPart(remedy: string): Markup {
-  if (commandForm.test(remedy)) return html`<pre><code>${remedy}</code></pre>`;
-  return html`<p>→ ${foreign(remedy)}</p>`;
+  const [, command] = commandForm.exec(remedy) ?? [];
+  if (command !== undefined) return html`<pre><code>${command}</code></pre>`;
+  const parts = remedy.split("`");
+  return html`<p>→ ${parts.map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : foreign(part)))}</p>`;
 }

@@ -159,7 +159,7 @@ export const sampleStatus: CaStatus = {
       severity: "warning",
       what: "The last backup of the store is 41 days old.",
       why: "An authority that was minted since is in no backup: without it a lost store ends its certificates.",
-      remedy: "rampart authority export -o backup.age",
+      remedy: "`rampart authority export -o backup.age`",
     },
   ],
   log: "readable",

@@ -6,7 +6,13 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
-import { type Finding, finding, ofSigner, worstFirst } from "../../../status/finding.ts";
+import {
+  type Finding,
+  finding,
+  ofSigner,
+  withCommands,
+  worstFirst,
+} from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { bundleOf, currentView } from "../../session/current-view.ts";
@@ -17,6 +23,7 @@ import {
   openDeployment,
 } from "../../session/deployment.ts";
 import { installedTools } from "../../session/local-worker.ts";
+import { typedCommand } from "../../session/session.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters, type LoginChoice } from "../cluster/cluster-inspection.ts";
@@ -66,11 +73,27 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   }
   try {
     const findings = [...before, ...(await deploymentFindings(opened, choice, terminal, now))];
-    return { place: opened.place, at: now, findings: worstFirst(findings) };
+    const typed = findings.map((each) => ({ ...each, remedy: typedRemedy(each, choice) }));
+    return { place: opened.place, at: now, findings: worstFirst(typed) };
   } finally {
     await opened.close();
   }
 }
+
+/** These verbs are about no CA of this machine. */
+const withoutPlace = /^cluster enrol\b/;
+
+/** A remedy whose commands name the CA that was examined. */
+const typedRemedy = ({ remedy }: Finding, { config, env, remote }: DeploymentChoice): string =>
+  withCommands(remedy, (words) =>
+    withoutPlace.test(words)
+      ? words
+      : typedCommand(words, {
+          ...(config !== undefined && { config }),
+          ...(env !== undefined && { env }),
+          ...(remote !== undefined && { remote }),
+        }).slice("rampart ".length),
+  );
 
 const maximumOctets = 16 * 1024 * 1024;
 

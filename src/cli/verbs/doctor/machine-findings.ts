@@ -10,6 +10,7 @@ import {
 import { systemCode } from "../../../program/files/small-file.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
+import { quoted } from "../../session/session.ts";
 import { wranglerVersion } from "../../wrangler-version.ts";
 
 /** The Node of the tests. */
@@ -63,7 +64,7 @@ function olderWrangler(version: string): Finding[] {
   const faults = faultsOf(version, wranglerFaults);
   const known = faults.length > 0 ? `: ${faults.join("; ")}` : "";
   const what = `This is wrangler ${version}; Rampart is tested with ${wranglerVersion}${known}.`;
-  return [finding("wrangler-version", what, `npm install -D wrangler@${wranglerVersion}`)];
+  return [finding("wrangler-version", what, `\`npm install -D wrangler@${wranglerVersion}\``)];
 }
 
 function unfitWorkerd(version: string, compatibilityDate: string): Finding[] {
@@ -74,7 +75,7 @@ function unfitWorkerd(version: string, compatibilityDate: string): Finding[] {
   }
   if (faults.length === 0) return [];
   const what = `This is workerd ${version}: ${faults.join("; ")}.`;
-  return [finding("workerd-version", what, `npm install -D wrangler@${wranglerVersion}`)];
+  return [finding("workerd-version", what, `\`npm install -D wrangler@${wranglerVersion}\``)];
 }
 
 const faultsOf = (version: string, known: readonly KnownFault[]): string[] =>
@@ -135,7 +136,7 @@ async function fullDisk(directory: string, room: number): Promise<Finding[]> {
   const left = disk ? disk.bavail * disk.bsize : Number.POSITIVE_INFINITY;
   if (left >= room) return [];
   const what = `The disk of the store in ${directory} has ${Math.floor(left / 1024)} KiB left.`;
-  return [finding("store-full", what, `Make room: df -h ${directory}`)];
+  return [finding("store-full", what, `Make room: \`df -h ${quoted(directory)}\``)];
 }
 
 async function readOnly(directory: string): Promise<Finding[]> {
@@ -145,9 +146,8 @@ async function readOnly(directory: string): Promise<Finding[]> {
   } catch (error) {
     if (systemCode(error) !== "EROFS") return [];
     const what = `The file system of the store in ${directory} is read-only.`;
-    return [
-      finding("store-read-only", what, `Mount it for writing: findmnt --target ${directory}`),
-    ];
+    const remedy = `Mount it for writing: \`findmnt --target ${quoted(directory)}\` shows what is there`;
+    return [finding("store-read-only", what, remedy)];
   }
 }
 
@@ -210,14 +210,14 @@ const notPrivate = (directory: string, what: string): Finding =>
   finding(
     "record-not-private",
     `The store in ${directory} is open to every user of the machine: ${what}.`,
-    `chmod -R o-rwx ${directory}`,
+    `\`chmod -R o-rwx ${quoted(directory)}\``,
   );
 
 const foreignOwner = (directory: string, count: number, { path, uid }: File): Finding =>
   finding(
     "record-owner",
     `In the store in ${directory}, ${countOf(count, path)} belong to user ${uid} and not to the folder's owner.`,
-    `chown -R --reference=${directory} ${directory}`,
+    `\`chown -R --reference=${quoted(directory)} ${quoted(directory)}\``,
   );
 
 /** The id that the comment of `wrangler.toml` shows. */
@@ -232,7 +232,7 @@ export function wranglerFindings(text: string): readonly Finding[] {
           finding(
             "configuration-example",
             "The KV namespace AUTHORITIES has the example id.",
-            "wrangler kv namespace create AUTHORITIES, and set the id that it prints",
+            "`npx wrangler kv namespace create AUTHORITIES`, and set the id that it prints",
           ),
         ]
       : []),

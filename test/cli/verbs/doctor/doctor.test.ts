@@ -2,7 +2,9 @@ import { generateKeyPairSync } from "node:crypto";
 import { chmod, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import type { Command } from "commander";
 import { beforeEach, describe, expect, test } from "vitest";
+import { rampart } from "../../../../src/cli/rampart.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
@@ -52,7 +54,27 @@ interface Report {
 
 async function examined(now: Date = later(1)): Promise<Report> {
   const told = await terminalAt(now).run(doctorCommand, ["--json", "-c", config()]);
-  return JSON.parse(told);
+  const report: Report = JSON.parse(told);
+  for (const { remedy } of report.findings) await requireTypable(remedy);
+  return report;
+}
+
+/** Every command of `rampart` in a remedy is one that its own parser takes, and names the CA. */
+async function requireTypable(remedy: string): Promise<void> {
+  for (const [, line = ""] of remedy.matchAll(/`rampart ([^`]+)`/g)) {
+    const words = line.split(" ");
+    const program = await rampart(words[0] ?? "", new MemoryTerminal());
+    let leaf = program.exitOverride();
+    for (const word of words) {
+      const next: Command | undefined = leaf.commands.find((each) => each.name() === word);
+      if (!next) break;
+      leaf = next.exitOverride().configureOutput({ writeErr: () => {} });
+    }
+    leaf.action(() => {});
+    await program.parseAsync(words, { from: "user" });
+    if (!line.startsWith("cluster enrol")) expect(words).toContain("--config");
+  }
+  expect(remedy).not.toMatch(/<\w+>|(?<!`)rampart [a-z]/);
 }
 
 const namesAt = async (now?: Date): Promise<FindingName[]> =>
