@@ -19,7 +19,11 @@ let served: ServedCa;
 beforeAll(async () => {
   const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
   const table = { issuer, jwks: jwksOf(key), gateways };
-  served = await serveCa({ ISSUERS: [table], SERVING_NAMES: ["localhost"], CRL: "on" });
+  served = await serveCa({
+    ISSUERS: [table],
+    SERVING_NAMES: ["localhost", "istiod.istio-system.svc"],
+    CRL: "on",
+  });
 });
 afterAll(() => served.end());
 
