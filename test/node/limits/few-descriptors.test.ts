@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -14,7 +15,8 @@ const descriptors = 96;
 test("a server survives strangers who take every descriptor, and is ready once they have left", async () => {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
-  const ISSUERS = [{ issuer: "https://a.test" }];
+  const jwks = JSON.stringify(jwksOf(await createTokenKey("ES256", "k1")));
+  const ISSUERS = [{ issuer: "https://a.test", jwks }];
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS };
   await writeFile(config, serveToml(join(folder, "store"), values));
   const serve = await startServe(config, randomKek(), {}, descriptors);
