@@ -84,7 +84,7 @@ async function licenceIn(folder: string): Promise<string> {
 }
 
 /** A file of a release. */
-export interface Checksum {
+interface Checksum {
   readonly name: string;
   readonly sha256: string;
 }

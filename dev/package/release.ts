@@ -8,7 +8,7 @@ import { billOfMaterials, checksums, type Dependencies, notices, provenance } fr
 const root = join(import.meta.dirname, "../..");
 
 /** What only whoever publishes a release knows. */
-export interface Publisher {
+interface Publisher {
   /** Where the repository is to be read, such as `https://git.example.com/mesh/rampart`. */
   readonly repository: string;
   /** Where somebody reports a weakness: a `mailto:` or an https address. */
@@ -141,7 +141,7 @@ async function nameAddresses(release: Release, tree: string): Promise<void> {
 }
 
 /** A page with absolute links, and the contact in place of the sentence that stands for it. */
-export function withAddresses(
+function withAddresses(
   page: string,
   { repository, contact, tag }: Pick<Release, "repository" | "contact" | "tag">,
 ): string {

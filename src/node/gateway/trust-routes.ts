@@ -13,7 +13,7 @@ import {
 import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
 
 /** The dependencies of the routes. */
-export interface TrustPorts {
+interface TrustPorts {
   /** The trust of the configuration that is current. */
   readonly trust: () => UpstreamTrust;
   readonly waiterOf: (request: Request) => Waiter;

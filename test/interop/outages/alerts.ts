@@ -4,7 +4,7 @@ import { stringify } from "yaml";
 import { run } from "../../testkit/programs/child-process.ts";
 
 /** Scrapes of one program: while it was well, when it was broken, and a minute later. */
-export type Scrapes = readonly [well: string, broken: string, later: string];
+type Scrapes = readonly [well: string, broken: string, later: string];
 
 const rules = join(import.meta.dirname, "../../../deploy/observability/rules.yaml");
 const isCounter = /(?:_total|_count|_sum|_bucket)$/;

@@ -5,7 +5,7 @@ import { keyOf } from "./key.ts";
 import { type Bounds, type State, type World, worldWithin } from "./world.ts";
 
 /** What a search has found. */
-export interface Exploration {
+interface Exploration {
   readonly states: number;
   /** The steps from state to state, most of them to one that was known. */
   readonly steps: number;
