@@ -102,7 +102,10 @@ describe("the console of serve without credentials", () => {
       expect((of("prod", status)?.issued ?? 0) - (of("prod", before)?.issued ?? 0)).toBe(1);
       expect((of("prod", status)?.refused ?? 0) - (of("prod", before)?.refused ?? 0)).toBe(1);
       expect((of("", status)?.refused ?? 0) - (of("", before)?.refused ?? 0)).toBe(1);
-      expect(status).toMatchObject({ program: "rampart serve", ready: true });
+      expect(status).toMatchObject({
+        program: expect.stringMatching(/^rampart serve /),
+        ready: true,
+      });
     },
   );
 
