@@ -134,7 +134,7 @@ async function openRemote(
   return { configuration, store, signerStore, place, close: async () => {} };
 }
 
-function readConfiguration(
+export function readConfiguration(
   variables: Readonly<Record<string, unknown>>,
   kekHint: string,
 ): Configuration {

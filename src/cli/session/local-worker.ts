@@ -68,7 +68,14 @@ export async function readWorkerVariables(
   return (await readConfig(config, env)).vars;
 }
 
-async function readConfig(config: string, env: string | undefined): Promise<Unstable_Config> {
+/** The parts of a `wrangler.toml` that a deployment takes. */
+export type DeployedParts = Pick<Unstable_Config, "kv_namespaces" | "routes" | "workers_dev">;
+
+/** What `wrangler deploy` reads in a file. @throws OperatorError */
+export async function readConfig(
+  config: string,
+  env: string | undefined,
+): Promise<Unstable_Config> {
   const { unstable_readConfig } = loadWrangler(config);
   const read = readable(config, () => {
     return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true });

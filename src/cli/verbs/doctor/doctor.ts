@@ -5,6 +5,7 @@ import type { Screen } from "../../terminal/screen.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { wrap } from "../../terminal/text.ts";
 import { addLoginOptions } from "../cluster/cluster-inspection.ts";
+import { examineDeployment } from "./deploy-examination.ts";
 import { type Examination, type ExaminationChoice, examine } from "./examination.ts";
 
 /** The exit codes of a checkup, by its worst finding. */
@@ -16,6 +17,8 @@ const codes: Readonly<Record<Severity, number>> = {
 
 interface DoctorOptions extends ExaminationChoice {
   readonly json?: boolean;
+  /** Whether to examine what would be deployed, and nothing of this machine. */
+  readonly deploy?: boolean;
 }
 
 /** `rampart doctor`: the checkup of a CA, before a deployment and in a cron job. */
@@ -29,11 +32,12 @@ export function doctorCommand(terminal: Terminal): Command {
       "look for faults in the configuration, the store, the issuers and the clusters; changes nothing",
     )
     .option("--offline", "ask neither issuers nor API servers")
+    .option("--deploy", "look at what wrangler deploys, and at nothing of this machine")
     .option("--json", "print JSON")
-    .action(async ({ json, ...choice }: DoctorOptions) => {
+    .action(async ({ json, deploy, ...choice }: DoctorOptions) => {
       const examination = await terminal.progress(
         "examining the CA",
-        () => examine(choice, terminal),
+        () => (deploy ? examineDeployment : examine)(choice, terminal),
         {
           json,
         },

@@ -101,7 +101,7 @@ const maximumOctets = 16 * 1024 * 1024;
 const compatibilityDate = /^\s*compatibility_date\s*=\s*"([\d-]+)"/m;
 
 /** A pipe is read once, by whoever opens the CA. */
-async function textFindings(config: string): Promise<readonly Finding[]> {
+export async function textFindings(config: string): Promise<readonly Finding[]> {
   try {
     const text = await readSmallFile(config, maximumOctets);
     const [, date] = compatibilityDate.exec(text) ?? [];
@@ -126,7 +126,7 @@ async function open(
   }
 }
 
-function configurationFault(message: string): Finding {
+export function configurationFault(message: string): Finding {
   if (/^KEK: is required$/m.test(message)) {
     const what = "The configuration has no KEK.";
     const remedy =

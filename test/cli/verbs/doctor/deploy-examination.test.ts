@@ -1,0 +1,45 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+
+async function foundIn(toml: string): Promise<string[]> {
+  const folder = await temporaryFolder();
+  const config = join(folder, "wrangler.toml");
+  await writeFile(config, toml);
+  // What would be deployed has nothing of it.
+  await writeFile(join(folder, ".dev.vars"), 'ISSUERS="nonsense"\n');
+  const terminal = new MemoryTerminal({ clock: () => now });
+  const told = await terminal.run(doctorCommand, ["--deploy", "--json", "-c", config]);
+  const { findings } = JSON.parse(told) as { findings: { what: string }[] };
+  return findings.map(({ what }) => what);
+}
+
+const example = "ISSUERS has the example issuer https://issuer.example.com.";
+
+test("the file that is in the repository lacks what an operator has to set", async () => {
+  const found = await foundIn(await readFile("wrangler.toml", "utf8"));
+  expect(found).toContain("The KV namespace AUTHORITIES has no id.");
+  expect(found).toContain("No host name leads to the Worker.");
+});
+
+test("an example is told although .dev.vars has another value, and a complete file has no finding", async () => {
+  const complete = (issuer: string) => `name = "ca"
+main = "worker.js"
+compatibility_date = "2026-10-23"
+routes = [{ pattern = "ca.mesh.test", custom_domain = true }]
+[[kv_namespaces]]
+binding = "AUTHORITIES"
+id = "00000000000000000000000000000001"
+[vars]
+TRUST_DOMAIN = "mesh.test"
+[[vars.ISSUERS]]
+issuer = "${issuer}"
+`;
+  expect(await foundIn(complete("https://issuer.example.com"))).toEqual([example]);
+  expect(await foundIn(complete("https://a.test"))).toEqual([]);
+});
