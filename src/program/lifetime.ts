@@ -23,7 +23,7 @@ export class Lifetime {
 
   /**
    * @param asked Aborts when somebody asks the program to end.
-   * @param longestMilliseconds How long a part may take to end, beyond the grace of callers.
+   * @param longestMilliseconds How long all parts may take to end, beyond the grace of callers.
    */
   constructor(log: OperationLog, asked?: AbortSignal, longestMilliseconds = usualMilliseconds) {
     this.#log = log;
@@ -57,11 +57,12 @@ export class Lifetime {
   }
 
   async #endPart(name: string, ends: readonly End[]): Promise<void> {
-    const grace = Math.max(0, this.#deadline - performance.now());
+    const left = this.#deadline - performance.now();
+    const grace = Math.max(0, left);
     const ended = new AbortController();
     try {
       const ending = allOf(ends.map(async (end) => end(grace)));
-      const longest = grace + this.#longestMilliseconds;
+      const longest = patienceOf(left, this.#longestMilliseconds);
       await Promise.race([ending, this.#noteHanging(name, longest, ended.signal)]);
     } finally {
       ended.abort();
@@ -75,6 +76,13 @@ export class Lifetime {
     this.#log.operation({ event: "ending", level: "warning", detail });
   }
 }
+
+/**
+ * How long a part may take to end: the grace that is left, and half of what is left beyond it, so that several parts
+ * that hang take no longer than one budget.
+ */
+export const patienceOf = (graceLeft: number, beyond: number): number =>
+  Math.max(0, graceLeft) + Math.max(0, beyond + Math.min(0, graceLeft)) / 2;
 
 /** Waits for all. @throws What the first of them has thrown, once none is under way. */
 async function allOf(all: readonly Promise<void>[]): Promise<void> {

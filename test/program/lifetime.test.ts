@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Lifetime } from "../../src/program/lifetime.ts";
+import { Lifetime, patienceOf } from "../../src/program/lifetime.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const log = createEventRecorder();
@@ -110,4 +110,17 @@ test("a program that is asked to end is ending at once, and ends its parts when 
   const life = new Lifetime(log, asking.signal);
   asking.abort();
   expect(life.ending.aborted).toBe(true);
+});
+
+test("parts that hang, however many, share one budget beyond the grace", () => {
+  for (const grace of [25_000, 3, 0]) {
+    let left = grace;
+    for (let parts = 0; parts < 12; parts++) {
+      const patience = patienceOf(left, 4000);
+      expect(patience).toBeGreaterThan(0);
+      left -= patience;
+    }
+    expect(grace - left).toBeLessThanOrEqual(grace + 4000);
+  }
+  expect(patienceOf(-5000, 4000)).toBe(0);
 });
