@@ -55,7 +55,10 @@ function seenOf(row: Row, said: Said, alerts: readonly string[]): Omit<SeenRow, 
     reasons: said.reasons.map(masked),
     metric: ready ?? null,
     alerts,
-    events: said.events,
+    // A CA that is ready may have waited for its certificate at its start.
+    events: said.events.filter(
+      (event) => said.status !== 200 || event !== "serving-certificate-missing",
+    ),
     doctor: said.doctor,
     page: said.page ? { ...said.page, says: said.page.says.map(masked) } : null,
   };
