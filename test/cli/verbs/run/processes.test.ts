@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../../src/node/http/listener.ts";
 import { origin, rpcPath } from "../../../contract/service-under-test.ts";
+import { createTokenKey, jwksOf } from "../../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../../testkit/log/event-recorder.ts";
 import { type LogLine, parseLog } from "../../../testkit/log/log-lines.ts";
 import { connectHttp2 } from "../../../testkit/network/http2-client.ts";
@@ -28,7 +29,8 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
   const store = join(folder, "store");
-  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test" }] };
+  const jwks = JSON.stringify(jwksOf(await createTokenKey("ES256", "k1")));
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test", jwks }] };
   await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
   const rampart = startRampart(["serve", "-c", config, "--processes", "2"]);
   const text = (): string => rampart.lines.join("\n");
