@@ -4,8 +4,13 @@ import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
+import { sealStatement } from "../../../src/custody/statement.ts";
+import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { bytesEqual } from "../../../src/pki/encoding/bytes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -145,6 +150,21 @@ export function describeWithheldTaint(
         expect(await named(ca)).toBeUndefined();
         expect(await signerOf(ca)).toBe(id);
       });
+    });
+
+    test("takes the root of another CA from the bundle at the instant that it says", async () => {
+      const { trustDomain, keks } = untainted.mint;
+      const schedule = scheduleAfter(now, [-60, -60, 3600, 7200]);
+      const { der } = (await createAuthority(trustDomain, "EC-P256", schedule)).authority
+        .certificate;
+      const root = createAdditionalRoot(der, new Date(0));
+      await stores.own.put(await sealStatement("root", root, trustDomain, keks));
+      const holdsIt = async (stated: readonly unknown[]) =>
+        (await viewOf(await composed(stated))).trustBundle.roots.some((each) =>
+          bytesEqual(each, der),
+        );
+      expect([await holdsIt([]), await holdsIt([root.id])]).toEqual([true, true]);
+      expect(await holdsIt([{ id: root.id, root_until: instant }])).toBe(false);
     });
 
     test("does nothing to an authority of another id", async () => {
