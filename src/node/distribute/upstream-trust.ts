@@ -57,7 +57,7 @@ export async function followUpstreamTrust(
   const before = former?.published.source.upstream === source.upstream ? former : undefined;
   const published = await followUpstreamBundle(source, context, before?.published.current());
   const authorities = rootsOf(published.current);
-  const lists = followLists(published, authorities, context, before);
+  const lists = new FollowedCrls(published, authorities, context, before);
   const content = contentOf((detail) => {
     log.operation({ event: "crl-not-delivered", level: "error", detail });
   });
@@ -71,7 +71,7 @@ export async function followUpstreamTrust(
     published,
     roots: () => {
       const all = published.current();
-      if (!lists.isAsked() || !all) return undefined;
+      if (!lists.isAsked || !all) return undefined;
       const { roots, awaited } = usable();
       if (awaited.length === 0) served = all;
       else {
@@ -82,12 +82,12 @@ export async function followUpstreamTrust(
     },
     crls: () => {
       // Without a root no CRL has an issuer.
-      if (lists.document() === undefined || !published.current()) return undefined;
+      if (lists.document === undefined || !published.current()) return undefined;
       const { crls, missing } = usable();
       const [root] = lists.known.all.length > 0 && crls.length === 0 ? missing : [];
       return content(crls, root && `the root ${root.subject} has no current CRL`);
     },
-    document: lists.document,
+    document: () => lists.document,
     known: lists.known,
     asked: Promise.all([published.asked, lists.asked]).then(() => undefined),
     end: async () => {
@@ -97,80 +97,106 @@ export async function followUpstreamTrust(
 }
 
 /** Follows the CRLs alone. */
-function followLists(
-  { source }: UpstreamBundle,
-  authorities: () => MeshAuthorities,
-  context: ServerContext,
-  before: UpstreamTrust | undefined,
-) {
-  const { log, clock, pause = pauseOnTimer } = context;
-  const known = before?.known ?? new MeshCrls(times);
-  const asked = Promise.withResolvers<void>();
-  let latest = before?.document();
-  let isAsked = latest !== undefined;
-  let lastFaults = "";
-  let sleeping = new AbortController();
-  let hurriedAt = 0;
+class FollowedCrls {
+  readonly known: MeshCrls;
+  readonly #asked = Promise.withResolvers<void>();
+  readonly #authorities: () => MeshAuthorities;
+  readonly #context: ServerContext;
+  readonly #endFollowing: () => Promise<void>;
+  #latest: readonly Crl[] | undefined;
+  #isAsked: boolean;
+  #lastFaults = "";
+  #sleeping = new AbortController();
+  #hurriedAt = 0;
 
-  function noteAnswer(): void {
-    isAsked = true;
-    asked.resolve();
+  constructor(
+    { source }: UpstreamBundle,
+    authorities: () => MeshAuthorities,
+    context: ServerContext,
+    before: UpstreamTrust | undefined,
+  ) {
+    this.known = before?.known ?? new MeshCrls(times);
+    this.#authorities = authorities;
+    this.#context = context;
+    this.#latest = before?.document();
+    this.#isAsked = this.#latest !== undefined;
+    this.#endFollowing = followUpstream(source, this.#upstream(), {
+      ...context,
+      pause: (milliseconds, signal) => this.#sleep(milliseconds, signal),
+    });
   }
 
-  function takeLists(crls: readonly Crl[]): boolean {
-    const faults = known.take(crls, authorities(), clock());
-    latest = crls;
-    noteAnswer();
+  /** Resolves after the first answer or failure. */
+  get asked(): Promise<void> {
+    return this.#asked.promise;
+  }
+
+  get isAsked(): boolean {
+    return this.#isAsked;
+  }
+
+  get document(): readonly Crl[] | undefined {
+    return this.#latest;
+  }
+
+  /** Has the CA asked now, and at most once a second. */
+  hurry(): void {
+    const now = this.#context.clock().getTime();
+    if (Math.abs(now - this.#hurriedAt) < awaitedMilliseconds) return;
+    this.#hurriedAt = now;
+    this.#sleeping.abort();
+  }
+
+  async end(): Promise<void> {
+    this.#noteAnswer();
+    await this.#endFollowing();
+  }
+
+  #upstream(): UpstreamDocument<readonly Crl[]> {
+    const { log, clock } = this.#context;
+    return {
+      path: "/crl.pem",
+      kind: crlDocument,
+      onDocument: (crls) => this.#take(crls),
+      mayBeAbsent: () => {
+        const mayBeAbsent = !this.known.hasCurrent(clock());
+        if (mayBeAbsent) this.#latest = [];
+        this.#noteAnswer();
+        return mayBeAbsent;
+      },
+      failed: (detail) => {
+        this.#noteAnswer();
+        log.operation({ event: "crl-not-fetched", level: "warning", detail });
+      },
+    };
+  }
+
+  #noteAnswer(): void {
+    this.#isAsked = true;
+    this.#asked.resolve();
+  }
+
+  #take(crls: readonly Crl[]): boolean {
+    const { log, clock } = this.#context;
+    const faults = this.known.take(crls, this.#authorities(), clock());
+    this.#latest = crls;
+    this.#noteAnswer();
     const isRoutine = faults.every((fault) => fault === "issuer-unknown");
     const detail = [...new Set(faults)].join(", ");
     // A CRL may come before its root, and a CA under another CA's root publishes those of intermediates for good.
     const level = isRoutine ? "info" : "warning";
-    if (detail !== lastFaults && detail !== "")
+    if (detail !== this.#lastFaults && detail !== "")
       log.operation({ event: "crl-refused", level, detail });
-    lastFaults = detail;
+    this.#lastFaults = detail;
     return isRoutine;
   }
 
-  const document: UpstreamDocument<readonly Crl[]> = {
-    path: "/crl.pem",
-    kind: crlDocument,
-    onDocument: takeLists,
-    mayBeAbsent: () => {
-      const mayBeAbsent = !known.hasCurrent(clock());
-      if (mayBeAbsent) latest = [];
-      noteAnswer();
-      return mayBeAbsent;
-    },
-    failed: (detail) => {
-      noteAnswer();
-      log.operation({ event: "crl-not-fetched", level: "warning", detail });
-    },
-  };
-  const end = followUpstream(source, document, {
-    ...context,
-    pause: async (milliseconds, signal) => {
-      const either = signal ? AbortSignal.any([signal, sleeping.signal]) : sleeping.signal;
-      await pause(milliseconds, either);
-      sleeping = new AbortController();
-    },
-  });
-  return {
-    known,
-    asked: asked.promise,
-    isAsked: () => isAsked,
-    document: () => latest,
-    /** Has the CA asked now, and at most once a second. */
-    hurry: () => {
-      const now = clock().getTime();
-      if (Math.abs(now - hurriedAt) < awaitedMilliseconds) return;
-      hurriedAt = now;
-      sleeping.abort();
-    },
-    end: () => {
-      noteAnswer();
-      return end();
-    },
-  };
+  async #sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+    const { pause = pauseOnTimer } = this.#context;
+    const { signal: hurried } = this.#sleeping;
+    await pause(milliseconds, signal ? AbortSignal.any([signal, hurried]) : hurried);
+    this.#sleeping = new AbortController();
+  }
 }
 
 /** The roots of the bundle, parsed once for each bundle. */
