@@ -6,7 +6,7 @@ import { type IssuanceLog, logUnavailable } from "../../ca/issuance/issuance-log
 import type { LogConfiguration } from "../../config/log-keys.ts";
 import type { KekRing } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
-import { messageOf, OperatorError } from "../../foundation/errors.ts";
+import { causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
@@ -73,7 +73,8 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
       if (sequencer.isBehind) await sequencer.publish();
       trouble = undefined;
     } catch (error) {
-      trouble = `the issuance log is not published: ${messageOf(error)}`;
+      // `/readyz` is for strangers as well: no path.
+      trouble = `the issuance log is not published (${causeOf(error)})`;
       log.operation({ event: "log-not-published", level: "error", detail: messageOf(error) });
     }
   };
