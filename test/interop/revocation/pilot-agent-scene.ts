@@ -11,7 +11,7 @@ import type { Outcome } from "../agent/outcome-table.ts";
 import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
-import { callWith, serialOf, startAgent, stealFrom } from "./workloads.ts";
+import { callWith, startAgent, stealFrom } from "./workloads.ts";
 
 const names = {
   client: "Envoy 1.40.0 under pilot-agent of 2026-08-22",
@@ -80,7 +80,7 @@ async function playWith(parts: Parts): Promise<string> {
   // The agent's folder has ca-crl.pem, as a pod has that of the ConfigMap.
   const port = await startServer(parts, other.certificates);
   await until("a first answer", async () => (await callWith(loot, port)) === "200");
-  await ca.revoke([serialOf(loot.cert)]);
+  await ca.revoke(loot.cert);
   const begin = performance.now();
   await until(
     "the thief is refused",

@@ -20,8 +20,12 @@ export interface ServingCa {
   readonly address: string;
   /** A file with its roots. */
   readonly rootFile: string;
-  /** Revokes certificates by their serial numbers in hexadecimal. */
-  readonly revoke: (serialNumbers: readonly string[]) => Promise<void>;
+  /** Writes its present roots into that file. */
+  readonly writeRoots: () => Promise<void>;
+  /** `rampart certificate revoke`, with the certificate as PEM. */
+  readonly revoke: (certificate: Buffer) => Promise<void>;
+  /** Revokes certificates of the signing authority by their serial numbers in hexadecimal. */
+  readonly revokeSerials: (serialNumbers: readonly string[]) => Promise<void>;
   /** `rampart deny add`. */
   readonly deny: (subject: string) => Promise<void>;
   /** Taints the signing authority. A new one signs from now on. */
@@ -51,21 +55,30 @@ export async function startServingCa(folder: string, host = "127.0.0.1"): Promis
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
   const rootFile = join(folder, "roots.pem");
-  await writeFile(rootFile, await (await fetch(`${published}/bundle.pem`)).text());
+  const writeRoots = async (): Promise<void> =>
+    writeFile(rootFile, await (await fetch(`${published}/bundle.pem`)).text());
+  await writeRoots();
   const operator = await compose(parseConfiguration({ ...shared, ...environment }), {
     store: await openFileStore(storeDirectory),
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: () => new Date(),
   });
+  const type = async (...words: string[]): Promise<void> => {
+    await runRampart([...words, "--config", file, "--yes"], { environment });
+  };
   return {
     mesh,
     address: `localhost:${serve.address.split(":").at(-1)}`,
     rootFile,
-    revoke: (serialNumbers) => revokeCertificates(operator, serialNumbers, new Date()),
-    deny: async (subject) => {
-      await runRampart(["deny", "add", subject, "--config", file, "--yes"], { environment });
+    writeRoots,
+    revoke: async (certificate) => {
+      const loot = join(folder, "revoked.pem");
+      await writeFile(loot, certificate);
+      await type("certificate", "revoke", loot);
     },
+    revokeSerials: (serialNumbers) => revokeCertificates(operator, serialNumbers, new Date()),
+    deny: (subject) => type("deny", "add", subject),
     taint: (departure) => taintSigner(operator, departure, new Date()),
     crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
     end: async () => {

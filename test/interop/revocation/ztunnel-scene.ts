@@ -59,7 +59,7 @@ async function playIn(parts: Parts): Promise<string> {
   });
   const others = new Calls(c, b.ip);
   const revoked = await a.serialNumber();
-  await ca.revoke([revoked]);
+  await ca.revokeSerials([revoked]);
   const begin = performance.now();
   const seconds = (): string => ((performance.now() - begin) / 1000).toFixed(1);
   await until("a is refused", async () => (await a.call(b.ip)) !== 200, longestSeconds);
