@@ -319,7 +319,7 @@ export const rows: readonly Row[] = [
     kind: "danger",
     values: { LOG_ORIGIN: "log.example.com/2026", LOG_INCEPTION_DATE: today },
     during:
-      "umask 077; LOG=$(dirname $(find store/log -name checkpoint | head -1)); mv $LOG/tile lost; touch $LOG/tile; ask; true",
+      "umask 077; LOG=$(dirname $(find store/log -name checkpoint | head -1)); mv $LOG/checkpoint lost; mkdir $LOG/checkpoint; ask; true",
     page: runbook("log-not-published"),
   },
   {
