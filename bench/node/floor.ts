@@ -2,7 +2,7 @@ import { createPublicKey, generateKeyPairSync, sign, verify, type webcrypto } fr
 import {
   createJsonWebSignatureParser,
   type JsonWebSignature,
-} from "../../src/authn/json-web-signature.ts";
+} from "../../src/pki/jose/json-web-signature.ts";
 import { readSignedRequest, type SignedRequest } from "../worker/signed-request.ts";
 
 /** The credentials of a caller, and the key that signed its token. */

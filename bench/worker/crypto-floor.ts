@@ -1,4 +1,4 @@
-import { createJsonWebSignatureParser } from "../../src/authn/json-web-signature.ts";
+import { createJsonWebSignatureParser } from "../../src/pki/jose/json-web-signature.ts";
 import { readSignedRequest } from "./signed-request.ts";
 
 /** The credentials of a caller. */

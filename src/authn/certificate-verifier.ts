@@ -1,4 +1,4 @@
-import { CaError } from "../foundation/errors.ts";
+import { CaError, rejectCredential } from "../foundation/errors.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { type Bytes, bytesEqual, toHex } from "../pki/encoding/bytes.ts";
@@ -10,7 +10,6 @@ import { type IdentityProof, readIdentityProof } from "../pki/x509/leaf/identity
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
 import { type ClientCertificate, malformed, parseClientCertificate } from "./client-certificate.ts";
-import { rejectCredential } from "./credential.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /**

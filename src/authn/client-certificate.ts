@@ -1,3 +1,4 @@
+import { rejectCredential } from "../foundation/errors.ts";
 import { type Bytes, bytesEqual } from "../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { Oid } from "../pki/encoding/object-identifiers.ts";
@@ -10,7 +11,6 @@ import {
 } from "../pki/spiffe-id.ts";
 import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
 import type { CertificateExtensions } from "../pki/x509/certificate-extensions.ts";
-import { rejectCredential } from "./credential.ts";
 
 /** A client certificate by its form, its time and its name. Its signature is not verified. */
 export interface ClientCertificate {

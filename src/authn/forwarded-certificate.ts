@@ -1,11 +1,10 @@
-import { CaError } from "../foundation/errors.ts";
+import { CaError, rejectCredential } from "../foundation/errors.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { parsePem } from "../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import type { Authenticator, Caller } from "./caller.ts";
 import type { CertificateVerifier } from "./certificate-verifier.ts";
-import { rejectCredential } from "./credential.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /** The header in which Envoy, and so Istio, forwards the certificate of a proxy's client. */

@@ -10,7 +10,6 @@ import {
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import { isSafeToFetch } from "../foundation/text.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import { addSeconds } from "../pki/x509/validity.ts";
 import {
   candidatesIn,
   type JudgedKeySet,
@@ -19,7 +18,8 @@ import {
   unusableKeysIn,
   type VerificationKey,
   verificationKeys,
-} from "./key-set.ts";
+} from "../pki/jose/key-set.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
 
 /** The key that a token's header asks for. */
 export interface KeyQuery {

@@ -1,6 +1,8 @@
-import { CaError } from "../foundation/errors.ts";
-import { quoted, rejectCredential } from "./credential.ts";
-import { createJsonWebSignatureParser, type JsonWebSignature } from "./json-web-signature.ts";
+import { CaError, quoted, rejectCredential } from "../foundation/errors.ts";
+import {
+  createJsonWebSignatureParser,
+  type JsonWebSignature,
+} from "../pki/jose/json-web-signature.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /** The token of a request, with the issuer that it names. Nothing in it is proved yet. */

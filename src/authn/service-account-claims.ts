@@ -1,7 +1,8 @@
+import { rejectCredential } from "../foundation/errors.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../kubernetes/pods.ts";
+import type { JsonObject } from "../pki/jose/json-web-signature.ts";
+import { isText, requireAudience, requireTime } from "../pki/jose/registered-claims.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
-import { rejectCredential } from "./credential.ts";
-import type { JsonObject } from "./json-web-signature.ts";
 
 /**
  * Reads the claims of a token: its times, its audience, and the account and objects that it is bound to.
@@ -67,53 +68,4 @@ function readNode(value: unknown): BoundNode {
 function readObject(value: unknown): JsonObject {
   if (typeof value === "object" && value !== null) return value as JsonObject;
   throw rejectCredential("form", "the kubernetes.io claims are no object");
-}
-
-/** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets no leeway. */
-export const leewaySeconds = 60;
-
-/**
- * Requires that a token is valid at `now`: `exp` is there, and `nbf` and `iat` are not in the future.
- *
- * @throws CaError `credential-rejected` (`form`, `time`).
- */
-export function requireTime(claims: JsonObject, now: Date): void {
-  const { exp, nbf = 0, iat = 0 } = claims;
-  if (!isInstant(exp)) throw rejectCredential("form", "exp is missing, or no time");
-  if (!isInstant(nbf) || !isInstant(iat)) throw rejectCredential("form", "nbf or iat is no time");
-  const seconds = now.getTime() / 1000;
-  if (exp <= seconds) throw rejectCredential("time", "the token has expired");
-  const latest = seconds + leewaySeconds;
-  if (nbf > latest) throw rejectCredential("time", "the token is not valid yet");
-  if (iat > latest) throw rejectCredential("time", "the token is from the future");
-}
-
-/** Longer than any name in Kubernetes, audiences included. */
-const maximumTextLength = 1024;
-const maximumAudiences = 64;
-
-/** Whether a claim is a text of a bearable length. */
-function isText(value: unknown): value is string {
-  return typeof value === "string" && value.length <= maximumTextLength;
-}
-
-/** NumericDate (RFC 7519 §2), up to the year 9999. */
-function isInstant(value: unknown): value is number {
-  return typeof value === "number" && value >= 0 && value <= 253402300799;
-}
-
-/**
- * Requires one of the accepted audiences. `aud` is a string or a list of strings (RFC 7519 §4.1.3); Istio
- * accepts only the list.
- *
- * @throws CaError `credential-rejected` (`form`, `audience`).
- */
-export function requireAudience({ aud }: JsonObject, accepted: readonly string[]): void {
-  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
-  if (audiences.length > maximumAudiences || !audiences.every(isText)) {
-    throw rejectCredential("form", "aud is neither text nor a list of texts");
-  }
-  if (!audiences.some((audience) => accepted.includes(audience))) {
-    throw rejectCredential("audience", "the token is meant for another audience");
-  }
 }

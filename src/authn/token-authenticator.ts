@@ -1,10 +1,9 @@
-import { CaError, type Refusal } from "../foundation/errors.ts";
+import { CaError, quoted, type Refusal, rejectCredential } from "../foundation/errors.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../kubernetes/pods.ts";
+import { requireSignature } from "../pki/jose/json-web-signature.ts";
 import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import type { Authenticator, Caller } from "./caller.ts";
-import { quoted, rejectCredential } from "./credential.ts";
-import { requireSignature } from "./json-web-signature.ts";
 import { createTokenReader, type PresentedToken } from "./presented-token.ts";
 import { parseServiceAccountClaims } from "./service-account-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";

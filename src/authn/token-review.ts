@@ -1,11 +1,10 @@
 import { createTtlCache } from "../foundation/caches.ts";
-import { CaError } from "../foundation/errors.ts";
+import { CaError, rejectCredential } from "../foundation/errors.ts";
 import { type ClusterApi, reviewToken, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import { addSeconds, earlier } from "../pki/x509/validity.ts";
-import { rejectCredential } from "./credential.ts";
 
 /** A token that an API server is asked about. */
 export interface ReviewQuestion {

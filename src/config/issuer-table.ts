@@ -1,5 +1,4 @@
 import * as z from "zod/mini";
-import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../authn/key-set.ts";
 import { globList, globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json.ts";
 import {
@@ -11,6 +10,7 @@ import {
 } from "../foundation/text.ts";
 import { configMapName } from "../kubernetes/root-config-map.ts";
 import { isCertificateBlocks } from "../pki/encoding/pem.ts";
+import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../pki/jose/key-set.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { accountName, clusterName, dnsName, trustDomainText } from "./form.ts";
 import { upstreamCredential } from "./upstream.ts";

@@ -1,11 +1,10 @@
-import { rejectCredential } from "../authn/credential.ts";
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
-import { createJsonWebSignatureParser, requireSignature } from "../authn/json-web-signature.ts";
-import { requireAudience, requireTime } from "../authn/service-account-claims.ts";
 import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/console-keys.ts";
-import { CaError } from "../foundation/errors.ts";
+import { CaError, rejectCredential } from "../foundation/errors.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";
+import { createJsonWebSignatureParser, requireSignature } from "../pki/jose/json-web-signature.ts";
+import { requireAudience, requireTime } from "../pki/jose/registered-claims.ts";
 
 /** Lets operators in, and nobody else. */
 export interface OperatorGuard {

@@ -1,5 +1,5 @@
 /** The check that a credential failed: evidence for the audit log, never for the wire. */
-export type CredentialCheck =
+type CredentialCheck =
   | "form"
   | "algorithm"
   | "key"
@@ -144,4 +144,14 @@ export class ConfigurationError extends Error {
     super(faults.join("\n"));
     this.faults = faults;
   }
+}
+
+/** Rejects a credential, naming the check that failed; the caller never learns which. */
+export function rejectCredential(check: CredentialCheck, detail: string, cause?: unknown): CaError {
+  return new CaError({ reason: "credential-rejected", check }, detail, cause);
+}
+
+/** An unverified claim, for the log: cut short, on one line, in quotation marks. */
+export function quoted(claim: unknown): string {
+  return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
 }

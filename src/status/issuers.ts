@@ -1,6 +1,6 @@
 import type { KeyState } from "../authn/issuer-keys.ts";
-import { unusableKeyText } from "../authn/key-set.ts";
 import type { TokenIssuer } from "../authn/token-issuer.ts";
+import { unusableKeyText } from "../pki/jose/key-set.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** An issuer of tokens, and its keys as this process, or this isolate, has them. */

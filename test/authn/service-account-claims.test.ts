@@ -1,8 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  leewaySeconds,
-  parseServiceAccountClaims,
-} from "../../src/authn/service-account-claims.ts";
+import { parseServiceAccountClaims } from "../../src/authn/service-account-claims.ts";
+import { leewaySeconds } from "../../src/pki/jose/registered-claims.ts";
 import { type Claims, serviceAccountClaims } from "../testkit/callers/tokens.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 

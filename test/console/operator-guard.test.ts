@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { pinnedKeys } from "../../src/authn/issuer-keys.ts";
-import { parseKeySet } from "../../src/authn/key-set.ts";
 import {
   createOperatorGuard,
   isFromElsewhere,
   portGuard,
 } from "../../src/console/operator-guard.ts";
+import { parseKeySet } from "../../src/pki/jose/key-set.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import {
   type Claims,

@@ -1,8 +1,8 @@
 import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { type JwsAlgorithm, jwsSchemes } from "../../src/authn/key-set.ts";
 import { nodeCryptoProvider, takeSigningKey } from "../../src/node/node-crypto-provider.ts";
 import type { Bytes } from "../../src/pki/encoding/bytes.ts";
+import { type JwsAlgorithm, jwsSchemes } from "../../src/pki/jose/key-set.ts";
 import {
   fromX509Signature,
   type SignatureAlgorithm,

@@ -1,11 +1,11 @@
 import { compactVerify, createLocalJWKSet } from "jose";
 import type { Authenticator, Caller } from "../../../src/authn/caller.ts";
 import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
-import { parseKeySet } from "../../../src/authn/key-set.ts";
 import { createTokenAuthenticator } from "../../../src/authn/token-authenticator.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { parseKeySet } from "../../../src/pki/jose/key-set.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { Random } from "../../simulation/random.ts";
 import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";

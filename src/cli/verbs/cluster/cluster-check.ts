@@ -1,4 +1,7 @@
 import { discoverKeys, type KeySource } from "../../../authn/issuer-keys.ts";
+import type { Configuration } from "../../../config/configuration.ts";
+import type { IssuerTable } from "../../../config/issuer-table.ts";
+import { createDocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import {
   type KeySet,
   parseKeySet,
@@ -6,10 +9,7 @@ import {
   type UnusableKey,
   unusableKeysIn,
   unusableKeyText,
-} from "../../../authn/key-set.ts";
-import type { Configuration } from "../../../config/configuration.ts";
-import type { IssuerTable } from "../../../config/issuer-table.ts";
-import { createDocumentFetch, FetchError } from "../../../foundation/fetch.ts";
+} from "../../../pki/jose/key-set.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";

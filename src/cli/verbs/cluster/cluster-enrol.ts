@@ -2,7 +2,6 @@ import { stringify as toToml } from "smol-toml";
 import { stringify as toYaml } from "yaml";
 import * as z from "zod/mini";
 import { discoverKeys } from "../../../authn/issuer-keys.ts";
-import { candidatesIn, parseKeySet } from "../../../authn/key-set.ts";
 import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { issuerTables } from "../../../config/issuer-table.ts";
 import { isPublicHost } from "../../../foundation/addresses.ts";
@@ -10,6 +9,7 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { type DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import { parseUniqueJson } from "../../../foundation/json.ts";
 import { inEnglish, isSafeToFetch } from "../../../foundation/text.ts";
+import { candidatesIn, parseKeySet } from "../../../pki/jose/key-set.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
 export interface IssuerDocuments {

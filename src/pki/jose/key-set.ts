@@ -1,14 +1,8 @@
 import * as z from "zod/mini";
-import type { CryptoProvider, PublicKey } from "../pki/crypto-provider.ts";
-import { parseBase64Url } from "../pki/encoding/base64.ts";
-import {
-  ecdsa,
-  ed25519,
-  rsaPkcs1,
-  rsaPss,
-  type SignatureScheme,
-} from "../pki/signature-algorithm.ts";
-import { rsaKeyFault } from "../pki/x509/subject-public-key.ts";
+import type { CryptoProvider, PublicKey } from "../crypto-provider.ts";
+import { parseBase64Url } from "../encoding/base64.ts";
+import { ecdsa, ed25519, rsaPkcs1, rsaPss, type SignatureScheme } from "../signature-algorithm.ts";
+import { rsaKeyFault } from "../x509/subject-public-key.ts";
 
 /** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
 export type JwsAlgorithm =

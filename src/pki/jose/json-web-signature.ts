@@ -1,9 +1,8 @@
-import { parseUniqueJson } from "../foundation/json.ts";
-import type { PublicKey } from "../pki/crypto-provider.ts";
-import { parseBase64Url } from "../pki/encoding/base64.ts";
-import { allocateBytes, type Bytes } from "../pki/encoding/bytes.ts";
-import { rejectCredential } from "./credential.ts";
-import type { IssuerKeys } from "./issuer-keys.ts";
+import { rejectCredential } from "../../foundation/errors.ts";
+import { parseUniqueJson } from "../../foundation/json.ts";
+import type { PublicKey } from "../crypto-provider.ts";
+import { parseBase64Url } from "../encoding/base64.ts";
+import { allocateBytes, type Bytes } from "../encoding/bytes.ts";
 import type { JwsAlgorithm, VerificationKey } from "./key-set.ts";
 
 /** A JSON object with unchecked members. */
@@ -37,14 +36,20 @@ type JsonWebSignatureParser = (token: string) => JsonWebSignature;
 const maximumHeaders = 4096;
 const maximumHeaderLength = 512;
 
-/** All tokens that one key signs have the same header, so the parser reads each header once. */
-export function createJsonWebSignatureParser(): JsonWebSignatureParser {
+/**
+ * All tokens that one key signs have the same header, so the parser reads each header once.
+ *
+ * @param isType Whether a token may have this `typ`; by default `JWT` in upper or lower case.
+ */
+export function createJsonWebSignatureParser(
+  isType: (typ: unknown) => boolean = isJwt,
+): JsonWebSignatureParser {
   const headers = new Map<string, Header>();
 
   function headerOf(part: string): Header {
     const known = headers.get(part);
     if (known) return known;
-    const header = parseHeader(part);
+    const header = parseHeader(part, isType);
     if (headers.size >= maximumHeaders) headers.clear();
     if (part.length <= maximumHeaderLength) headers.set(part, header);
     return header;
@@ -70,13 +75,13 @@ function parseCompact(token: string, headerOf: (part: string) => Header): JsonWe
 
 type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;
 
-function parseHeader(part: string): Header {
+function parseHeader(part: string, isType: (typ: unknown) => boolean): Header {
   const { alg, kid, typ, crit, b64 = true } = parseJsonObject(part);
   if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
   if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
   if (crit !== undefined) throw rejectCredential("form", "the token demands an extension");
   if (b64 !== true) throw rejectCredential("form", "the token's payload is not base64url");
-  if (typ !== undefined && !isJwt(typ)) throw rejectCredential("form", "the token is no JWT");
+  if (typ !== undefined && !isType(typ)) throw rejectCredential("form", "the token is no JWT");
   return { algorithm: alg, keyId: kid };
 }
 
@@ -114,6 +119,12 @@ function parseJson(bytes: Bytes): unknown {
   }
 }
 
+/** The keys that may have signed a token with such a header. */
+type KeySource = (
+  query: Pick<JsonWebSignature, "algorithm" | "keyId">,
+  now: Date,
+) => readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
+
 /**
  * Requires that a key of the issuer signed the token.
  *
@@ -121,7 +132,7 @@ function parseJson(bytes: Bytes): unknown {
  */
 export async function requireSignature(
   jws: JsonWebSignature,
-  keys: IssuerKeys,
+  keys: KeySource,
   now: Date,
 ): Promise<void> {
   const known = keys(jws, now);

@@ -1,8 +1,8 @@
 import { base64url } from "jose";
 import { describe, expect, test } from "vitest";
-import { createJsonWebSignatureParser } from "../../src/authn/json-web-signature.ts";
-import { encodePart } from "../testkit/callers/tokens.ts";
-import { refusalOf } from "../testkit/refusal.ts";
+import { createJsonWebSignatureParser } from "../../../src/pki/jose/json-web-signature.ts";
+import { encodePart } from "../../testkit/callers/tokens.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
 
 const parseJsonWebSignature = createJsonWebSignatureParser();
 const header = encodePart({ alg: "RS256", kid: "k1" });

@@ -1,6 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
+import { createTokenAuthenticator } from "../../../src/authn/token-authenticator.ts";
 import {
   candidatesIn,
   type JwsAlgorithm,
@@ -9,14 +10,13 @@ import {
   unusableKeysIn,
   type VerificationKey,
   verificationKeys,
-} from "../../src/authn/key-set.ts";
-import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
-import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
-import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
-import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
-import { cryptoProviders } from "../testkit/crypto-providers.ts";
-import { expectNothingExportable } from "../testkit/reachable-keys.ts";
-import { refusalOf } from "../testkit/refusal.ts";
+} from "../../../src/pki/jose/key-set.ts";
+import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { tokenIssuer } from "../../testkit/callers/token-issuers.ts";
+import { createTokenKey, mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { cryptoProviders } from "../../testkit/crypto-providers.ts";
+import { expectNothingExportable } from "../../testkit/reachable-keys.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
 
 let rsa: JWK;
 let rsa1024: JWK;
