@@ -2,8 +2,8 @@ import type { Target } from "./target.ts";
 
 /** Every target by its name. A target loads when it is needed, because its corpus takes time to make. */
 export const targets = {
-  csr: async () => (await import("./csr.ts")).csr,
-  "csr-pem": async () => (await import("./csr-pem.ts")).csrText,
+  csr: async () => (await import("./csr/csr.ts")).csr,
+  "csr-pem": async () => (await import("./csr/csr-pem.ts")).csrText,
   certificate: async () => (await import("./certificate.ts")).certificate,
   token: async () => (await import("./token.ts")).token,
   "root-file": async () => (await import("./root-file.ts")).rootFile,

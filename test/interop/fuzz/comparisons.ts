@@ -15,7 +15,7 @@ import {
 import { oneOf } from "../../fuzz/mutation/choice.ts";
 import { mutateDer } from "../../fuzz/mutation/der.ts";
 import { certificate } from "../../fuzz/targets/certificate.ts";
-import { csr } from "../../fuzz/targets/csr.ts";
+import { csr } from "../../fuzz/targets/csr/csr.ts";
 import type { Random } from "../../simulation/random.ts";
 import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import { changeAt, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";

@@ -1,9 +1,9 @@
-import { csrPem } from "../../testkit/pki/csr.ts";
-import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";
-import { oneOf } from "../mutation/choice.ts";
-import { mutateText } from "../mutation/text.ts";
+import { csrPem } from "../../../testkit/pki/csr.ts";
+import { requestInfo, signedRequest, workloadKeys } from "../../corpus/requests.ts";
+import { oneOf } from "../../mutation/choice.ts";
+import { mutateText } from "../../mutation/text.ts";
+import type { Target } from "../target.ts";
 import { judgeCsr } from "./csr-verdict.ts";
-import type { Target } from "./target.ts";
 
 const intact = workloadKeys.flatMap((key) => {
   const request = signedRequest(key, requestInfo(key.spki));

@@ -1,11 +1,11 @@
 import { X509Certificate } from "node:crypto";
-import { CaError } from "../../../src/foundation/errors.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import type { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
-import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
+import { CaError } from "../../../../src/foundation/errors.ts";
+import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
+import type { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
+import { createTestIssuer, oneDay, proved, workload } from "../../../testkit/pki/certificates.ts";
+import { parseCsr } from "../../../testkit/pki/csr-parsing.ts";
+import { requireThat, WrongAnswer } from "../target.ts";
 import { judgeRequest, peculiarKey } from "./csr-oracle.ts";
-import { requireThat, WrongAnswer } from "./target.ts";
 
 const reasons: readonly string[] = [
   "csr-malformed",

@@ -1,11 +1,11 @@
-import type { Random } from "../../simulation/random.ts";
-import { changeAt, type Octets } from "../../testkit/der/mutation.ts";
-import { csrPem, signatureIdentifier } from "../../testkit/pki/csr.ts";
-import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";
-import { oneOf } from "../mutation/choice.ts";
-import { mutateDer } from "../mutation/der.ts";
+import type { Random } from "../../../simulation/random.ts";
+import { changeAt, type Octets } from "../../../testkit/der/mutation.ts";
+import { csrPem, signatureIdentifier } from "../../../testkit/pki/csr.ts";
+import { requestInfo, signedRequest, workloadKeys } from "../../corpus/requests.ts";
+import { oneOf } from "../../mutation/choice.ts";
+import { mutateDer } from "../../mutation/der.ts";
+import type { Target } from "../target.ts";
 import { judgeCsr } from "./csr-verdict.ts";
-import type { Target } from "./target.ts";
 
 const intact = workloadKeys.map((key) => signedRequest(key, requestInfo(key.spki)));
 

@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import { createPublicKey, type KeyObject, verify } from "node:crypto";
 import { Pkcs10CertificateRequest } from "@peculiar/x509";
-import { childrenOf, contentOf, inHex, type Octets } from "../../testkit/der/mutation.ts";
+import { childrenOf, contentOf, inHex, type Octets } from "../../../testkit/der/mutation.ts";
 
 /** A CSR as libraries read it that have no part in the code under test. */
 interface RequestFacts {
