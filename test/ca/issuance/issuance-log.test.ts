@@ -7,8 +7,10 @@ import { LogError } from "../../../src/tlog/log-error.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
+import { issueLeaf } from "../../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
 
 const key = await createTokenKey("ES256", "k1");
 const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
@@ -58,6 +60,16 @@ test("answers it by best effort, and leaves the whole entry in the audit trail",
   const { logEntry } = audit ?? {};
   const entry = parseEntry(Buffer.from(String(logEntry), "base64"));
   expect(entry).toMatchObject({ proof: "token", cluster: "Kubernetes" });
+});
+
+test("signs and logs nothing for a caller that has gone", async () => {
+  let entries = 0;
+  const { ca } = await startLogging(async () => ({ origin: "log", index: entries++ }));
+  const signal = AbortSignal.abort();
+  expect(await refusalOf(() => issueLeaf(ca, 0, signal))).toEqual({ reason: "request-abandoned" });
+  expect(entries).toBe(0);
+  await issueLeaf(ca);
+  expect(entries).toBe(1);
 });
 
 test("waits for the log before it answers", async () => {

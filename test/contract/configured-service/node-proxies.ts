@@ -71,11 +71,13 @@ export function describeNodeProxies(
     running: RunningService,
     identity: string,
     { account = proxy, ...binding }: Partial<Binding> & { readonly account?: string } = {},
+    signer = "",
   ) {
     const claims = serviceAccountClaims(issuer, account, new Date());
     const bound = { ...(claims["kubernetes.io"] as Claims), ...binding };
     const token = await mintToken(key, { ...claims, "kubernetes.io": bound });
-    const metadata = { ImpersonatedIdentity: `spiffe://${clusterLocal}/ns/${identity}` };
+    const named = identity && `spiffe://${clusterLocal}/ns/${identity}`;
+    const metadata = { ImpersonatedIdentity: named, CertSigner: signer };
     return running.call(csr, undefined, { authorization: `Bearer ${token}` }, metadata);
   }
 
@@ -156,6 +158,20 @@ export function describeNodeProxies(
       const table = { ...kubernetes("away"), node_checks: "claims", ...reach };
       await expectIssued(await start(table), "foo/sa/bar");
     });
+  });
+
+  test("a node proxy gets no intermediate for a workload, even if it may have one of its own", async () => {
+    const intermediates = [{ account: "istio-system/ztunnel", trust_domain: "below.test" }];
+    const running = await start({ node_reach: "anywhere", intermediates });
+    expect(await ask(running, "", {}, "intermediate")).toHaveProperty("certChain");
+    running.takeAudits();
+    expect(await ask(running, "foo/sa/bar", {}, "intermediate")).toHaveProperty(
+      "code",
+      "PermissionDenied",
+    );
+    expect(running.takeAudits()).toEqual([
+      expect.objectContaining({ outcome: "refused", reason: "signer-denied" }),
+    ]);
   });
 
   test("an account that is no node proxy gets no other identity", async () => {

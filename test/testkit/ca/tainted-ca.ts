@@ -113,10 +113,11 @@ export async function publishedBundle({
 const { csrPem } = await createWorkload();
 const account = { namespace: "foo", name: "httpbin" };
 
-/** The answer to a workload: its leaf, and the roots in the last element. */
+/** The answer to a workload that waits for it: its leaf, and the roots in the last element. */
 export async function issueLeaf(
   { certificateAuthority, now }: RunningCa,
   requestedSeconds = 0,
+  signal: AbortSignal = new AbortController().signal,
 ): Promise<{
   readonly leaf: X509Certificate;
   readonly chain: readonly string[];
@@ -134,7 +135,7 @@ export async function issueLeaf(
     certSigner: "",
   };
   const audit = { event: "create-certificate", outcome: "failed" } as AuditEvent;
-  const context = { now: now(), signal: new AbortController().signal, audit };
+  const context = { now: now(), signal, audit };
   const chain = await issueCertificate(certificateAuthority.issuance, caller, request, context);
   const blocks = chain.at(-1)?.match(/-----BEGIN[\s\S]*?-----END CERTIFICATE-----\n/g) ?? [];
   return {
