@@ -137,7 +137,7 @@ async function lookFor(
   let found: FirstEntry | undefined;
   await extendVerified(Frontier.empty(), tree, read, (index, octets) => {
     const entry = parseEntry(octets);
-    if (!leaf || !bytesEqual(entry.certificate, leaf)) return;
+    if (!leaf || entry.kind === "token" || !bytesEqual(entry.certificate, leaf)) return;
     found = { origin: tree.origin, index, size: tree.size, entry };
   });
   return found;

@@ -223,7 +223,7 @@ function entriesMessage({
 }: FoundEntries): MessageInitShape<typeof SearchLogResponseSchema> {
   return {
     entries: entries.map((entry) => ({
-      ...{ ...entry, index: BigInt(entry.index) },
+      ...{ ...entry, index: BigInt(entry.index), audiences: [...entry.audiences] },
       ...{ at: timestampFromDate(entry.at), notAfter: timestampFromDate(entry.notAfter) },
       distrust: entry.distrust && {
         state: distrustStates[entry.distrust.state],

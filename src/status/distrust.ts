@@ -73,7 +73,7 @@ export interface Statements {
   readonly denials: readonly Denial[];
 }
 
-/** The statement against a certificate of the log: that it is revoked, or that who has it is denied others. */
+/** The statement against a certificate or a token of the log: that it is revoked, or that who has it is denied others. */
 export interface Distrust {
   readonly state: "revoked" | "denied";
   /** `undefined` for a denial of the configuration that has no instant. */
@@ -90,6 +90,10 @@ export function distrustOf(
 ): Distrust | undefined {
   const entry = parseEntry(octets);
   if (entry.proof === "authority") return undefined;
+  if (entry.kind === "token") {
+    const { spiffeId, expiresAt } = entry.token;
+    return denialOf(entry, spiffeId, new Date(expiresAt), denials, now);
+  }
   const certificate = parseCertificate(entry.certificate);
   const signer = authorities.find((each) => isNamedIn(certificate, each));
   const { serialNumber, validity } = certificate.toBeSigned;
@@ -100,10 +104,20 @@ export function distrustOf(
     const reasons = reason === "unspecified" ? [] : [reason];
     return { state: "revoked", since, detail: joined(...reasons, why) };
   }
-  const known = knownOf(entry, certificate);
+  return denialOf(entry, namesOf(certificate), validity.notAfter, denials, now);
+}
+
+/** The denial of those who have what an entry is about, if it has not ended before the denial was known. */
+function denialOf(
+  entry: LogEntry,
+  names: string,
+  end: Date,
+  denials: readonly Denial[],
+  now: Date,
+): Distrust | undefined {
+  const known = knownOf(entry, names);
   const denial = denials.find(
-    ({ until = never, knownFrom, concerns }) =>
-      until > now && knownFrom <= validity.notAfter && concerns(known),
+    ({ until = never, knownFrom, concerns }) => until > now && knownFrom <= end && concerns(known),
   );
   if (!denial) return undefined;
   const { subject, knownFrom, why } = denial;
@@ -127,9 +141,9 @@ const joined = (...parts: readonly (string | undefined)[]): string =>
   parts.filter((part) => part !== undefined).join(", ");
 
 /** What a denial may be about: who has the certificate, and who asked for it. */
-function knownOf(entry: LogEntry, certificate: Certificate): Known {
+function knownOf(entry: LogEntry, names: string): Known {
   const { impersonator = "", gateway = "", cluster, issuer: name, pod, node, tokenId } = entry;
-  const ids = [namesOf(certificate), impersonator, gateway];
+  const ids = [names, impersonator, gateway];
   return {
     accounts: ids.flatMap((id) => parseWorkloadSpiffeId(id)?.account ?? []),
     issuers: [{ cluster, name }],

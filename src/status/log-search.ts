@@ -1,5 +1,10 @@
 import type { LogPosition } from "../ca/issuance/issuance-log.ts";
-import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
+import {
+  type CertificateEntry,
+  type LogEntry,
+  parseEntry,
+  type TokenEntry,
+} from "../ca/issuance/log-entry.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
@@ -46,9 +51,12 @@ export interface FoundEntries {
 /** An entry as an operator sees it. Cluster, node and pod are empty where nobody knows them. */
 export interface FoundEntry extends LogPosition {
   readonly at: Date;
-  /** The URI name of the certificate, or its DNS names. */
+  /** The URI name of the certificate, or its DNS names; the subject of a token. */
   readonly name: string;
+  /** The `jti` of a token. */
   readonly serialNumber: string;
+  /** Of a token; a certificate has none. */
+  readonly audiences: readonly string[];
   readonly notAfter: Date;
   readonly cluster: string;
   readonly node: string;
@@ -221,24 +229,43 @@ function mayMatch(octets: Bytes, { text, serial }: Query): boolean {
 }
 
 function matches(entry: FoundEntry, { text, serial }: Query): boolean {
-  const { name, cluster, node, pod, serialNumber } = entry;
+  const { name, cluster, node, pod, serialNumber, audiences } = entry;
   if (serial !== undefined && serialNumber.includes(serial)) return true;
-  return [name, cluster, node, pod].some((field) => field.toLowerCase().includes(text));
+  return [name, cluster, node, pod, ...audiences].some((field) =>
+    field.toLowerCase().includes(text),
+  );
+}
+
+type NamedFields = Pick<FoundEntry, "name" | "serialNumber" | "notAfter" | "audiences">;
+
+const tokenFields = ({ token }: TokenEntry): NamedFields => ({
+  name: token.spiffeId,
+  serialNumber: token.jti,
+  notAfter: new Date(token.expiresAt),
+  audiences: token.audiences,
+});
+
+function certificateFields({ certificate: der }: CertificateEntry): NamedFields {
+  const certificate = parseCertificate(der);
+  const { subject, serialNumber, validity } = certificate.toBeSigned;
+  return {
+    name: namesOf(certificate) || displayedName(subject),
+    serialNumber: shownSerialNumber(toHex(serialNumber)),
+    notAfter: validity.notAfter,
+    audiences: [],
+  };
 }
 
 /** The storage is not trusted: an entry that is none is left out. */
 function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
   try {
-    const { at, certificate: der, cluster = "", node, pod, proof } = parseEntry(octets);
-    const certificate = parseCertificate(der);
-    const { subject, serialNumber, validity } = certificate.toBeSigned;
+    const entry = parseEntry(octets);
+    const { at, cluster = "", node, pod, proof } = entry;
     return {
       ...position,
       octets,
       at: new Date(at),
-      name: namesOf(certificate) || displayedName(subject),
-      serialNumber: shownSerialNumber(toHex(serialNumber)),
-      notAfter: validity.notAfter,
+      ...(entry.kind === "token" ? tokenFields(entry) : certificateFields(entry)),
       ...{ cluster, node: node?.name ?? "", pod: pod?.name ?? "", proof },
     };
   } catch (error) {

@@ -61,7 +61,14 @@ describe("the counts from a log", () => {
     cluster: string,
     proof: FoundEntry["proof"] = "token",
   ): FoundEntry => ({
-    ...{ origin: "log.test", index: 0, at: minutesOn(minutes), name: "", serialNumber: "01" },
+    ...{
+      origin: "log.test",
+      index: 0,
+      at: minutesOn(minutes),
+      name: "",
+      serialNumber: "01",
+      audiences: [],
+    },
     ...{ notAfter: minutesOn(9999), cluster, node: "", pod: "", proof },
   });
   const inLog = (entries: readonly FoundEntry[]) =>

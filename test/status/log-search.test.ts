@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Denial, toDenial } from "../../src/ca/denial.ts";
+import { formatEntry } from "../../src/ca/issuance/log-entry.ts";
 import type { DenialContent, RevocationContent } from "../../src/custody/record-kinds.ts";
 import { serialContent } from "../../src/pki/encoding/serial-number.ts";
 import type { Statements } from "../../src/status/distrust.ts";
 import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
 import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatBundle } from "../../src/tlog/tile.ts";
+import { tokenEntry } from "../testkit/log/token-entry.ts";
 import { type LoggedCa, startLoggedCa } from "../testkit/tlog/logged-ca.ts";
 
 let now: Date;
@@ -32,6 +34,8 @@ beforeAll(async () => {
 
 afterAll(() => logged.end());
 
+const deniedCart = toDenial({ subject: "ns/shop/sa/cart", knownFrom: new Date(0) }) as Denial;
+
 const namesOf = async (query: string, limit = 0): Promise<string[]> =>
   (await search.search({ query, limit, now })).entries.map(({ name }) => name);
 const spiffeId = (path: string): string => `spiffe://cluster.local/ns/${path}`;
@@ -55,6 +59,30 @@ describe("a search in the log", () => {
       entries: [],
       searched: 4,
     });
+  });
+
+  test("finds a token by its subject, its id and its audience", async () => {
+    const entry = tokenEntry({ at: now.toISOString(), cluster: "other" });
+    const { jti, audiences, expiresAt } = entry.token;
+    const bundle = formatBundle([formatEntry(entry)]);
+    const checkpoint = new TextEncoder().encode(
+      `log.test\n1\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`,
+    );
+    const tokens = new LogSearch(
+      published(async (_, path) => (path === "checkpoint" ? checkpoint : bundle)),
+      async () => ({ ...(await nothing()), denials: [deniedCart] }),
+    );
+    for (const query of ["sa/cart", jti.slice(2, 10), "amazonaws"]) {
+      const { entries } = await tokens.search({ query, limit: 1, now });
+      expect(entries).toMatchObject([
+        {
+          serialNumber: jti,
+          audiences,
+          notAfter: new Date(expiresAt),
+          distrust: { state: "denied" },
+        },
+      ]);
+    }
   });
 
   test.each([

@@ -54,7 +54,7 @@ interface Recording {
   readonly audit: Pick<AuditEvent, "log" | "logIndex" | "logEntry">;
 }
 
-/** Records a certificate before its caller gets it. @throws CaError `log-unavailable` */
+/** Records a certificate or a token before its caller gets it. @throws CaError `log-unavailable` */
 export async function recordIssuance(
   { mode, append }: IssuanceLog,
   entry: LogEntry,
@@ -85,7 +85,7 @@ function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthorit
   const certificates = [...trustBundle.roots, ...(issuer?.authority.intermediates ?? [])];
   const entries = certificates.map((certificate) => ({
     name: toHex(leafHash(certificate)),
-    entry: formatEntry({ certificate, at, proof: "authority" }),
+    entry: formatEntry({ kind: "certificate", certificate, at, proof: "authority" }),
   }));
   authoritiesOfViews.set(view, entries);
   return entries;

@@ -10,8 +10,8 @@ const text = z.string().check(z.maxLength(4096));
 const object = z.strictObject({ name: text, uid: z.optional(text) });
 const instant = z.iso.datetime({ precision: 3 });
 
-/** How a certificate came about. Instants are RFC 3339 in UTC, with milliseconds. */
-const circumstances = z.strictObject({
+/** How a certificate or a token came about. Instants are RFC 3339 in UTC, with milliseconds. */
+const circumstances = {
   at: instant,
   /**
    * `own` for a certificate that the CA issued to itself. `authority` for that of a CA which the mesh
@@ -33,42 +33,108 @@ const circumstances = z.strictObject({
   pod: z.optional(object),
   node: z.optional(object),
   tokenId: z.optional(text),
+};
+
+/** The fields that version 2 adds. */
+const decision = {
+  /** The rule that decided, and the SHA-256 in hexadecimal of the policy that has it. */
+  rule: z.optional(text),
+  policy: z.optional(z.string().check(z.regex(/^[0-9a-f]{64}$/))),
+  /** The life that the caller asked for, in seconds, where it asked for one. */
+  requestedSeconds: z.optional(z.int().check(z.positive())),
+};
+
+/** A JWT-SVID without its signature: nobody can make the token of it. */
+const issuedToken = z.strictObject({
+  spiffeId: text,
+  audiences: z.array(text).check(z.minLength(1), z.maxLength(8)),
+  expiresAt: instant,
+  /** In the form of a serial number. */
+  jti: z.string().check(z.regex(/^01[0-9a-f]{32}$/)),
+  /** The `kid` and the `alg` of its header. */
+  key: text,
+  algorithm: text,
 });
 
-/**
- * An entry of the issuance log: the whole certificate, and how its caller proved itself. It never holds
- * a token, a hash of one, a CSR or an address.
- */
-export interface LogEntry extends Readonly<z.output<typeof circumstances>> {
+const firstForm = z.strictObject(circumstances);
+const certificateForm = z.strictObject({
+  kind: z.literal("certificate"),
+  ...circumstances,
+  ...decision,
+});
+const tokenForm = z.strictObject({
+  kind: z.literal("token"),
+  ...circumstances,
+  ...decision,
+  token: issuedToken,
+});
+const secondForm = z.union([certificateForm, tokenForm]);
+
+/** The entry of a certificate: all of it, and how its caller proved itself. */
+export interface CertificateEntry extends Readonly<z.output<typeof certificateForm>> {
   /** DER. */
   readonly certificate: Bytes;
 }
 
-const entryVersion = 1;
+/** The entry of a JWT-SVID. */
+export type TokenEntry = Readonly<z.output<typeof tokenForm>>;
 
-/** The octets of an entry: its version, the length of the certificate, the certificate, JSON. */
-export function formatEntry({ certificate, ...rest }: LogEntry): Bytes {
+/**
+ * An entry of the issuance log. It never holds a credential, a hash of one, a token that was issued, a CSR or
+ * an address.
+ */
+export type LogEntry = CertificateEntry | TokenEntry;
+
+/**
+ * The octets of an entry: its version, the length of the certificate, the certificate, JSON. A token has a
+ * certificate of no length.
+ *
+ * An entry that needs nothing of version 2 is written in version 1, which older readers know.
+ */
+export function formatEntry(entry: LogEntry): Bytes {
+  const { certificate, ...rest } = entry.kind === "token" ? { ...entry, certificate: none } : entry;
+  const { kind, ...first } = rest;
+  const isFirst =
+    kind === "certificate" && Object.keys(decision).every((name) => !hasField(rest, name));
   const head = new Uint8Array(3);
-  head[0] = entryVersion;
+  head[0] = isFirst ? 1 : 2;
   new DataView(head.buffer).setUint16(1, certificate.length);
-  const json = new TextEncoder().encode(JSON.stringify(rest));
+  const json = new TextEncoder().encode(JSON.stringify(isFirst ? first : rest));
   return concatBytes(head, certificate, json);
 }
+
+const none: Bytes = new Uint8Array();
+
+const hasField = (entry: object, name: string): boolean =>
+  (entry as Readonly<Record<string, unknown>>)[name] !== undefined;
 
 /** @throws LogError `form` */
 export function parseEntry(octets: Uint8Array): LogEntry {
   const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
-  if (octets.length < 3 || view.getUint8(0) !== entryVersion) throw malformed();
+  if (octets.length < 3 || view.getUint8(0) < 1 || view.getUint8(0) > 2) throw malformed();
   const end = 3 + view.getUint16(1);
   if (end > octets.length) throw malformed();
   try {
     const json = new TextDecoder("utf-8", { fatal: true }).decode(octets.subarray(end));
     const certificate = octets.slice(3, end) as Bytes;
-    return { certificate, ...circumstances.parse(JSON.parse(json)) };
+    const rest =
+      view.getUint8(0) === 1 ? firstOf(JSON.parse(json)) : secondForm.parse(JSON.parse(json));
+    if (rest.kind === "certificate") return { certificate, ...rest };
+    if (certificate.length > 0) throw malformed();
+    return rest;
   } catch (error) {
     throw malformed(error);
   }
 }
+
+const firstOf = (json: unknown): z.output<typeof certificateForm> => ({
+  kind: "certificate",
+  ...firstForm.parse(json),
+});
+
+/** The DER of an entry's certificate; `undefined` of a token's. */
+export const certificateOf = (entry: LogEntry): Bytes | undefined =>
+  entry.kind === "token" ? undefined : entry.certificate;
 
 function malformed(cause?: unknown): LogError {
   return new LogError("form", "not an entry of an issuance log", cause);
@@ -87,15 +153,20 @@ interface Issued {
 }
 
 /** The entry of a certificate that a caller asked for. */
-export function callerEntry(
+export function callerEntry(caller: Caller, issued: Issued): CertificateEntry {
+  const { certificate } = issued;
+  return { kind: "certificate", certificate, ...circumstancesOf(caller, issued) };
+}
+
+/** How what a caller asked for came about. */
+export function circumstancesOf(
   caller: Caller,
-  { at, certificate, spiffeId, signer, holder = caller }: Issued,
-): LogEntry {
+  { at, spiffeId, signer, holder = caller }: Omit<Issued, "certificate">,
+): Omit<CertificateEntry, "kind" | "certificate"> {
   const { gateway, certificate: shown } = caller;
   const isForItself = spiffeId === caller.spiffeId && holder === caller;
   const issuer = caller.issuer ?? caller.provedBy;
   return {
-    certificate,
     at: at.toISOString(),
     proof: proofKindOf(caller),
     cluster: issuer?.cluster,

@@ -119,8 +119,9 @@ function mark({ distrust }: FoundEntry, now: Date): Markup | "" {
 }
 
 function entryRow(entry: FoundEntry, now: Date): Markup {
-  const { at, name, cluster, pod, node, proof, serialNumber, notAfter, index, origin } = entry;
-  return html`<tr><td>${stackedInstant(at, now)}</td><th scope="row" class="wrap">${foreign(name)}${pod === "" ? "" : html`<div class="quiet">pod ${foreign(pod)}</div>`}</th>
+  const { at, name, cluster, pod, node, proof, serialNumber, notAfter, index, origin, audiences } =
+    entry;
+  return html`<tr><td>${stackedInstant(at, now)}</td><th scope="row" class="wrap">${foreign(name)}${pod === "" ? "" : html`<div class="quiet">pod ${foreign(pod)}</div>`}${audiences.length === 0 ? "" : html`<div class="quiet">token for ${foreign(audiences.join(", "))}</div>`}</th>
     <td>${foreign(cluster)}${node === "" ? "" : html`<div class="quiet">${foreign(node)}</div>`}</td>
     <td>${foreign(proof)}</td><td>${shortHex(serialNumber, 16)}${mark(entry, now)}</td>
     <td>${stackedInstant(notAfter, now)}</td><td class="number"><span title="${origin}">${count(index)}</span></td></tr>`;

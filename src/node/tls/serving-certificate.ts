@@ -116,7 +116,7 @@ async function recordOwn(
   view: AuthorityView,
   now: Date,
 ): Promise<void> {
-  const entry = { certificate, at: now.toISOString(), proof: "own" } as const;
+  const entry = { kind: "certificate", certificate, at: now.toISOString(), proof: "own" } as const;
   await recordIssuance(log, entry, { view, signal: new AbortController().signal, audit: {} });
 }
 

@@ -1,6 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { IssuanceLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
-import { formatEntry, type LogEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import {
+  certificateOf,
+  formatEntry,
+  type LogEntry,
+  parseEntry,
+} from "../../../src/ca/issuance/log-entry.ts";
 import { mintAuthority } from "../../../src/ca/mint.ts";
 import { joiningSchedule } from "../../../src/pki/authority/schedule.ts";
 import { LogError } from "../../../src/tlog/log-error.ts";
@@ -10,6 +15,7 @@ import { startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf } from "../../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { tokenEntry } from "../../testkit/log/token-entry.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 const key = await createTokenKey("ES256", "k1");
@@ -94,9 +100,10 @@ test("brings every CA certificate that the mesh trusts with an entry, also one t
   const { ask, ca } = await startLogging(async (_entry, _signal, authorities = []) => {
     logged.push(
       authorities.map(({ entry }) => {
-        const { certificate, proof, at } = parseEntry(entry);
+        const logged = parseEntry(entry);
+        const { proof, at } = logged;
         expect({ proof, at }).toEqual({ proof: "authority", at: ca.now().toISOString() });
-        return Buffer.from(certificate).toString("base64");
+        return Buffer.from(certificateOf(logged) ?? []).toString("base64");
       }),
     );
     return { origin: "log", index: 0 };
@@ -148,6 +155,7 @@ test("has no routes of a log without one", async () => {
 
 describe("an entry", () => {
   const entry: LogEntry = {
+    kind: "certificate",
     certificate: Uint8Array.of(1, 2, 3),
     at: "2026-11-21T12:00:00.250Z",
     proof: "forwarded",
@@ -162,6 +170,42 @@ describe("an entry", () => {
     expect(parseEntry(octets)).toEqual(entry);
   });
 
+  test("is of version 1, which older readers know, where it needs nothing of version 2", () => {
+    expect([...octets.subarray(0, 6)]).toEqual([1, 0, 3, 1, 2, 3]);
+    expect(new TextDecoder().decode(octets.subarray(6))).toMatch(/^{"at":/);
+  });
+
+  test.each<[string, LogEntry]>([
+    ["a rule and a policy", { ...entry, rule: "nodes", policy: "ab".repeat(32) }],
+    ["a requested life", { ...entry, requestedSeconds: 600 }],
+    ["a token", tokenEntry({ requestedSeconds: 60, rule: "cloud" })],
+  ])("reads back in version 2 with %s", (_, entry) => {
+    const octets = formatEntry(entry);
+    expect(octets[0]).toBe(2);
+    expect(parseEntry(octets)).toEqual(entry);
+  });
+
+  const secondWith = (json: unknown, certificate: number[] = []): Uint8Array =>
+    Uint8Array.of(
+      ...[2, 0, certificate.length, ...certificate],
+      ...new TextEncoder().encode(JSON.stringify(json)),
+    );
+
+  test.each([
+    ["a kind that nobody knows", secondWith({ ...tokenEntry(), kind: "secret" })],
+    ["no kind", secondWith({ at: entry.at, proof: "token" }, [1])],
+    ["a token that has a certificate", secondWith(tokenEntry(), [1])],
+    ["a token without what it says", secondWith({ ...tokenEntry(), token: undefined })],
+    ["a certificate that has a token", secondWith({ ...tokenEntry(), kind: "certificate" }, [1])],
+    ["a token for nobody", secondWith(tokenEntry({}, { audiences: [] }))],
+    ["a token whose id is no serial number", secondWith(tokenEntry({}, { jti: "01" }))],
+    ["the signature of a token", secondWith(tokenEntry({}, { signature: "x" } as object))],
+    ["the hash of no policy", secondWith(tokenEntry({ policy: "AB" }))],
+    ["no life at all", secondWith(tokenEntry({ requestedSeconds: 0 }))],
+  ])("of version 2 is refused with %s", (_, bad) => {
+    expect(() => parseEntry(bad)).toThrow(LogError);
+  });
+
   const withJson = (json: string): Uint8Array => {
     const head = octets.subarray(0, 6);
     return new Uint8Array(Buffer.concat([head, Buffer.from(json)]));
@@ -169,7 +213,7 @@ describe("an entry", () => {
 
   test.each([
     ["nothing", new Uint8Array()],
-    ["another version", Uint8Array.of(2, ...octets.slice(1))],
+    ["another version", Uint8Array.of(3, ...octets.slice(1))],
     ["a certificate that is cut off", octets.slice(0, 5)],
     ["no JSON", octets.slice(0, 6)],
     ["other JSON", withJson("[]")],

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type LogEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { type CertificateEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
@@ -27,7 +27,7 @@ const reading = (path: string, token: string | undefined = readerToken): Request
 /** The published log, read and verified as any reader does. */
 async function publishedLog({
   send,
-}: Pick<LoggingService, "send">): Promise<{ checkpoint: Checkpoint; entries: LogEntry[] }> {
+}: Pick<LoggingService, "send">): Promise<{ checkpoint: Checkpoint; entries: CertificateEntry[] }> {
   const shards = await (await send(reading("logs.json"))).json();
   const [{ verifierKey = "" } = {}] = shards as { verifierKey?: string }[];
   const read = async (path: string) => {
@@ -36,9 +36,10 @@ async function publishedLog({
   };
   const text = new TextDecoder().decode(await read("checkpoint"));
   const checkpoint = await openCheckpointText(text, parseVerifierKey(verifierKey));
-  const entries: LogEntry[] = [];
+  const entries: CertificateEntry[] = [];
   await extendVerified(Frontier.empty(), checkpoint, read, (_, octets) => {
-    entries.push(parseEntry(octets));
+    const entry = parseEntry(octets);
+    if (entry.kind === "certificate") entries.push(entry);
   });
   return { checkpoint, entries };
 }

@@ -182,6 +182,7 @@ export const sampleEntries: FoundEntries = {
     at: at(-0.0004 * (i + 1) ** 2),
     name: `spiffe://mesh.example.com/ns/${namespace}/sa/${account}`,
     serialNumber: hex(40 + i, 32),
+    audiences: [],
     notAfter: at(1 - 0.0004 * (i + 1) ** 2),
     cluster,
     pod,

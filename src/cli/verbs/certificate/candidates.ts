@@ -1,5 +1,5 @@
 import { namesAuthority } from "../../../authn/certificate-verifier.ts";
-import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { type CertificateEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { isSerialNumber } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
@@ -15,7 +15,7 @@ import { type Certificate, parseCertificate } from "../../../pki/x509/certificat
 import { isSignedWith } from "../../../pki/x509/certificate-signature.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { findByIdPrefix } from "../authority/requirements.ts";
-import { type IndexedEntry, loggedCertificate } from "../log/entry.ts";
+import { type IndexedEntry, namesOf } from "../log/entry.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
 import type { SearchFields } from "../log/follower-index.ts";
 import { refuseAbsent } from "../log/log-source.ts";
@@ -51,7 +51,7 @@ export async function candidateInFile(
       `${file}: none of the authorities in the trust bundle has signed this certificate`,
     );
   }
-  const { spiffeId } = loggedCertificate({ certificate: der, at: "", proof: "own" });
+  const { spiffeId } = namesOf({ certificate: der });
   return candidateOf(certificate, signer, { name: spiffeId });
 }
 
@@ -126,10 +126,11 @@ interface LogChoice {
   readonly withRenewals: boolean;
 }
 
-/** The certificates that a log has, of authorities in the trust bundle, and the number of all others. */
+/** The certificates that a log has, of authorities in the trust bundle, and the numbers of others and of tokens. */
 interface LoggedCandidates {
   readonly candidates: readonly Candidate[];
   readonly foreign: number;
+  readonly tokens: number;
 }
 
 /** More than a store takes. */
@@ -189,18 +190,20 @@ async function judged(
 ): Promise<LoggedCandidates> {
   const candidates: Candidate[] = [];
   let foreign = 0;
+  let tokens = 0;
   for (const indexed of entries) {
     const entry = parseEntry(indexed.octets);
-    if (entry.proof === "authority") continue;
+    if (entry.kind === "token") tokens++;
+    if (entry.kind === "token" || entry.proof === "authority") continue;
     const found = await candidateIn(entry, indexed, authorities);
     if (found) candidates.push(found);
     else foreign++;
   }
-  return { candidates, foreign };
+  return { candidates, foreign, tokens };
 }
 
 async function candidateIn(
-  entry: LogEntry,
+  entry: CertificateEntry,
   { spiffeId, cluster, node }: IndexedEntry,
   authorities: readonly SigningAuthority[],
 ): Promise<Candidate | undefined> {

@@ -51,13 +51,14 @@ export async function revoke(
   requireMainStore(options);
   requireWhy(options.why);
   const { terminal, mint, now, isDry, place } = session;
-  const { chosen, foreign } = await choose(session, choices, options);
+  const { chosen, foreign, tokens } = await choose(session, choices, options);
   const { revocations } = await openStore(session);
   const known = [...revocations, ...session.configuration.configuredRevocations];
   const valid = chosen.filter(({ notAfter }) => notAfter >= now);
   const open = valid.filter((each) => !revocationOf(known, each));
   printLeftOut(terminal, [
     [foreign, "signed by no authority in the trust bundle"],
+    [tokens, "JWT-SVIDs, which end by themselves: `rampart deny` stops further ones"],
     [chosen.length - valid.length, "expired"],
     [valid.length - open.length, "revoked already"],
   ]);
@@ -82,6 +83,7 @@ export function requireMainStore({ signer }: SessionOptions): void {
 interface Chosen {
   readonly chosen: readonly Candidate[];
   readonly foreign: number;
+  readonly tokens: number;
 }
 
 async function choose(
@@ -108,7 +110,7 @@ async function choose(
     const { authority } = options;
     const until = expiryOf(session, options);
     const named = serials.map((each) => candidateOfSerial(each, authorities, { authority, until }));
-    return { chosen: distinct([...inFiles, ...named]), foreign: 0 };
+    return { chosen: distinct([...inFiles, ...named]), foreign: 0, tokens: 0 };
   }
   const choice = {
     serials,
@@ -116,13 +118,13 @@ async function choose(
     fields,
     withRenewals: options.withRenewals ?? false,
   };
-  const { candidates, foreign } = await loggedCandidates(
+  const { candidates, foreign, tokens } = await loggedCandidates(
     session.terminal,
     options,
     choice,
     authorities,
   );
-  return { chosen: distinct([...inFiles, ...candidates]), foreign };
+  return { chosen: distinct([...inFiles, ...candidates]), foreign, tokens };
 }
 
 async function authoritiesOf({ currentView }: Session): Promise<readonly SigningAuthority[]> {

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { certificateOf, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { nameAllowList } from "../../../foundation/globs.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
@@ -97,10 +97,12 @@ function* findingsOf(
   issuers: readonly IssuerTable[] | undefined,
 ): Generator<Anomaly> {
   const { idx, serial, spiffeId, octets } = entry;
-  const { certificate, issuer, proof } = parseEntry(octets);
+  const said = parseEntry(octets);
+  const { issuer, proof } = said;
   if (proof === "authority") return;
   const about = { index: idx, serial, spiffeId };
-  if (!isSignedByAny(new X509Certificate(certificate), authorities)) {
+  const certificate = certificateOf(said);
+  if (certificate && !isSignedByAny(new X509Certificate(certificate), authorities)) {
     yield { finding: "unknown-authority", detail: "no known authority signed it", ...about };
   }
   if (!issuers || proof === "own") return;
@@ -125,7 +127,7 @@ function isWithin(spiffeId: string, table: IssuerTable | undefined): boolean {
   return table !== undefined && nameAllowList(table.namespaces)(namespace);
 }
 
-/** One certificate may be logged twice; two certificates of one serial number have two authors. */
+/** One certificate or token may be logged twice; two of one serial number have two authors. */
 function repeatedSerials(index: FollowerIndex, from: number): Anomaly[] {
   const rows = index.all<{ serial: string; idx: number; spiffeId: string }>(
     `SELECT newer.serial, newer.idx, newer.spiffeId FROM entry newer
@@ -134,12 +136,12 @@ function repeatedSerials(index: FollowerIndex, from: number): Anomaly[] {
     from,
   );
   return rows.map(({ serial, idx, spiffeId }) => {
-    const detail = "another certificate has the same serial number";
+    const detail = "another entry has the same serial number";
     return { finding: "serial-twice", detail, index: idx, serial, spiffeId };
   });
 }
 
-/** Fewer certificates in an hour are no jump. */
+/** Fewer entries in an hour are no jump. */
 const leastOfJump = 200;
 const jumpFactor = 5;
 
@@ -157,7 +159,7 @@ function rateJump(index: FollowerIndex, newest: Date): Anomaly[] {
   const last = count(at(hour), at(0));
   const before = count(at(hour + day), at(hour)) / 24;
   if (last < leastOfJump || last < jumpFactor * before) return [];
-  const detail = `${last} certificates in an hour, ${before.toFixed(1)} in the mean of the day before`;
+  const detail = `${last} certificates and tokens in an hour, ${before.toFixed(1)} in the mean of the day before`;
   return [{ finding: "rate-jump", detail }];
 }
 

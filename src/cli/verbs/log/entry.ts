@@ -1,5 +1,10 @@
 import { X509Certificate } from "node:crypto";
-import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import {
+  type CertificateEntry,
+  type LogEntry,
+  parseEntry,
+  type TokenEntry,
+} from "../../../ca/issuance/log-entry.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
@@ -10,11 +15,11 @@ import { formatTable } from "../../terminal/table.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";
 
 /** The fields of an entry by which an operator finds it. */
-export interface LoggedCertificate {
+export interface LoggedEntry {
   readonly at: string;
-  /** The URI name of the certificate, or its DNS names. */
+  /** The URI name of the certificate, or its DNS names; the subject of a token. */
   readonly spiffeId: string;
-  /** As {@link shownSerialNumber} has it. */
+  /** As {@link shownSerialNumber} has it; the `jti` of a token. */
   readonly serial: string;
   readonly notAfter: string;
   readonly cluster?: string | null | undefined;
@@ -26,20 +31,30 @@ export interface LoggedCertificate {
 }
 
 /** An entry as the index of a copy has it. */
-export interface IndexedEntry extends Omit<LoggedCertificate, "isAuthority"> {
+export interface IndexedEntry extends Omit<LoggedEntry, "isAuthority"> {
   readonly idx: number;
   readonly octets: Bytes;
 }
 
-/** Reads the certificate of an entry by Node's own parser. @throws LogError `form` */
-export function loggedCertificate(entry: LogEntry): LoggedCertificate {
+/** What a certificate or a token says of itself. */
+type Names = Pick<LoggedEntry, "spiffeId" | "serial" | "notAfter">;
+
+/** Reads a certificate by Node's own parser. @throws LogError `form` */
+export function namesOf(entry: Pick<CertificateEntry, "certificate">): Names {
   const certificate = parse(entry.certificate);
   const names = certificate.subjectAltName ?? "";
   return {
-    at: entry.at,
     spiffeId: /^URI:(\S+)$/.exec(names)?.[1] ?? (names || certificate.subject),
     serial: shownSerialNumber(certificate.serialNumber),
     notAfter: certificate.validToDate.toISOString(),
+  };
+}
+
+/** @throws LogError `form` */
+export function loggedEntry(entry: LogEntry): LoggedEntry {
+  return {
+    at: entry.at,
+    ...(entry.kind === "token" ? tokenNames(entry.token) : namesOf(entry)),
     cluster: entry.cluster,
     node: entry.node?.name,
     tokenId: entry.tokenId,
@@ -47,6 +62,10 @@ export function loggedCertificate(entry: LogEntry): LoggedCertificate {
     isAuthority: entry.proof === "authority",
   };
 }
+
+const tokenNames = ({ spiffeId, jti, expiresAt }: TokenEntry["token"]): Names => ({
+  ...{ spiffeId, serial: jti, notAfter: expiresAt },
+});
 
 function parse(der: Uint8Array): X509Certificate {
   try {
@@ -72,16 +91,26 @@ export function formatEntries(
   entries: readonly IndexedEntry[],
   distrusted?: Distrusted,
 ): string {
-  const rows = entries.toReversed().map((entry) => {
-    const { proof, pod } = parseEntry(entry.octets);
+  const parsed = entries.toReversed().map((entry) => ({ entry, said: parseEntry(entry.octets) }));
+  const hasTokens = parsed.some(({ said }) => said.kind === "token");
+  const rows = parsed.map(({ entry, said }) => {
     const { idx, at, serial, spiffeId, cluster, node } = entry;
-    const cells = [String(idx), at, serial, spiffeId, cluster, node, pod?.name, proof];
-    const told = distrusted ? [...cells, distrustText(distrusted.get(idx))] : cells;
-    return told.map((cell) => printable(cell ?? "-"));
+    const cells = [String(idx), at, serial, spiffeId, cluster, node, said.pod?.name, said.proof];
+    if (hasTokens) cells.push(said.kind === "token" ? said.token.audiences.join(", ") : undefined);
+    if (distrusted) cells.push(distrustText(distrusted.get(idx)));
+    return cells.map((cell) => printable(cell ?? "-"));
   });
   const headings = ["INDEX", "TIME", "SERIAL", "NAME", "CLUSTER", "NODE", "POD", "PROOF"];
+  if (hasTokens) headings.push("TOKEN FOR");
   if (distrusted) headings.push("STATED");
-  return formatTable(screen, headings, rows, ["NAME", "STATED", "POD", "NODE", "CLUSTER"]);
+  return formatTable(screen, headings, rows, [
+    "NAME",
+    "TOKEN FOR",
+    "STATED",
+    "POD",
+    "NODE",
+    "CLUSTER",
+  ]);
 }
 
 function distrustText(distrust: Distrust | undefined): string {
@@ -90,11 +119,11 @@ function distrustText(distrust: Distrust | undefined): string {
   return [state, ...(since ? [formatInstant(since)] : []), detail].join(" ").trim();
 }
 
-/** One entry as JSON, with its certificate as PEM. */
+/** One entry as JSON, with its certificate as PEM if it has one. */
 export function entryAsJson(entry: IndexedEntry, distrusted?: Distrusted): string {
-  const { certificate, ...circumstances }: LogEntry = parseEntry(entry.octets);
+  const { certificate, ...circumstances } = { certificate: undefined, ...parseEntry(entry.octets) };
   const { idx: index, spiffeId, serial, notAfter } = entry;
-  const certificatePem = toPem("CERTIFICATE", certificate);
+  const certificatePem = certificate && toPem("CERTIFICATE", certificate);
   const distrust = distrusted && (distrusted.get(index) ?? null);
   const told = { index, spiffeId, serial, notAfter, ...circumstances, distrust, certificatePem };
   return JSON.stringify(told);

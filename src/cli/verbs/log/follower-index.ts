@@ -5,7 +5,7 @@ import { parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { openFile } from "../../../node/files/database.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
-import type { IndexedEntry, LoggedCertificate } from "./entry.ts";
+import type { IndexedEntry, LoggedEntry } from "./entry.ts";
 
 /** How far a follower is. */
 interface FollowerState {
@@ -158,8 +158,8 @@ export class FollowerIndex implements Disposable {
     }
   }
 
-  addEntry(idx: number, octets: Uint8Array, certificate: LoggedCertificate): void {
-    const { at, spiffeId, serial, cluster, node, tokenId, impersonator, notAfter } = certificate;
+  addEntry(idx: number, octets: Uint8Array, entry: LoggedEntry): void {
+    const { at, spiffeId, serial, cluster, node, tokenId, impersonator, notAfter } = entry;
     this.#prepared("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)").run(
       ...[idx, at, spiffeId, serial, cluster ?? null, node ?? null, tokenId ?? null],
       ...[impersonator ?? null, notAfter, octets],

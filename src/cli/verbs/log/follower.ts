@@ -1,4 +1,4 @@
-import { parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { certificateOf, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { extendVerified, type ObjectReader } from "../../../tlog/extend.ts";
@@ -13,7 +13,7 @@ import { usageError } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Audience, Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
-import { loggedCertificate } from "./entry.ts";
+import { loggedEntry } from "./entry.ts";
 import { FollowerIndex } from "./follower-index.ts";
 import {
   chosenPolicy,
@@ -135,7 +135,7 @@ export async function verifyAnew(
     "reading the log",
     () =>
       extendVerified(Frontier.empty(), checkpoint, source.read, (_, entry) =>
-        loggedCertificate(parseEntry(entry)),
+        loggedEntry(parseEntry(entry)),
       ),
     audience,
   );
@@ -143,9 +143,10 @@ export async function verifyAnew(
 
 function addEntry(index: FollowerIndex, idx: number, octets: Uint8Array): void {
   const entry = parseEntry(octets);
-  const certificate = loggedCertificate(entry);
-  index.addEntry(idx, octets, certificate);
-  if (certificate.isAuthority) index.addAuthority(idx, entry.certificate);
+  const logged = loggedEntry(entry);
+  index.addEntry(idx, octets, logged);
+  const certificate = certificateOf(entry);
+  if (certificate && logged.isAuthority) index.addAuthority(idx, certificate);
 }
 
 function requireSameLog({ checkpoint }: AcceptedCheckpoint, known: string | undefined): void {

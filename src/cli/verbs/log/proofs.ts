@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { certificateOf, type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
 import { parsePem } from "../../../pki/encoding/pem.ts";
@@ -22,7 +22,7 @@ import {
   entryAsJson,
   formatEntries,
   type IndexedEntry,
-  loggedCertificate,
+  namesOf,
   typedSerialNumber,
 } from "./entry.ts";
 import { readAuthorities } from "./follow.ts";
@@ -45,11 +45,12 @@ export async function readLeaf(file: string): Promise<Bytes> {
 
 /** The entry of a certificate, byte for byte; `undefined` if the copy has none. */
 function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefined {
-  const { serial } = loggedCertificate({ certificate, at: "", proof: "own" });
-  return index
-    .search({ serial }, 100)
-    .find(({ octets }) => bytesEqual(parseEntry(octets).certificate, certificate));
+  const { serial } = namesOf({ certificate });
+  return index.search({ serial }, 100).find(({ octets }) => isOf(parseEntry(octets), certificate));
 }
+
+const isOf = (entry: LogEntry, certificate: Bytes): boolean =>
+  bytesEqual(certificateOf(entry) ?? new Uint8Array(), certificate);
 
 /** The entry of a serial number, or of the certificate in a file. @throws OperatorError */
 export async function chosenEntry(follower: Follower, choice: string): Promise<IndexedEntry> {
@@ -93,7 +94,7 @@ async function verifyProof(
   const { checkpoint } = await acceptCheckpoint(note, policy);
   verifyInclusion(checkpoint, index, leafHash(extra), hashes);
   const entry = parseEntry(extra);
-  if (!bytesEqual(entry.certificate, certificate)) {
+  if (!isOf(entry, certificate)) {
     throw new LogError("inclusion", "the proof is another certificate's");
   }
   return { index, entry, octets: extra, origin: checkpoint.origin };

@@ -7,6 +7,7 @@ import type { OpenAuthority } from "../../../../src/pki/authority/signing-author
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { issuersOf } from "../../../testkit/configuration.ts";
+import { tokenEntry } from "../../../testkit/log/token-entry.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../../testkit/pki/csr.ts";
 
@@ -41,6 +42,7 @@ interface Made {
   readonly cluster?: string;
   readonly proof?: "token" | "certificate" | "own";
   readonly leaf?: typeof own.leaf;
+  readonly isToken?: boolean;
 }
 
 /** A log that begins with its authorities. */
@@ -48,7 +50,7 @@ function indexOf(made: readonly Made[], authorities = [own.authority]): Follower
   const index = new FollowerIndex();
   for (const [idx, certificate] of authorities.entries()) {
     const at = new Date(start).toISOString();
-    const octets = formatEntry({ certificate, at, proof: "authority" });
+    const octets = formatEntry({ kind: "certificate", certificate, at, proof: "authority" });
     const fields = { at, spiffeId: "", serial: `ca${idx}`, notAfter: at, isAuthority: true };
     index.addEntry(idx, octets, fields);
     index.addAuthority(idx, certificate);
@@ -58,8 +60,11 @@ function indexOf(made: readonly Made[], authorities = [own.authority]): Follower
     const { leaf: certificate = own.leaf, proof = "token", cluster = "c" } = each;
     const at = new Date(start + minute * minutes).toISOString();
     const named = proof === "own" ? {} : { issuer };
-    const octets = formatEntry({ certificate, at, proof, ...named, impersonator });
     const spiffeId = `spiffe://cluster.local/ns/${account}`;
+    const how = { at, proof, ...named, impersonator };
+    const octets = formatEntry(
+      each.isToken ? tokenEntry(how, { spiffeId }) : { kind: "certificate", certificate, ...how },
+    );
     const fields = { at, spiffeId, serial, notAfter: at, cluster, node, impersonator };
     index.addEntry(authorities.length + i, octets, { ...fields, isAuthority: false });
   }
@@ -89,6 +94,12 @@ describe("a watcher", () => {
     expect(found([{}, { leaf: other.leaf }, {}])).toEqual(["unknown-authority"]);
     const index = indexOf([{}, { leaf: other.leaf }], [own.authority, other.authority]);
     expect([...anomaliesIn(index, 2, watch, newestOf(index))]).toEqual([]);
+  });
+
+  test("judges the subject of a token, which no authority signs", () => {
+    expect(found([{ isToken: true }])).toEqual([]);
+    const account = "kube-system/sa/b";
+    expect(found([{ isToken: true, account }])).toEqual(["identity-outside-issuer"]);
   });
 
   test("finds a leaf of an authority that the operator does not know, whatever the log has", () => {

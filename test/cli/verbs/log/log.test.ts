@@ -2,8 +2,10 @@ import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import type { Bytes } from "../../../../src/pki/encoding/bytes.ts";
 import { parseBundle } from "../../../../src/tlog/tile.ts";
+import { tokenEntry } from "../../../testkit/log/token-entry.ts";
 import {
   type Answer,
   createOperatorFolder,
@@ -75,6 +77,28 @@ describe("rampart log", () => {
     expect(more).toEqual([]);
     expect(entry).toMatchObject({ index: 3, proof: "token", pod: { name: "other-0" } });
     expect(entry.certificatePem).toBe(leaves[2]);
+  });
+
+  test("reads a log that also has tokens, and proves their entries", async () => {
+    await using mixed = await startLoggedCa().then((logged) => ({
+      ...logged,
+      [Symbol.asyncDispose]: async () => logged.end(),
+    }));
+    await mixed.issue("foo:bar");
+    const entry = tokenEntry();
+    await mixed.log.append(formatEntry(entry));
+    await mixed.log.publish();
+    const { jti, expiresAt } = entry.token;
+    const read = (words: string): Promise<Answer> =>
+      rampart(folder, `log ${words} --url ${mixed.url}`, { RAMPART_LOG_TOKEN: mixed.token });
+    expect((await read("check")).stdout).toContain("3 entries, all of them verified");
+    const { stdout } = await read(`search --serial ${jti} --json`);
+    expect(JSON.parse(stdout)).toMatchObject({ kind: "token", serial: jti, notAfter: expiresAt });
+    expect(JSON.parse(stdout)).not.toHaveProperty("certificatePem");
+    expect((await read("tail")).stdout).toMatch(/TOKEN FOR[\s\S]* sts\.amazonaws\.com/);
+    expect((await read(`prove ${jti}`)).stdout).toContain("c2sp.org/tlog-proof");
+    const followed = await read(`follow --stale-after 876000h --dir ${join(folder.path, "mixed")}`);
+    expect(followed.stdout).not.toContain("unknown-authority");
   });
 
   test("search takes a serial number in any spelling, and shows it as OpenSSL does", async () => {
