@@ -1,5 +1,6 @@
 import type { AuditEvent, EventLog } from "../ca/issuance/audit-event.ts";
-import type { FoundEntries, FoundEntry } from "./log-search.ts";
+import type { FoundEntry } from "./found-entry.ts";
+import type { FoundEntries } from "./log-search.ts";
 
 type Outcome = AuditEvent["outcome"];
 

@@ -1,23 +1,13 @@
-import type { LogPosition } from "../ca/issuance/issuance-log.ts";
-import {
-  type CertificateEntry,
-  type LogEntry,
-  parseEntry,
-  type TokenEntry,
-} from "../ca/issuance/log-entry.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
-import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
-import { DerError } from "../pki/encoding/der-reader.ts";
-import { serialDigits, shownSerialNumber } from "../pki/encoding/serial-number.ts";
-import { parseCertificate } from "../pki/x509/certificate.ts";
-import { displayedName } from "../pki/x509/distinguished-name.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
+import { serialDigits } from "../pki/encoding/serial-number.ts";
 import { readTile } from "../tlog/extend.ts";
-import { LogError } from "../tlog/log-error.ts";
 import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
 import { checkpointPath, parseBundle, tileIn, tileWidth } from "../tlog/tile.ts";
-import { type Distrust, distrustOf, namesOf, type Statements } from "./distrust.ts";
+import { distrustOf, type Statements } from "./distrust.ts";
+import { type FoundEntry, type ReadEntry, readEntry } from "./found-entry.ts";
 
 /** The published objects of an issuance log. */
 export interface SearchedLog {
@@ -47,27 +37,6 @@ export interface FoundEntries {
   readonly searched: number;
   readonly total: number;
 }
-
-/** An entry as an operator sees it. Cluster, node and pod are empty where nobody knows them. */
-export interface FoundEntry extends LogPosition {
-  readonly at: Date;
-  /** The URI name of the certificate, or its DNS names; the subject of a token. */
-  readonly name: string;
-  /** The `jti` of a token. */
-  readonly serialNumber: string;
-  /** Of a token; a certificate has none. */
-  readonly audiences: readonly string[];
-  readonly notAfter: Date;
-  readonly cluster: string;
-  readonly node: string;
-  readonly pod: string;
-  readonly proof: LogEntry["proof"];
-  /** `undefined` where nothing is stated against it. */
-  readonly distrust?: Distrust | undefined;
-}
-
-/** An entry as it was read. */
-type ReadEntry = FoundEntry & { readonly octets: Uint8Array };
 
 /** A search that was not done, with its reason: the query is too long, others search, the log cannot be read. */
 export class LogSearchError extends Error {
@@ -234,42 +203,4 @@ function matches(entry: FoundEntry, { text, serial }: Query): boolean {
   return [name, cluster, node, pod, ...audiences].some((field) =>
     field.toLowerCase().includes(text),
   );
-}
-
-type NamedFields = Pick<FoundEntry, "name" | "serialNumber" | "notAfter" | "audiences">;
-
-const tokenFields = ({ token }: TokenEntry): NamedFields => ({
-  name: token.spiffeId,
-  serialNumber: token.jti,
-  notAfter: new Date(token.expiresAt),
-  audiences: token.audiences,
-});
-
-function certificateFields({ certificate: der }: CertificateEntry): NamedFields {
-  const certificate = parseCertificate(der);
-  const { subject, serialNumber, validity } = certificate.toBeSigned;
-  return {
-    name: namesOf(certificate) || displayedName(subject),
-    serialNumber: shownSerialNumber(toHex(serialNumber)),
-    notAfter: validity.notAfter,
-    audiences: [],
-  };
-}
-
-/** The storage is not trusted: an entry that is none is left out. */
-function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
-  try {
-    const entry = parseEntry(octets);
-    const { at, cluster = "", node, pod, proof } = entry;
-    return {
-      ...position,
-      octets,
-      at: new Date(at),
-      ...(entry.kind === "token" ? tokenFields(entry) : certificateFields(entry)),
-      ...{ cluster, node: node?.name ?? "", pod: pod?.name ?? "", proof },
-    };
-  } catch (error) {
-    if (error instanceof LogError || error instanceof DerError) return undefined;
-    throw error;
-  }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import type { FoundEntry } from "../../src/status/found-entry.ts";
 import { countingCalls, IssuanceCounts, issuanceInLog } from "../../src/status/issuance.ts";
-import type { FoundEntry } from "../../src/status/log-search.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");

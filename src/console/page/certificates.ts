@@ -1,6 +1,7 @@
 import { html } from "hono/html";
+import type { FoundEntry } from "../../status/found-entry.ts";
 import type { Calls, IssuanceStatus } from "../../status/issuance.ts";
-import type { FoundEntries, FoundEntry } from "../../status/log-search.ts";
+import type { FoundEntries } from "../../status/log-search.ts";
 import type { CaStatus } from "../../status/status.ts";
 import {
   badge,

@@ -189,8 +189,7 @@ async function judged(
   authorities: readonly SigningAuthority[],
 ): Promise<LoggedCandidates> {
   const candidates: Candidate[] = [];
-  let foreign = 0;
-  let tokens = 0;
+  let [foreign, tokens] = [0, 0];
   for (const indexed of entries) {
     const entry = parseEntry(indexed.octets);
     if (entry.kind === "token") tokens++;
@@ -209,16 +208,13 @@ async function candidateIn(
 ): Promise<Candidate | undefined> {
   const certificate = parseCertificate(entry.certificate);
   const signer = await signerOf(certificate, authorities);
-  const issuedAt = new Date(entry.at);
-  return (
-    signer &&
-    candidateOf(certificate, signer, {
-      name: spiffeId,
-      cluster: cluster ?? undefined,
-      node: node ?? undefined,
-      issuedAt,
-    })
-  );
+  if (!signer) return undefined;
+  return candidateOf(certificate, signer, {
+    name: spiffeId,
+    cluster: cluster ?? undefined,
+    node: node ?? undefined,
+    issuedAt: new Date(entry.at),
+  });
 }
 
 interface Shards extends Disposable {
