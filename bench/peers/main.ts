@@ -85,7 +85,7 @@ async function run(): Promise<Run> {
 const result = await run();
 process.stdout.write(`${tableOf(result)}\n`);
 if (values.write) {
-  const page = "docs/reference/performance.md";
+  const page = "docs/reference/peers.md";
   const text = readFileSync(page, "utf8").replace(
     /(<!-- run -->\n)[\s\S]*(<!-- end of run -->)/,
     (_, begin, end) => `${begin}\n${tableOf(result)}\n\n${circumstancesOf(result)}\n\n${end}`,

@@ -14,7 +14,7 @@ export interface ServerCredentials {
   readonly clientRoots: string;
 }
 
-/** AES-GCM alone: ztunnel accepts no other, and every other client has it (docs/explanation/istio.md#ztunnel). */
+/** AES-GCM alone: ztunnel accepts no other, and every other client has it (docs/explanation/istio.md#clients). */
 const cipherSuites = [
   "TLS_AES_256_GCM_SHA384",
   "TLS_AES_128_GCM_SHA256",
