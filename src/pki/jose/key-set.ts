@@ -116,6 +116,19 @@ export function parseKeySet(json: unknown): KeySet | undefined {
 }
 
 /**
+ * The keys of a SPIFFE bundle for JWT-SVIDs (SPIFFE JWT-SVID §4). Any without an id is ignored: no verifier
+ * finds it. So is any of a kind that no JWT-SVID has, at which other verifiers stop.
+ */
+export function jwtSvidKeysIn(keys: readonly unknown[]): KeySet {
+  return keys.flatMap((key) => {
+    const { data: jwk } = jwkForm.safeParse(key);
+    if (!jwk?.kid || jwk.use !== "jwt-svid" || jwk.kty === "OKP") return [];
+    const algorithms = algorithmsOf({ ...jwk, use: "sig" });
+    return algorithms.length > 0 ? [publishedKey(jwk, algorithms)] : [];
+  });
+}
+
+/**
  * The keys of a JWK Set for signatures that no token can be verified with. A key for another use is none of
  * them.
  */

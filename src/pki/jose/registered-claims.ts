@@ -40,12 +40,15 @@ function isInstant(value: unknown): value is number {
  *
  * @throws CaError `credential-rejected` (`form`, `audience`).
  */
-export function requireAudience({ aud }: JsonObject, accepted: readonly string[]): void {
-  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
-  if (audiences.length > maximumAudiences || !audiences.every(isText)) {
-    throw rejectCredential("form", "aud is neither text nor a list of texts");
-  }
-  if (!audiences.some((audience) => accepted.includes(audience))) {
+export function requireAudience(claims: JsonObject, accepted: readonly string[]): void {
+  if (!audiencesOf(claims).some((audience) => accepted.includes(audience))) {
     throw rejectCredential("audience", "the token is meant for another audience");
   }
+}
+
+/** @throws CaError `credential-rejected` (`form`). */
+export function audiencesOf({ aud }: JsonObject): readonly string[] {
+  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
+  if (audiences.length <= maximumAudiences && audiences.every(isText)) return audiences;
+  throw rejectCredential("form", "aud is neither text nor a list of texts");
 }

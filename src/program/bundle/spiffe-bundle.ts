@@ -1,10 +1,11 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
 import { FetchError, parseJson } from "../../foundation/fetch.ts";
+import { jwtSvidKeysIn, type KeySet } from "../../pki/jose/key-set.ts";
 import { mayBeRoot, parseCertificate } from "../files/pem-file.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
-/** The X.509 part of a SPIFFE bundle. */
+/** A SPIFFE bundle. */
 export interface SpiffeBundle {
   /** 0 if the bundle has none: the standard recommends a sequence and does not demand it. */
   readonly sequence: number;
@@ -12,6 +13,8 @@ export interface SpiffeBundle {
   readonly refreshSeconds: number;
   /** May be empty: then the standard withdraws the trust domain. */
   readonly roots: readonly X509Certificate[];
+  /** The keys for JWT-SVIDs; none where the trust domain has no such tokens. */
+  readonly jwtKeys: KeySet;
 }
 
 /** The document of a SPIFFE bundle endpoint. */
@@ -26,7 +29,7 @@ export const spiffeBundle: DocumentKind<SpiffeBundle> = {
 const longestRefreshSeconds = 24 * 3600;
 
 const count = z.int().check(z.nonnegative());
-const keyForm = z.object({ use: z.optional(z.string()), x5c: z.optional(z.unknown()) });
+const keyForm = z.looseObject({ use: z.optional(z.string()), x5c: z.optional(z.unknown()) });
 const form = z.object({
   keys: z.array(keyForm).check(z.maxLength(100)),
   spiffe_sequence: z._default(count, 0),
@@ -49,6 +52,7 @@ export function parseSpiffeBundle(text: string): SpiffeBundle {
     sequence,
     refreshSeconds: Math.min(longestRefreshSeconds, Math.max(1, hint)),
     roots: entries.map(({ x5c }) => parseRoot(x5c)),
+    jwtKeys: jwtSvidKeysIn(keys),
   };
 }
 

@@ -224,6 +224,7 @@ test("does not wait a day longer because the clock was set back a day", async ()
 const bundleOf = (sequence: number, ...authorities: TestAuthority[]) => ({
   sequence,
   refreshSeconds: 300,
+  jwtKeys: [],
   roots: authorities.map(({ certificate }) => certificate),
 });
 

@@ -150,6 +150,7 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
   const bundleOf = (sequence: number, roots: readonly X509Certificate[]) => ({
     sequence,
     refreshSeconds: 300,
+    jwtKeys: [],
     roots,
   });
   federation.update(other, bundleOf(1, trust.current));

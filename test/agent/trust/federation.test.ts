@@ -13,6 +13,7 @@ const [root, own, other] = await Promise.all([
 const document = (sequence: number, ...roots: readonly (typeof root)[]): SpiffeBundle => ({
   sequence,
   refreshSeconds: 1,
+  jwtKeys: [],
   roots: roots.map(({ certificate }) => certificate),
 });
 

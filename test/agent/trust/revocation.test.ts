@@ -39,7 +39,7 @@ function follow() {
     asked: () => asked,
     roots: (...authorities: readonly CrlAuthority[]) => {
       const roots: readonly X509Certificate[] = authorities.map(({ certificate }) => certificate);
-      trust.updateFromBundle({ roots, sequence: ++sequence, refreshSeconds: 300 });
+      trust.updateFromBundle({ roots, sequence: ++sequence, refreshSeconds: 300, jwtKeys: [] });
     },
     /** Has it look again, after so many seconds. */
     pass: (seconds: number) => {

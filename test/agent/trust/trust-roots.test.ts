@@ -21,6 +21,7 @@ async function answer(name: string, issuer: TestAuthority, ...others: TestAuthor
 const bundle = (sequence: number, ...authorities: TestAuthority[]): SpiffeBundle => ({
   sequence,
   refreshSeconds: 1,
+  jwtKeys: [],
   roots: authorities.map(({ certificate }) => certificate),
 });
 

@@ -6,6 +6,7 @@ export const targets = {
   "csr-pem": async () => (await import("./csr/csr-pem.ts")).csrText,
   certificate: async () => (await import("./certificate.ts")).certificate,
   token: async () => (await import("./token.ts")).token,
+  "jwt-svid": async () => (await import("./jwt-svid.ts")).jwtSvid,
   "root-file": async () => (await import("./root-file.ts")).rootFile,
   "spiffe-bundle": async () => (await import("./spiffe-bundle.ts")).spiffeBundle,
   record: async () => (await import("./record.ts")).record,

@@ -1,0 +1,92 @@
+import { rejectCredential } from "../../foundation/errors.ts";
+import {
+  isWorkloadSpiffeId,
+  parseTrustDomain,
+  type SpiffeId,
+  type TrustDomain,
+} from "../spiffe-id.ts";
+import {
+  createJsonWebSignatureParser,
+  type JsonObject,
+  type JsonWebSignature,
+  requireSignature,
+} from "./json-web-signature.ts";
+import { candidatesIn, type JwsAlgorithm, type VerificationKey } from "./key-set.ts";
+import { audiencesOf, requireAudience, requireTime } from "./registered-claims.ts";
+
+/** The claims of a JWT-SVID. Whoever read them without its signature has proved none of them. */
+export interface JwtSvid {
+  readonly spiffeId: SpiffeId;
+  readonly trustDomain: TrustDomain;
+  /** Never empty. */
+  readonly audiences: readonly string[];
+  readonly expiresAt: Date;
+  readonly keyId: string;
+  readonly claims: JsonObject;
+}
+
+/** The algorithms of a JWT-SVID (SPIFFE JWT-SVID §2.1). */
+export const jwtSvidAlgorithms: readonly JwsAlgorithm[] = [
+  ...(["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"] as const),
+  ...(["ES256", "ES384", "ES512"] as const),
+];
+
+/** The standard has no limit. A token travels in a header, of which servers take 8 KiB. */
+const maximumLength = 8 * 1024;
+
+/** SPIFFE JWT-SVID §2.3, exactly as it spells the two. */
+const parseSigned = createJsonWebSignatureParser((typ) => typ === "JWT" || typ === "JOSE");
+
+/**
+ * Reads a JWT-SVID without its signature.
+ *
+ * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`).
+ */
+export function readJwtSvid(token: string, now: Date): JwtSvid {
+  return svidOf(parse(token), now);
+}
+
+/**
+ * Requires a JWT-SVID for an audience, signed by a key of its own trust domain.
+ *
+ * @param keysOf The keys of a trust domain; `undefined` for one that is not trusted.
+ * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`, `audience`, `issuer`,
+ *   `signature`).
+ */
+export async function validateJwtSvid(
+  token: string,
+  audience: string,
+  keysOf: (trustDomain: TrustDomain) => readonly VerificationKey[] | undefined,
+  now: Date,
+): Promise<JwtSvid> {
+  const jws = parse(token);
+  const svid = svidOf(jws, now);
+  requireAudience(jws.claims, [audience]);
+  const keys = keysOf(svid.trustDomain);
+  if (!keys) throw rejectCredential("issuer", "the token is of a trust domain that is not trusted");
+  await requireSignature(jws, ({ algorithm }) => candidatesIn(keys, algorithm, svid.keyId), now);
+  return svid;
+}
+
+function parse(token: string): JsonWebSignature {
+  if (token.length > maximumLength) throw rejectCredential("form", "the token is too long");
+  return parseSigned(token);
+}
+
+function svidOf({ algorithm, keyId, claims }: JsonWebSignature, now: Date): JwtSvid {
+  if (!jwtSvidAlgorithms.some((allowed) => allowed === algorithm)) {
+    throw rejectCredential("algorithm", "no JWT-SVID has the token's algorithm");
+  }
+  // Without it every key would have to be tried, and no verifier of SPIFFE takes such a token.
+  if (!keyId) throw rejectCredential("key", "the token names no key");
+  const { sub, exp } = claims;
+  const trustDomain = parseTrustDomain(typeof sub === "string" ? (sub.split("/", 3)[2] ?? "") : "");
+  if (typeof sub !== "string" || !isWorkloadSpiffeId(sub) || !trustDomain) {
+    throw rejectCredential("subject", "the token's subject is no SPIFFE ID of a workload");
+  }
+  requireTime(claims, now);
+  const audiences = audiencesOf(claims);
+  if (audiences.length === 0) throw rejectCredential("audience", "the token has no audience");
+  const expiresAt = new Date(Number(exp) * 1000);
+  return { spiffeId: sub as SpiffeId, trustDomain, audiences, expiresAt, keyId, claims };
+}
