@@ -13,7 +13,7 @@ const openPort: Readiness = { ready: true, reasons: [] };
 /** What may keep a CA from its work beside its authorities. */
 export interface Hindrances {
   /** Absent where nothing is logged. */
-  readonly issuanceLog?: Pick<IssuanceLog, "mode" | "refusal" | "troubles"> | undefined;
+  readonly issuanceLog?: Pick<IssuanceLog, "mode" | "look" | "refusal" | "troubles"> | undefined;
   /** Why no caller's token can be verified, one sentence. Absent where no caller asks. */
   readonly keyFault?: ((now: Date) => Promise<string | undefined>) | undefined;
   /** Present where the platform opens a port for callers itself. */
@@ -31,6 +31,7 @@ export async function readinessIn(
   { issuanceLog: log, keyFault, storeFault, port = () => openPort }: Hindrances,
   now: Date,
 ): Promise<Readiness> {
+  await log?.look?.(now);
   const isLogged = log?.mode !== "required" || log.refusal() === undefined;
   const signs = view?.issuer !== undefined && view.trustBundle.roots.length > 0;
   const withoutKeys = await keyFault?.(now);

@@ -34,6 +34,8 @@ export interface IssuanceLog {
     signal: AbortSignal,
     authorities?: readonly LoggedAuthority[],
   ) => Promise<LogPosition>;
+  /** Asks the log whether it takes entries, where this process knows of its own calls alone. It does not reject. */
+  readonly look?: (now: Date) => Promise<void>;
   /** Why it takes no entry, as far as this process knows: the last one was refused. */
   readonly refusal: () => string | undefined;
   /** Warnings for the operator, one sentence each, a refusal among them. */

@@ -15,6 +15,14 @@ import { bucketBinding } from "./worker-log.ts";
 
 const originKey = "origin";
 
+/** What a shard knows of itself, one sentence each. */
+export interface ShardState {
+  /** Why it takes no entry. */
+  readonly refusal?: string | undefined;
+  /** Why what it has taken is not published. */
+  readonly trouble?: string | undefined;
+}
+
 /**
  * One shard of an issuance log: the only writer of its tree. Its name is its origin.
  *
@@ -24,6 +32,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
   readonly #log = createOperationLog(() => new Date(), writeToConsole);
   #sequencer: Promise<Sequencer> | undefined;
   #isArmed = false;
+  #trouble: string | undefined;
   #flushed: Promise<void> = Promise.resolve();
   #intervalSeconds = 0;
 
@@ -44,6 +53,17 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     }
   }
 
+  /** Whether it would take an entry now. After a failed commit it tries to write. */
+  async look(origin: string): Promise<ShardState> {
+    try {
+      const sequencer = await this.#open(origin);
+      sequencer.probe();
+      return { refusal: sequencer.refusal ?? sequencer.failure, trouble: this.#trouble };
+    } catch (error) {
+      return { refusal: messageOf(error) };
+    }
+  }
+
   /** Publishes what was appended. The next alarm is set first: after six failures the platform gives up. */
   override async alarm(): Promise<void> {
     this.#isArmed = false;
@@ -54,7 +74,9 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       if (!sequencer.isBehind) return;
       await this.#arm();
       await sequencer.publish();
+      this.#trouble = undefined;
     } catch (error) {
+      this.#trouble = `entries wait to be published: ${messageOf(error)}`;
       this.#log.operation({
         event: "log-not-published",
         level: "error",

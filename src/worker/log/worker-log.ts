@@ -10,6 +10,7 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import type { ShardState } from "./log-shard.ts";
 import { type Bucket, bucketObjects, isBucket } from "./log-storage.ts";
 
 /** The names of the bindings. */
@@ -18,6 +19,12 @@ export const bucketBinding = "LOG_BUCKET";
 
 /** A shard that takes longer is treated as one that is down, if there is another. */
 const usualAttemptMilliseconds = 1500;
+
+/** A shard that says for longer nothing about itself takes nothing either. */
+const longestLookMilliseconds = 5000;
+
+/** Anybody may ask for readiness, and each question to a shard is billed. */
+const lookEveryMilliseconds = 10_000;
 
 /** The log of a Worker. */
 export interface WorkerLog {
@@ -35,6 +42,7 @@ export type OpenWorkerLog = (
 interface ShardNamespace {
   getByName(name: string): {
     append(origin: string, entry: Bytes, before: readonly NamedEntry[]): Promise<AppendResult>;
+    look(origin: string): Promise<ShardState>;
   };
 }
 
@@ -57,9 +65,23 @@ export function openLogWithin(
       `LOG_ORIGIN: needs the bindings ${shardBinding} and ${bucketBinding}`,
     ]);
   }
+  return {
+    issuanceLog: shardedLog(namespace, configuration, attemptMilliseconds),
+    publishedLog: publishedLogIn(bucket, configuration),
+  };
+}
+
+function shardedLog(
+  namespace: ShardNamespace,
+  configuration: LogConfiguration,
+  attemptMilliseconds: number,
+): IssuanceLog {
   const { shards } = configuration;
   const home = Math.floor(Math.random() * shards);
+  const next = (home + 1) % shards;
   const append = appending(namespace, configuration, attemptMilliseconds);
+  const look = looking(namespace, configuration);
+  let lookedAt = Number.NEGATIVE_INFINITY;
   let trouble: string | undefined;
   let refusal: string | undefined;
   // No shard has the entry, so this isolate issues nothing for now.
@@ -68,30 +90,52 @@ export function openLogWithin(
     return toLogUnavailable(error);
   };
   return {
-    issuanceLog: {
-      mode: configuration.mode,
-      append: async (entry, _signal, authorities = []) => {
+    mode: configuration.mode,
+    append: async (entry, _signal, authorities = []) => {
+      try {
+        const position = await append(home, entry, authorities);
+        trouble = refusal = undefined;
+        return position;
+      } catch (error) {
+        trouble = `the issuance log: ${messageOf(error)}`;
+        if (next === home) throw refused(error);
         try {
-          const position = await append(home, entry, authorities);
-          trouble = refusal = undefined;
+          // Perhaps the first shard has the entry as well: readers count by serial number.
+          const position = await append(next, entry, authorities);
+          refusal = undefined;
           return position;
-        } catch (error) {
-          trouble = `the issuance log: ${messageOf(error)}`;
-          if (shards === 1) throw refused(error);
-          try {
-            // Perhaps the first shard has the entry as well: readers count by serial number.
-            const position = await append((home + 1) % shards, entry, authorities);
-            refusal = undefined;
-            return position;
-          } catch (again) {
-            throw refused(again);
-          }
+        } catch (again) {
+          throw refused(again);
         }
-      },
-      refusal: () => refusal,
-      troubles: () => (trouble === undefined ? [] : [trouble]),
+      }
     },
-    publishedLog: publishedLogIn(bucket, configuration),
+    look: async (now) => {
+      if (now.getTime() - lookedAt < lookEveryMilliseconds) return;
+      lookedAt = now.getTime();
+      const { refusal: refused, trouble: unpublished } = await look(home);
+      const why = refused ?? unpublished;
+      trouble = why === undefined ? undefined : `the issuance log: ${why}`;
+      const isTaken =
+        refused === undefined || (next !== home && (await look(next)).refusal === undefined);
+      refusal = isTaken ? undefined : trouble;
+    },
+    refusal: () => refusal,
+    troubles: () => (trouble === undefined ? [] : [trouble]),
+  };
+}
+
+/** Asks a shard what it knows of itself. It does not reject. */
+function looking(
+  namespace: ShardNamespace,
+  { origin }: LogConfiguration,
+): (shard: number) => Promise<ShardState> {
+  return async (shard) => {
+    const name = `${origin}/${shard}`;
+    try {
+      return await withinTime(namespace.getByName(name).look(name), longestLookMilliseconds);
+    } catch (error) {
+      return { refusal: messageOf(error) };
+    }
   };
 }
 
@@ -140,10 +184,7 @@ function publishedLogIn(
   };
 }
 
-async function withinTime(
-  answer: Promise<AppendResult>,
-  milliseconds: number,
-): Promise<AppendResult> {
+async function withinTime<Answer>(answer: Promise<Answer>, milliseconds: number): Promise<Answer> {
   let timer: ReturnType<typeof setTimeout> | null = null;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error("the shard is too slow")), milliseconds);

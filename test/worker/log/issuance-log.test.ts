@@ -49,14 +49,23 @@ const now = new Date();
 /** A shard may be slow on a slow machine. */
 const openLog: OpenWorkerLog = (...log) => openLogWithin(hangMilliseconds, ...log);
 
+const unreachable = async () => {
+  throw new Error("the object was reset");
+};
+
 async function start(changes: Readonly<Record<string, unknown>> = {}, open = openLog) {
   await reset();
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const environment = { ...env, ...logValues, ISSUERS, ...changes };
-  const worker = createWorker({ clock: () => now, openLog: open });
+  let passed = 0;
+  const clock = () => new Date(now.getTime() + 1000 * passed);
+  const worker = createWorker({ clock, openLog: open });
   await worker.scheduled(createScheduledController(), environment);
   const send = (request: Request) => worker.fetch(request, environment);
-  return { send, key, now: () => now, takeAudits: () => takeAuditsOf(lines), publish };
+  const pass = (seconds: number): void => {
+    passed += seconds;
+  };
+  return { send, key, now: clock, pass, takeAudits: () => takeAuditsOf(lines), publish };
 }
 
 describeIssuanceLog(() => start());
@@ -260,7 +269,15 @@ describe("a Worker", () => {
     const { csrPem } = await createWorkload();
     return callWithClient(grpcWeb, service, { csr: csrPem }, await bearer(service));
   };
-  const broken = { append: async () => ({ refused: "busy", detail: "too many" }) };
+  const broken = {
+    append: async () => ({ refused: "failed", detail: "disk I/O error" }),
+    look: async () => ({ refusal: "disk I/O error" }),
+  };
+  const readinessOf = async (service: Awaited<ReturnType<typeof start>>) => {
+    const answer = await service.send(new Request(`${origin}/readyz`));
+    const { reasons } = await answer.json<{ reasons: string[] }>();
+    return { status: answer.status, reasons };
+  };
 
   test("answers no certificate when its shard takes none, and asks to try again", async () => {
     const service = await start({ LOG_SHARD: { getByName: () => broken } });
@@ -269,12 +286,67 @@ describe("a Worker", () => {
       reason: "log-unavailable",
       log: "unlogged",
     });
-    const readiness = await service.send(new Request(`${origin}/readyz`));
-    expect(readiness.status).toBe(503);
-    expect(await readiness.json()).toMatchObject({
-      ready: false,
-      reasons: [expect.stringContaining("the issuance log: ")],
+    expect(await readinessOf(service)).toEqual({
+      status: 503,
+      reasons: ["the issuance log: disk I/O error"],
     });
+  });
+
+  test.each([
+    ["its shard takes no entry", { LOG_SHARD: { getByName: () => broken } }],
+    ["every shard refuses", { LOG_SHARD: { getByName: () => broken }, LOG_SHARDS: 2 }],
+    ["its shard cannot be reached", { LOG_SHARD: { getByName: () => ({ look: unreachable }) } }],
+  ])("is not ready when %s, before anybody has asked it for a certificate", async (_, changes) => {
+    const { status, reasons } = await readinessOf(await start(changes));
+    expect(status).toBe(503);
+    expect(reasons).toEqual([expect.stringMatching(/^the issuance log: disk I\/O error|reset/)]);
+  });
+
+  test("is not ready when R2 refuses what a log begins with, and ready once it does not", async () => {
+    const service = await start();
+    await setPuts("refuse");
+    const refused = await readinessOf(service);
+    expect(refused.status).toBe(503);
+    expect(refused.reasons).toEqual([expect.stringContaining("Reduce your concurrent")]);
+    await setPuts("store");
+    service.pass(10);
+    expect(await readinessOf(service)).toEqual({ status: 200, reasons: [] });
+  });
+
+  test("is ready, and says so, while R2 refuses what its shard has taken", async () => {
+    const service = await start();
+    expect(await ask(service)).toHaveProperty("certChain");
+    await setPuts("refuse");
+    await publish();
+    expect(await readinessOf(service)).toEqual({
+      status: 200,
+      reasons: [expect.stringContaining("entries wait to be published: put: Reduce")],
+    });
+    await setPuts("store");
+    await publish();
+    service.pass(10);
+    expect(await readinessOf(service)).toEqual({ status: 200, reasons: [] });
+  });
+
+  test("is ready again once its shard takes entries, though nobody has asked for a certificate", async () => {
+    let state: object = broken;
+    const service = await start({ LOG_SHARD: { getByName: () => state } });
+    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
+    expect((await readinessOf(service)).status).toBe(503);
+    state = { look: async () => ({}) };
+    service.pass(10);
+    expect(await readinessOf(service)).toEqual({ status: 200, reasons: [] });
+  });
+
+  test("asks its shard for its state once in ten seconds, whoever asks it", async () => {
+    let looks = 0;
+    const counted = { look: async () => ({ looks: ++looks }) };
+    const service = await start({ LOG_SHARD: { getByName: () => counted } });
+    for (const _ of [1, 2, 3]) await readinessOf(service);
+    expect(looks).toBe(1);
+    service.pass(10);
+    await readinessOf(service);
+    expect(looks).toBe(2);
   });
 
   const silent = { getByName: () => ({ append: () => new Promise(() => {}) }) };
@@ -314,6 +386,7 @@ describe("a Worker", () => {
   test("is ready while another shard takes what the first refuses", async () => {
     const statuses: number[] = [];
     const taking = {
+      look: async () => ({}),
       append: async () => {
         const { status } = await service.send(new Request(`${origin}/readyz`));
         statuses.push(status);
