@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { CommanderError } from "commander";
 import { OperatorError } from "../foundation/errors.ts";
+import { followCompliancePolicy } from "../program/tls-policy.ts";
 import { rampart, typedWords } from "./rampart.ts";
 import { exitCodes } from "./terminal/command-line.ts";
 import { endingWithOutput, failuresOf } from "./terminal/failures.ts";
@@ -21,6 +22,7 @@ async function main(): Promise<void> {
   // It has a program read its configuration again, and must not end one that has only begun.
   if (reloading.has(noun)) process.on("SIGHUP", () => {});
   try {
+    followCompliancePolicy(terminal.environment["COMPLIANCE_POLICY"]);
     await (await rampart(noun, terminal)).parseAsync(words, { from: "user" });
   } catch (error) {
     terminal.exitWith(Math.max(...failuresOf(error).map((each) => exitCodeOf(each, terminal))));

@@ -58,6 +58,10 @@ const findings = {
     "The CA refuses every token of this issuer once its keys are old.",
   ],
   "kek-missing": ["error", "Without the KEK nobody can open the keys of the authorities."],
+  "key-exchange-classical": [
+    "warning",
+    "Whoever records traffic today may read it once there is a quantum computer.",
+  ],
   "namespaces-overlap": [
     "warning",
     "One identity stands for workloads of both clusters, so each can speak for those of the other.",

@@ -3,6 +3,7 @@ import { parseSocketAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { inEnglish, parsedText } from "../../foundation/text.ts";
 import { parseTrustDomain } from "../../pki/spiffe-id.ts";
+import { compliancePolicies } from "../../program/tls-policy.ts";
 import { port, proxyConfig } from "./proxy-config.ts";
 
 /** The spellings of `strconv.ParseBool`. */
@@ -101,6 +102,7 @@ const form = z.object({
   /** Processors, rounded up. */
   ISTIO_CPU_LIMIT: z.prefault(z.pipe(goNumber, z.int().check(z.minimum(0), z.maximum(4096))), "0"),
   PROV_CERT: optionalText,
+  COMPLIANCE_POLICY: z._default(z.enum(compliancePolicies), ""),
   FILE_MOUNTED_CERTS: flag(),
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),
   OUTPUT_CERTS: optionalText,

@@ -26,7 +26,6 @@ const ignored = (name: string, why: string): UnsupportedVariable => ({
 
 /** Every variable of pilot-agent whose effect somebody would miss. */
 export const unsupportedVariables: readonly UnsupportedVariable[] = [
-  refused("COMPLIANCE_POLICY", "the agent restricts TLS to no compliance policy"),
   refused("ISTIO_KUBE_APP_PROBERS", "the agent does not answer probes in the workload's place"),
   refused("ISTIO_META_DNS_CAPTURE", noDns),
   refused("ISTIO_META_ENABLE_DNS_SERVER", noDns),

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { SocketAddress } from "../../foundation/addresses.ts";
+import type { CompliancePolicy } from "../../program/tls-policy.ts";
 import {
   type CertificateFiles,
   egressClient,
@@ -55,6 +56,8 @@ export interface BootstrapOptions {
   readonly outbound?: readonly OutboundListener[];
   readonly ingress?: readonly IngressListener[];
   readonly egress?: readonly EgressListener[];
+  /** For the TLS of every listener and cluster. */
+  readonly policy?: CompliancePolicy;
 }
 
 /** A listener with the cluster that it forwards to. */
@@ -68,12 +71,12 @@ interface Passage {
  * listeners and clusters, with the TLS contexts that a mesh configures.
  */
 export function createBootstrap(options: BootstrapOptions): Json {
-  const { inbound = [], outbound = [], ingress = [], egress = [] } = options;
+  const { inbound = [], outbound = [], ingress = [], egress = [], policy = "" } = options;
   const passages = [
-    ...inbound.map((each, i) => inboundPassage(each, `inbound-${i}`)),
-    ...outbound.map((each, i) => outboundPassage(each, `outbound-${i}`)),
-    ...ingress.map((each, i) => ingressPassage(each, `ingress-${i}`)),
-    ...egress.map((each, i) => egressPassage(each, `egress-${i}`)),
+    ...inbound.map((each, i) => inboundPassage(each, `inbound-${i}`, policy)),
+    ...outbound.map((each, i) => outboundPassage(each, `outbound-${i}`, policy)),
+    ...ingress.map((each, i) => ingressPassage(each, `ingress-${i}`, policy)),
+    ...egress.map((each, i) => egressPassage(each, `egress-${i}`, policy)),
   ];
   return {
     node: { id: options.nodeId, cluster: options.nodeCluster },
@@ -88,24 +91,33 @@ export function createBootstrap(options: BootstrapOptions): Json {
   };
 }
 
-function inboundPassage({ listen, forward, peers }: InboundListener, name: string): Passage {
+function inboundPassage(
+  { listen, forward, peers }: InboundListener,
+  name: string,
+  policy: CompliancePolicy,
+): Passage {
   return {
-    listener: meshListener(name, listen, peers),
+    listener: meshListener(name, listen, peers, policy),
     cluster: cluster(name, forward),
   };
 }
 
-function outboundPassage({ listen, connect, peers }: OutboundListener, name: string): Passage {
+function outboundPassage(
+  { listen, connect, peers }: OutboundListener,
+  name: string,
+  policy: CompliancePolicy,
+): Passage {
   const filters = [httpConnections(name, {})];
   return {
     listener: { name, address: socketAddress(listen), filter_chains: [{ filters }] },
-    cluster: tlsCluster(name, connect, meshClient(peers, connect)),
+    cluster: tlsCluster(name, connect, meshClient(peers, connect, policy)),
   };
 }
 
 function ingressPassage(
   { listen, connect, peers, certificate, clientCa }: IngressListener,
   name: string,
+  policy: CompliancePolicy,
 ): Passage {
   const settings = {
     // Nobody outside may claim to be another address or client, nor hide a path from a rule.
@@ -118,7 +130,7 @@ function ingressPassage(
           set_current_client_cert_details: { subject: true, uri: true, dns: true },
         }),
   };
-  const transport_socket = ingressServer(certificate, clientCa);
+  const transport_socket = ingressServer(certificate, clientCa, policy);
   const filters = [httpConnections(name, settings)];
   return {
     listener: {
@@ -126,18 +138,27 @@ function ingressPassage(
       address: socketAddress(listen),
       filter_chains: [{ filters, transport_socket }],
     },
-    cluster: tlsCluster(name, connect, meshClient(peers, connect)),
+    cluster: tlsCluster(name, connect, meshClient(peers, connect, policy)),
   };
 }
 
-function egressPassage({ listen, peers, connect, root }: EgressListener, name: string): Passage {
+function egressPassage(
+  { listen, peers, connect, root }: EgressListener,
+  name: string,
+  policy: CompliancePolicy,
+): Passage {
   return {
-    listener: meshListener(name, listen, peers),
-    cluster: tlsCluster(name, connect, egressClient(root, connect)),
+    listener: meshListener(name, listen, peers, policy),
+    cluster: tlsCluster(name, connect, egressClient(root, connect, policy)),
   };
 }
 
-function meshListener(name: string, listen: SocketAddress, peers: PeerMatch): Json {
+function meshListener(
+  name: string,
+  listen: SocketAddress,
+  peers: PeerMatch,
+  policy: CompliancePolicy,
+): Json {
   const settings = {
     // Envoy replaces the header that a peer sent, so the workload may trust it.
     forward_client_cert_details: "SANITIZE_SET",
@@ -147,7 +168,7 @@ function meshListener(name: string, listen: SocketAddress, peers: PeerMatch): Js
   return {
     name,
     address: socketAddress(listen),
-    filter_chains: [{ filters, transport_socket: meshServer(peers) }],
+    filter_chains: [{ filters, transport_socket: meshServer(peers, policy) }],
   };
 }
 

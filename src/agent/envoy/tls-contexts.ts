@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { SocketAddress } from "../../foundation/addresses.ts";
+import { type CompliancePolicy, postQuantumGroup } from "../../program/tls-policy.ts";
 import { defaultResource, rootResource } from "../secrets/secret-source.ts";
 
 /** A JSON object of Envoy's configuration. */
@@ -98,16 +99,26 @@ const tlsParameters: Json = {
   ],
 };
 
-const common: Json = { tls_params: tlsParameters, alpn_protocols: ["h2", "http/1.1"] };
+/** Istio's `pqc`. Envoy's clients take TLS 1.2 at most, unless they are told otherwise. */
+const postQuantumParameters: Json = {
+  tls_minimum_protocol_version: "TLSv1_3",
+  tls_maximum_protocol_version: "TLSv1_3",
+  ecdh_curves: [postQuantumGroup],
+};
+
+const common = (policy: CompliancePolicy): Json => ({
+  tls_params: policy === "pqc" ? postQuantumParameters : tlsParameters,
+  alpn_protocols: ["h2", "http/1.1"],
+});
 
 /** Mutual TLS of the mesh: the agent's certificate, its roots, and exactly these peers. */
-function meshContext(peers: PeerMatch): Json {
+function meshContext(peers: PeerMatch, policy: CompliancePolicy): Json {
   const matchers =
     "trustDomain" in peers
       ? [{ prefix: `spiffe://${peers.trustDomain}/` }]
       : peers.spiffeIds.map((exact) => ({ exact }));
   return {
-    ...common,
+    ...common(policy),
     tls_certificate_sds_secret_configs: [secretConfig(defaultResource)],
     combined_validation_context: {
       default_validation_context: {
@@ -119,17 +130,21 @@ function meshContext(peers: PeerMatch): Json {
 }
 
 /** The server's side of mutual TLS in the mesh. */
-export function meshServer(peers: PeerMatch): Json {
+export function meshServer(peers: PeerMatch, policy: CompliancePolicy): Json {
   return tlsSocket("DownstreamTlsContext", {
     require_client_certificate: true,
-    common_tls_context: meshContext(peers),
+    common_tls_context: meshContext(peers, policy),
   });
 }
 
 /** The client's side of mutual TLS in the mesh. */
-export function meshClient(peers: PeerMatch, { host }: SocketAddress): Json {
+export function meshClient(
+  peers: PeerMatch,
+  { host }: SocketAddress,
+  policy: CompliancePolicy,
+): Json {
   return tlsSocket("UpstreamTlsContext", {
-    common_tls_context: meshContext(peers),
+    common_tls_context: meshContext(peers, policy),
     ...(isIP(host) === 0 && { sni: host }),
   });
 }
@@ -138,11 +153,12 @@ export function meshClient(peers: PeerMatch, { host }: SocketAddress): Json {
 export function ingressServer(
   { chainFile, keyFile }: CertificateFiles,
   clientCa: RootFile | undefined,
+  policy: CompliancePolicy,
 ): Json {
   return tlsSocket("DownstreamTlsContext", {
     ...(clientCa !== undefined && { require_client_certificate: true }),
     common_tls_context: {
-      ...common,
+      ...common(policy),
       tls_certificate_sds_secret_configs: [secretConfig(`file-cert:${chainFile}~${keyFile}`)],
       ...(clientCa !== undefined && {
         validation_context_sds_secret_config: secretConfig(`file-root:${clientCa}`),
@@ -152,13 +168,17 @@ export function ingressServer(
 }
 
 /** The client's side towards a server outside the mesh, whose certificate must be for its host. */
-export function egressClient(root: RootFile, { host }: SocketAddress): Json {
+export function egressClient(
+  root: RootFile,
+  { host }: SocketAddress,
+  policy: CompliancePolicy,
+): Json {
   const isName = isIP(host) === 0;
   const name = { san_type: isName ? "DNS" : "IP_ADDRESS", matcher: { exact: host } };
   return tlsSocket("UpstreamTlsContext", {
     ...(isName && { sni: host }),
     common_tls_context: {
-      ...common,
+      ...common(policy),
       combined_validation_context: {
         default_validation_context: { match_typed_subject_alt_names: [name] },
         validation_context_sds_secret_config: secretConfig(`file-root:${root}`),

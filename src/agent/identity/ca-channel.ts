@@ -95,7 +95,6 @@ export async function readConnectionTls(
   const pem = await readRootFile(rootFile);
   const ca = pem === undefined ? undefined : roots(parseCertificates(pem)).join("");
   return {
-    minVersion: "TLSv1.2",
     ...(ca !== undefined && { ca }),
     ...(serverName !== undefined && { servername: serverName }),
     ...(clientCertificate && (await readClientCertificate(clientCertificate, now))),

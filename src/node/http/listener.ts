@@ -6,6 +6,7 @@ import type { Duplex } from "node:stream";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { addressOf } from "../../foundation/addresses.ts";
 import type { Port } from "../../program/program.ts";
+import { groupOf } from "../../program/tls-policy.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";
@@ -52,6 +53,7 @@ export async function listenWithTls(
   const underWay = new Map<string, () => void>();
   tls.on("secureConnection", (socket: TLSSocket) => {
     underWay.get(endOf(socket))?.();
+    guard.agreed(groupOf(socket));
     const peer = clientOf(socket, verification);
     if (peer) protocols.serve(socket, socket.alpnProtocol === "h2" ? "h2" : "http/1.1", peer);
     else socket.destroy();

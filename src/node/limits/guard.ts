@@ -19,6 +19,8 @@ export interface Guard {
   readonly exchanges: Exchanges;
   /** Absent where no gateway calls. */
   readonly doors?: Doors | undefined;
+  /** Counts a handshake by its group. */
+  readonly agreed: (group: string) => void;
   /** In milliseconds; it never goes back. */
   readonly clock: () => number;
   readonly end: () => void;
@@ -59,7 +61,7 @@ export function createGuard(
     ).unref();
   let timer = sweepNext();
   return {
-    ...{ limits, reached, connections, exchanges, clock },
+    ...{ limits, reached, connections, exchanges, clock, agreed: () => {} },
     doors: prove && new Doors(prove, clock),
     follow: (next) => {
       Object.assign(limits, { memory: undefined }, next);
@@ -119,7 +121,17 @@ export function openGuard(
     help: "Requests of callers that have no whole answer yet.",
     read: () => guard.exchanges.count,
   });
-  return guard;
+  return { ...guard, agreed: countHandshakes(registry) };
+}
+
+function countHandshakes(registry: Registry): Guard["agreed"] {
+  const handshakes = new Counter({
+    name: "rampart_tls_handshakes_total",
+    help: "Handshakes with callers, by the group of their key exchange.",
+    labelNames: ["group"],
+    registers: [registry],
+  });
+  return (group) => handshakes.inc({ group });
 }
 
 /** Counts the connections and requests that a limit refuses or ends. */

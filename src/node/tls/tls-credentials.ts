@@ -25,7 +25,7 @@ const cipherSuites = [
 ].join(":");
 
 /**
- * TLS 1.2 and 1.3 with HTTP/2 or HTTP/1.1. The server requests a client certificate without requiring
+ * HTTP/2 or HTTP/1.1, over the versions and groups of the process (tls-policy.ts). The server requests a client certificate without requiring
  * one, and the handshake succeeds either way. So the listener must verify it (peer-certificate.ts).
  *
  * Sessions are not resumed, because a resumed one would keep the verdict of its first handshake.
@@ -38,7 +38,6 @@ export function tlsOptions({ certificate, clientRoots }: ServerCredentials): Tls
     ca: clientRoots === "" ? [] : clientRoots,
     requestCert: true,
     rejectUnauthorized: false,
-    minVersion: "TLSv1.2",
     ciphers: cipherSuites,
     honorCipherOrder: true,
     ALPNProtocols: ["h2", "http/1.1"],

@@ -77,7 +77,7 @@ export function createHttpClient(
   const lookup = reach === "public" ? { lookup: createPublicLookup() } : {};
   const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
   const plain = new HttpAgent(settings);
-  const secure = new HttpsAgent({ ...settings, minVersion: "TLSv1.2", ...tls });
+  const secure = new HttpsAgent({ ...settings, ...tls });
   const begin = ({ target, method, headers }: OutgoingRequest): ClientRequest => {
     const { protocol, hostname, port, path } = target;
     return protocol === "http:"

@@ -5,6 +5,7 @@ import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
+import { offersPostQuantum } from "../../../program/tls-policy.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import {
   type Finding,
@@ -30,6 +31,7 @@ import { inspectClusters, type LoginChoice } from "../cluster/cluster-inspection
 import { reportDeliveries } from "../cluster/delivery-report.ts";
 import {
   fileFindings,
+  keyExchangeFindings,
   nodeFindings,
   servingFindings,
   toolFindings,
@@ -67,7 +69,11 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const now = terminal.clock();
   const config = configOf(choice);
   const opened = await open(choice, terminal, now);
-  const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
+  const before = [
+    ...nodeFindings(process.versions.node),
+    ...keyExchangeFindings(offersPostQuantum()),
+    ...(await textFindings(config)),
+  ];
   if (!("store" in opened)) {
     return { place: undefined, at: now, findings: worstFirst([...before, opened]) };
   }

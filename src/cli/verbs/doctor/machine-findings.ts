@@ -8,6 +8,7 @@ import {
   certificateInFiles,
 } from "../../../node/tls/serving-certificate.ts";
 import { systemCode } from "../../../program/files/small-file.ts";
+import { postQuantumGroup } from "../../../program/tls-policy.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
 import { quoted } from "../../session/session.ts";
@@ -15,12 +16,19 @@ import { wranglerVersion } from "../../wrangler-version.ts";
 
 /** The Node of the tests. */
 export const testedNode = "24.21.0";
+const installNode = `Install Node ${testedNode} or newer`;
 
 /** Findings about a version of Node, such as `24.11.0`. */
 export function nodeFindings(version: string): readonly Finding[] {
   if (!isOlder(version, testedNode)) return [];
   const what = `This is Node ${version}; Rampart is tested with ${testedNode}.`;
-  return [finding("node-version", what, `Install Node ${testedNode} or newer`)];
+  return [finding("node-version", what, installNode)];
+}
+
+/** A finding where the TLS of this machine has no post-quantum key exchange. */
+export function keyExchangeFindings(isOffered: boolean): readonly Finding[] {
+  const what = `The TLS of this runtime (OpenSSL ${process.versions.openssl}) has no ${postQuantumGroup}.`;
+  return isOffered ? [] : [finding("key-exchange-classical", what, installNode)];
 }
 
 /** Whether a version, such as `24.11.0`, comes before another. */
@@ -225,25 +233,18 @@ const exampleNamespaceId = "0123456789abcdef0123456789abcdef";
 
 /** The examples that a `wrangler.toml` still has outside `[vars]`, by its text. */
 export function wranglerFindings(text: string): readonly Finding[] {
-  const isSet = (line: RegExp): boolean => line.test(text);
+  const ifSet = (line: RegExp, what: string, remedy: string): readonly Finding[] =>
+    line.test(text) ? [finding("configuration-example", what, remedy)] : [];
   return [
-    ...(isSet(new RegExp(`^\\s*id\\s*=\\s*"${exampleNamespaceId}"`, "m"))
-      ? [
-          finding(
-            "configuration-example",
-            "The KV namespace AUTHORITIES has the example id.",
-            "`npx wrangler kv namespace create AUTHORITIES`, and set the id that it prints",
-          ),
-        ]
-      : []),
-    ...(isSet(/^\s*routes\s*=.*[".]example\.(?:com|net|org)"/m)
-      ? [
-          finding(
-            "configuration-example",
-            "routes has an example host name.",
-            "Set the host name on which the CA answers",
-          ),
-        ]
-      : []),
+    ...ifSet(
+      new RegExp(`^\\s*id\\s*=\\s*"${exampleNamespaceId}"`, "m"),
+      "The KV namespace AUTHORITIES has the example id.",
+      "`npx wrangler kv namespace create AUTHORITIES`, and set the id that it prints",
+    ),
+    ...ifSet(
+      /^\s*routes\s*=.*[".]example\.(?:com|net|org)"/m,
+      "routes has an example host name.",
+      "Set the host name on which the CA answers",
+    ),
   ];
 }

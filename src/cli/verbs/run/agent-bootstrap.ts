@@ -89,6 +89,7 @@ function bootstrapOf(flags: BootstrapFlags, variables: Variables): object {
     nodeCluster: variables.SERVICE_ACCOUNT || "rampart",
     sdsSocket: resolve(variables.RAMPART_SDS_SOCKET),
     admin: parseAddress(flags.admin),
+    policy: variables.COMPLIANCE_POLICY,
     ...parseListeners(flags, variables.TRUST_DOMAIN),
   });
 }

@@ -8,7 +8,10 @@ import { rampart } from "../../../../src/cli/rampart.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
-import { nodeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
+import {
+  keyExchangeFindings,
+  nodeFindings,
+} from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { Finding, FindingName } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
@@ -294,4 +297,9 @@ test.each([
   ["26.0.0", 0],
 ])("Node %s has %i findings", (version, count) => {
   expect(nodeFindings(version)).toHaveLength(count);
+});
+
+test("finds a runtime without a post-quantum key exchange", () => {
+  expect(keyExchangeFindings(true)).toEqual([]);
+  expect(keyExchangeFindings(false)).toMatchObject([{ name: "key-exchange-classical" }]);
 });

@@ -1,0 +1,117 @@
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { expect, test } from "vitest";
+import { createBootstrap } from "../../src/agent/envoy/envoy-bootstrap.ts";
+import { groupOf, policyFault, postQuantumGroup } from "../../src/program/tls-policy.ts";
+import { issuerTables } from "../contract/service-under-test.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
+import { randomKek } from "../testkit/configuration.ts";
+import { serveToml, startRampart, startServe } from "../testkit/programs/rampart-process.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
+
+async function serveWith(secrets: Readonly<Record<string, string>>) {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  const jwks = jwksOf(await createTokenKey("ES256", "k1"));
+  const values = { ISSUERS: [{ ...issuerTables.cluster, jwks }] };
+  await writeFile(config, serveToml(join(folder, "store"), values));
+  const serve = await startServe(config, randomKek(), secrets);
+  /** The group of a handshake, or the code of its failure. */
+  const shake = async (options: ConnectionOptions): Promise<string> => {
+    const socket = connect({
+      port: serve.port,
+      host: "127.0.0.1",
+      rejectUnauthorized: false,
+      ...options,
+    });
+    try {
+      await once(socket, "secureConnect");
+      const { name: agreed = "none" } = socket.getEphemeralKeyInfo() as { name?: string };
+      socket.end("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+      await once(socket.resume(), "close");
+      return agreed;
+    } catch (error) {
+      return String((error as NodeJS.ErrnoException).code);
+    } finally {
+      socket.destroy();
+    }
+  };
+  const handshakes = async (): Promise<string[]> => {
+    const metrics = await (await fetch(`http://${serve.monitoringAddress}/metrics`)).text();
+    return metrics.match(/(?<=^rampart_tls_handshakes_total\{group=").*/gm) ?? [];
+  };
+  return { shake, handshakes };
+}
+
+test("by default a server agrees on the post-quantum group, serves classical clients, and counts each", async () => {
+  const { shake, handshakes } = await serveWith({});
+  expect(await shake({})).toBe(postQuantumGroup);
+  // Its key share for the first group is none that the server prefers.
+  expect(await shake({ ecdhCurve: `X25519:${postQuantumGroup}` })).toBe(postQuantumGroup);
+  expect(await shake({ ecdhCurve: "X25519" })).toBe("X25519");
+  expect(await shake({ ecdhCurve: "P-256", maxVersion: "TLSv1.2" })).toMatch(/256/);
+  expect(await handshakes()).toEqual([`${postQuantumGroup}"} 2`, 'X25519"} 1', 'P-256"} 1']);
+});
+
+test("under pqc a server refuses every other group, TLS 1.2 and ChaCha20", async () => {
+  const { shake, handshakes } = await serveWith({ COMPLIANCE_POLICY: "pqc" });
+  expect(await shake({})).toBe(postQuantumGroup);
+  const others: ConnectionOptions[] = [
+    { ecdhCurve: "X25519" },
+    { ecdhCurve: "P-256:P-384" },
+    { maxVersion: "TLSv1.2" },
+    { ciphers: "TLS_CHACHA20_POLY1305_SHA256" },
+  ];
+  for (const each of others) expect(await shake(each)).toMatch(/^ERR_SSL_|ECONNRESET/);
+  expect(await handshakes()).toEqual([`${postQuantumGroup}"} 1`]);
+});
+
+test.each([
+  ["fips-140-2", "needs a validated module"],
+  ["fips-140-3", "needs a validated module"],
+  ["PQC", 'must be "pqc"'],
+])("the policy %s is refused by every program, in one sentence", async (policy, why) => {
+  expect(policyFault(policy)).toContain(why);
+  const program = startRampart(["authority", "list"], { COMPLIANCE_POLICY: policy });
+  expect((await program.ended).exitCode).toBe(1);
+  expect(program.lines.join("\n")).toMatch(`COMPLIANCE_POLICY: `);
+});
+
+test("the bootstrap of an Envoy under pqc offers that group and TLS 1.3 alone", () => {
+  const to = { host: "127.0.0.1", port: 1 };
+  const peers = { trustDomain: "cluster.local" };
+  const options = {
+    ...{ nodeId: "a", nodeCluster: "a", sdsSocket: "/s", admin: to },
+    inbound: [{ listen: to, forward: to, peers }],
+    outbound: [{ listen: to, connect: to, peers }],
+    ingress: [
+      {
+        ...{ listen: to, connect: to, peers, clientCa: undefined },
+        certificate: { chainFile: "/c", keyFile: "/k" },
+      },
+    ],
+    egress: [{ listen: to, connect: to, peers, root: "system" as const }],
+  };
+  const parameters = (policy: "" | "pqc") =>
+    JSON.stringify(createBootstrap({ ...options, policy })).match(/"tls_params":\{[^}]*\}/g);
+  expect(new Set(parameters("pqc"))).toEqual(
+    new Set([
+      `"tls_params":{"tls_minimum_protocol_version":"TLSv1_3","tls_maximum_protocol_version":"TLSv1_3","ecdh_curves":["${postQuantumGroup}"]}`,
+    ]),
+  );
+  expect(parameters("pqc")).toHaveLength(6);
+  expect(String(parameters(""))).not.toContain("ecdh_curves");
+});
+
+test.each([
+  ["5f", "other"],
+  ["b304020211ec", postQuantumGroup],
+  ["b30302011d", "X25519"],
+  ["b304020211eb", "other"],
+  ["", "other"],
+])("a session that ends in %s is of the group %s", (hex, group) => {
+  const socket = { getSession: () => Buffer.from(hex, "hex") };
+  expect(groupOf(socket as TLSSocket)).toBe(group);
+});
