@@ -145,9 +145,9 @@ function refuse(): never {
 
 const malformed = (): FetchError => new FetchError("answered something else than XML of S3");
 
-/** The text of the only child of a name; empty where there is none. @throws FetchError for two. */
+/** The text of the only child of a name; empty where there is none. @throws FetchError for two, or one with children. */
 function textOf({ children }: XmlElement, name: string): string {
   const [first, second] = children.filter((child) => child.name === name);
-  if (second) throw malformed();
+  if (second || first?.children[0]) throw malformed();
   return first?.text ?? "";
 }
