@@ -11,6 +11,16 @@ export const targets = {
   "spiffe-bundle": async () => (await import("./spiffe-bundle.ts")).spiffeBundle,
   record: async () => (await import("./record.ts")).record,
   protobuf: async () => (await import("./protobuf-message.ts")).protobufMessage,
+  crl: async () => (await import("./crl.ts")).crl,
+  tile: async () => (await import("./log.ts")).tile,
+  checkpoint: async () => (await import("./log.ts")).checkpoint,
+  witness: async () => (await import("./log.ts")).witness,
+  "log-proof": async () => (await import("./log.ts")).logProof,
+  "log-policy": async () => (await import("./log.ts")).logPolicy,
+  console: async () => (await import("./console.ts")).consoleRequest,
+  "pod-certificate": async () => (await import("./pod-certificate.ts")).podCertificate,
+  "secret-space": async () => (await import("./object-space.ts")).secretSpace,
+  "bucket-space": async () => (await import("./object-space.ts")).bucketSpace,
   wire: async () => (await import("./wire.ts")).wire,
 } as const satisfies Readonly<Record<string, () => Promise<Target>>>;
 
