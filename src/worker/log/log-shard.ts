@@ -10,8 +10,7 @@ import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequen
 import { publishVerifierKey } from "../../tlog/sequencer/storage.ts";
 import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
 import { variablesOf } from "../variables.ts";
-import { bucketObjects, isBucket, sqlStage } from "./log-storage.ts";
-import { bucketBinding } from "./worker-log.ts";
+import { bucketBinding, bucketObjects, isBucket, sqlStage } from "./log-storage.ts";
 
 const originKey = "origin";
 

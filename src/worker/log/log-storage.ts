@@ -7,6 +7,9 @@ import type {
   StagedTexts,
 } from "../../tlog/sequencer/storage.ts";
 
+/** The name of the binding of a bucket. */
+export const bucketBinding = "LOG_BUCKET";
+
 const batchesAtOnce = 16;
 
 /** Less than a row may have: 2 MB (Cloudflare's limits of Durable Objects). */

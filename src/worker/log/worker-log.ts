@@ -11,11 +11,10 @@ import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts
 import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import type { ShardState } from "./log-shard.ts";
-import { type Bucket, bucketObjects, isBucket } from "./log-storage.ts";
+import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-storage.ts";
 
-/** The names of the bindings. */
+/** The name of its binding. */
 const shardBinding = "LOG_SHARD";
-export const bucketBinding = "LOG_BUCKET";
 
 /** A shard that takes longer is treated as one that is down, if there is another. */
 const usualAttemptMilliseconds = 1500;
