@@ -13,6 +13,7 @@ import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
+import { createPolicy } from "../ca/policy/policy.ts";
 import type { Hindrances } from "../ca/readiness.ts";
 import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
@@ -117,6 +118,7 @@ export function composeOn(
       signers: namedSigners(configuration.signers, named),
       configuredDenials: configuration.configuredDenials,
       leafLifetimes,
+      policy: configuration.policy && createPolicy(configuration.policy),
       cryptoProvider,
       quotas: platform.quotas,
       issuanceLog: platform.issuanceLog,

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import type { Denial } from "../ca/denial.ts";
+import { type PolicyTable, policyTable } from "../ca/policy/rule.ts";
 import type { CrlLengths } from "../ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
@@ -24,8 +25,15 @@ import {
 } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./keks.ts";
 import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
-import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
-import { type UpstreamTable, upstreamTable } from "./upstream.ts";
+import { idleRules, policyFaults } from "./policy-faults.ts";
+import {
+  authorityKey,
+  inceptionDate,
+  type SignerTable,
+  signerTables,
+  unknownIssuers,
+} from "./signer-table.ts";
+import { rootFaults, type UpstreamTable, upstreamTable } from "./upstream.ts";
 
 /** A configuration, checked and in the terms of the domain. */
 export interface Configuration {
@@ -49,6 +57,8 @@ export interface Configuration {
   readonly log: LogConfiguration | undefined;
   /** Absent where no operator is named who may see the console. */
   readonly console: ConsoleConfiguration | undefined;
+  /** Absent where there are no rules. */
+  readonly policy: PolicyTable | undefined;
   readonly configuredDenials: readonly Denial[];
   readonly configuredRevocations: readonly RevocationContent[];
   /** Absent where CRLs are switched off. */
@@ -92,6 +102,7 @@ const configurationForm = z.strictObject({
   INCEPTION_DATE: z.optional(inceptionDate),
   BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
   SIGNERS: z._default(signerTables, []),
+  POLICY: z.optional(policyTable),
   TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),
   DENIED: z._default(deniedTable, []),
   REVOKED: z._default(revokedTable, []),
@@ -134,6 +145,7 @@ export function parseConfiguration(
     ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
     ...rootFaults(form),
     ...unknownIssuers(form),
+    ...policyFaults(form),
   ];
   if (faults.length > 0) throw new ConfigurationError(faults);
   return {
@@ -151,6 +163,7 @@ export function parseConfiguration(
     configuredTaints: form.TAINTED_AUTHORITIES,
     log: logConfiguration(form),
     console: consoleConfiguration(form),
+    policy: form.POLICY,
     configuredDenials: form.DENIED,
     configuredRevocations: form.REVOKED,
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
@@ -220,24 +233,8 @@ function contradictions(
   return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
 }
 
-function rootFaults({ AUTHORITY_ROOT, UPSTREAM_AUTHORITY }: Form): string[] {
-  const isUpstream = AUTHORITY_ROOT === "upstream";
-  if (isUpstream && !UPSTREAM_AUTHORITY) return ["UPSTREAM_AUTHORITY: is required"];
-  if (isUpstream || !UPSTREAM_AUTHORITY) return [];
-  return ['UPSTREAM_AUTHORITY: has no effect unless AUTHORITY_ROOT is "upstream"'];
-}
-
-/** A signer that names an issuer without a table has a typing error. */
-function unknownIssuers({ SIGNERS, ISSUERS }: Form): string[] {
-  const known = new Set(ISSUERS.map(({ issuer }) => issuer));
-  return SIGNERS.flatMap(({ callers }, i) =>
-    callers.flatMap(({ issuer }, j) =>
-      known.has(issuer) ? [] : [`SIGNERS[${i}].callers[${j}].issuer: must be one of ISSUERS`],
-    ),
-  );
-}
-
-function warningsOf({ TRUST_DOMAIN, ISSUERS, DENIED }: Form): string[] {
+function warningsOf(form: Form): string[] {
+  const { TRUST_DOMAIN, ISSUERS, DENIED } = form;
   const singleLabel = `TRUST_DOMAIN ${TRUST_DOMAIN} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software rejects it`;
   const unlimited = ISSUERS.filter(({ namespaces }) => namespaces.includes("*")).length;
   const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, including those of other issuers`;
@@ -246,5 +243,6 @@ function warningsOf({ TRUST_DOMAIN, ISSUERS, DENIED }: Form): string[] {
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
     ...sharedKeys(ISSUERS),
     ...idleDenials(DENIED, { trustDomain: TRUST_DOMAIN, issuers: ISSUERS }),
+    ...idleRules(form),
   ];
 }

@@ -7,7 +7,7 @@ import {
 } from "../custody/record-kinds.ts";
 import { commonName } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json.ts";
-import { refuse } from "../foundation/text.ts";
+import { instant, refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import {
   mayBeSerialNumber,
@@ -17,7 +17,7 @@ import {
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
-import { instant, tableOrText } from "./form.ts";
+import { tableOrText } from "./form.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 
 const denialTable = tableOrText(

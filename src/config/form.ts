@@ -60,15 +60,6 @@ export const trustDomainText = parsedText(
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
 
-/** An instant with its offset from UTC (RFC 3339). TOML has instants of its own, which count as their text. */
-export const instant = z.pipe(
-  z.transform((value: unknown) => (value instanceof Date ? value.toISOString() : value)),
-  z.pipe(
-    z.iso.datetime({ offset: true, error: "must be an instant, such as 2027-01-31T12:00:00Z" }),
-    z.transform((text) => new Date(text)),
-  ),
-);
-
 /** A table, or a text alone, which stands for a table with only this member. */
 export const tableOrText = <Shape extends z.core.$ZodShape>(
   member: keyof Shape & string,

@@ -49,3 +49,19 @@ const tables = z.array(table).check(
 
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
 export const signerTables = z.pipe(jsonText, tables);
+
+/** A signer that names an issuer without a table has a typing error. */
+export function unknownIssuers({
+  SIGNERS,
+  ISSUERS,
+}: {
+  readonly SIGNERS: readonly SignerTable[];
+  readonly ISSUERS: readonly { readonly issuer: string }[];
+}): string[] {
+  const known = new Set(ISSUERS.map(({ issuer }) => issuer));
+  return SIGNERS.flatMap(({ callers }, i) =>
+    callers.flatMap(({ issuer }, j) =>
+      known.has(issuer) ? [] : [`SIGNERS[${i}].callers[${j}].issuer: must be one of ISSUERS`],
+    ),
+  );
+}

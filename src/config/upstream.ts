@@ -227,3 +227,17 @@ function isRoot(der: Bytes): boolean {
 const distinct = (certificates: readonly Bytes[]): readonly Bytes[] => [
   ...new Map(certificates.map((der) => [der.join(), der])).values(),
 ];
+
+/** The contradictions between `AUTHORITY_ROOT` and `UPSTREAM_AUTHORITY`. */
+export function rootFaults({
+  AUTHORITY_ROOT,
+  UPSTREAM_AUTHORITY,
+}: {
+  readonly AUTHORITY_ROOT: string;
+  readonly UPSTREAM_AUTHORITY?: UpstreamTable | undefined;
+}): string[] {
+  const isUpstream = AUTHORITY_ROOT === "upstream";
+  if (isUpstream && !UPSTREAM_AUTHORITY) return ["UPSTREAM_AUTHORITY: is required"];
+  if (isUpstream || !UPSTREAM_AUTHORITY) return [];
+  return ['UPSTREAM_AUTHORITY: has no effect unless AUTHORITY_ROOT is "upstream"'];
+}

@@ -53,6 +53,7 @@ export type Refusal =
   | { reason: "csr-signature-algorithm-unacceptable" }
   | { reason: "subject-key-unacceptable"; fault: SubjectKeyFault }
   | { reason: "denied"; subject: string }
+  | { reason: "policy-denied"; rule: string }
   | { reason: "quota-exceeded"; quota: QuotaName; retryAfterSeconds: number }
   | { reason: "lifetime-too-long"; requestedSeconds: bigint; maximumSeconds: number }
   | { reason: "request-abandoned" }

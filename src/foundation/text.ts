@@ -109,3 +109,12 @@ function parseWholeSeconds(text: string): number | undefined {
   const milliseconds = parseDuration(text);
   return milliseconds !== undefined && milliseconds % 1000 === 0 ? milliseconds / 1000 : undefined;
 }
+
+/** An instant with its offset from UTC (RFC 3339). TOML has instants of its own, which count as their text. */
+export const instant: z.ZodMiniType<Date> = z.pipe(
+  z.transform((value: unknown) => (value instanceof Date ? value.toISOString() : value)),
+  z.pipe(
+    z.iso.datetime({ offset: true, error: "must be an instant, such as 2027-01-31T12:00:00Z" }),
+    z.transform((text) => new Date(text)),
+  ),
+);

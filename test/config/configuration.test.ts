@@ -25,6 +25,7 @@ test("has these keys, in this order", () => {
     "INCEPTION_DATE",
     "BUNDLE_WAIT",
     "SIGNERS",
+    "POLICY",
     "TAINTED_AUTHORITIES",
     "DENIED",
     "REVOKED",

@@ -8,6 +8,7 @@ import { describeCertificateCredentials } from "../contract/configured-service/c
 import type { ConfigurableService } from "../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../contract/configured-service/node-proxies.ts";
+import { describePolicies } from "../contract/configured-service/policies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
 import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
 import { reviewingApi } from "./runtime/internet.ts";
@@ -51,3 +52,4 @@ describe("behind an edge that believes every CA", () =>
   describeCertificateCredentials(openService));
 describe("a Worker", () => describeNodeProxies(openService, () => reviewingApi));
 describe("denials", () => describeDeniedProducts(openService));
+describe("policies", () => describePolicies(openService));

@@ -6,6 +6,7 @@ import {
   type OperationLog,
   type WriteLine,
 } from "../../foundation/events.ts";
+import type { Circumstances, Effect } from "../policy/policy.ts";
 
 /**
  * One line of the audit trail: a request for a certificate, and its outcome. It holds no token, key or CSR.
@@ -47,6 +48,15 @@ export interface AuditEvent {
   gateway?: string;
   /** The named signer that the caller asked for and may use. */
   signer?: string;
+  /** The policy that was asked, by its hash, and the rule of it that decided, if one did. */
+  policy?: string;
+  rule?: string | undefined;
+  effect?: Effect;
+  /** The rule in shadow that would have decided, and what it would have changed. */
+  shadowRule?: string | undefined;
+  shadowEffect?: Effect;
+  /** What the rules were held against. */
+  asked?: Circumstances;
   /** The DNS names of a serving certificate. */
   dnsNames?: readonly string[];
   authority?: string;

@@ -23,8 +23,10 @@ import {
 } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.ts";
+import type { Policy } from "../policy/policy.ts";
 import type { Hindrances } from "../readiness.ts";
 import type { AuditEvent } from "./audit-event.ts";
+import { grantedTo } from "./granted.ts";
 import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
 import { callerEntry } from "./log-entry.ts";
@@ -57,6 +59,8 @@ export interface Issuance extends Signers, Hindrances {
   /** The denials of the configuration, which count whatever the store says. */
   readonly configuredDenials: readonly Denial[];
   readonly leafLifetimes: LeafLifetimes;
+  /** Absent where there are no rules. */
+  readonly policy?: Policy | undefined;
   readonly cryptoProvider: CryptoProvider;
   /** Absent on a platform without limits. */
   readonly quotas?: Quotas | undefined;
@@ -93,20 +97,23 @@ export async function issueCertificate(
   const spiffeId = typeof identity === "string" ? identity : await identity;
   audit.spiffeId = spiffeId;
   if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
-  const { product, authorities } = orderFor(request, issuance, caller, spiffeId);
-  const signer = signerNameOf(product);
-  if (signer !== undefined) audit.signer = signer;
-  if (product.kind === "serving") audit.dnsNames = product.dnsNames;
-  const holder = holderOf(caller, spiffeId, product, request);
+  const order = orderFor(request, issuance, caller, spiffeId);
+  noteProduct(audit, order.product);
+  const holder = holderOf(caller, spiffeId, order.product, request);
   await requireUndenied(issuance, { caller, spiffeId, holder }, now);
   if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
   const publicKey = await provedKey(request, caller, cryptoProvider);
-  const known = authorities.at(now);
+  const requestedSeconds = requestedSecondsOf(order.product, request, leafLifetimes);
+  const asked = { order, spiffeId, holder, publicKey, requestedSeconds };
+  const granted = grantedTo(caller, asked, issuance, audit);
+  const { product } = granted;
+  noteProduct(audit, product);
+  const known = granted.authorities.at(now);
   const view = known instanceof Promise ? await known : known;
   const issuer = requireIssuer(view);
   const { id } = issuer.authority;
   const validity = leafValidity(
-    requestedSecondsOf(product, request, leafLifetimes),
+    granted.requestedSeconds,
     leafLifetimes,
     usefulLife(issuer.authority, caller.provedUntil),
     now,
@@ -119,11 +126,19 @@ export async function issueCertificate(
   audit.notAfter = validity.notAfter;
   if (issuance.issuanceLog) {
     const { der: certificate } = leaf;
+    const signer = signerNameOf(product);
     const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer, holder });
     await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
   }
   audit.outcome = "issued";
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
+}
+
+/** Before the policy is asked, so that a refusal says what for, and after. */
+function noteProduct(audit: AuditEvent, product: Product): void {
+  const signer = signerNameOf(product);
+  if (signer !== undefined) audit.signer = signer;
+  if (product.kind === "serving") audit.dnsNames = product.dnsNames;
 }
 
 /** The store of the unnamed authorities holds the denials, for named signers as well. */

@@ -20,7 +20,7 @@ export type Product =
   | { readonly kind: "intermediate"; readonly rights: IntermediateRights };
 
 /** A product, and the authorities that sign it. */
-interface Order {
+export interface Order {
   readonly product: Product;
   readonly authorities: Authorities;
 }

@@ -19,6 +19,7 @@ const errorsByReason: Readonly<Record<Reason, SignError | "authentication">> = {
   "credential-rejected": "authentication",
   "impersonation-denied": "authentication",
   denied: "authentication",
+  "policy-denied": "authentication",
   "no-signing-authority": "CA_NOT_READY",
   "store-unreachable": "CA_NOT_READY",
   "log-unavailable": "CA_NOT_READY",

@@ -81,6 +81,8 @@ function checkOf(refusal: Refusal): string | undefined {
       return refusal.quota;
     case "denied":
       return refusal.subject;
+    case "policy-denied":
+      return refusal.rule;
     default:
       return undefined;
   }

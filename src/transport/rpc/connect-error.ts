@@ -16,6 +16,7 @@ export function toConnectError(refusal: Refusal, now: Date): ConnectError {
       return new ConnectError("request authentication failed", Code.Unauthenticated);
     case "impersonation-denied":
     case "denied":
+    case "policy-denied":
       return new ConnectError("caller may not request this identity", Code.PermissionDenied);
     case "signer-unknown":
       return new ConnectError("no such signer", Code.InvalidArgument);

@@ -1,21 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
-import { sealAuthority } from "../../../src/custody/authority-record.ts";
+import { describe, expect, test } from "vitest";
+import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import { sealStatement } from "../../../src/custody/statement.ts";
-import { createAuthority, type NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
-import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  type TokenKey,
-} from "../../testkit/callers/tokens.ts";
-import { createWorkload } from "../../testkit/callers/workload.ts";
-import type { AuditLine } from "../../testkit/log/event-recorder.ts";
-import { type HeldLeaf, leafUnder, leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
+import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
+import { jwksOf } from "../../testkit/callers/tokens.ts";
+import { leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
 import {
   type DeniedProduct,
   type ProductName,
@@ -23,48 +13,21 @@ import {
   type Victim,
   victims,
 } from "../withdrawal/denied-products.ts";
-import type { ConfigurableService, RunningService } from "./configurable-service.ts";
-
-const issuer = "https://a.test";
-const cart = "spiffe://cluster.local/ns/shop/sa/cart";
-
-/** Who asks, as its token shows it. */
-interface Asker {
-  readonly account: string;
-  readonly pod: string;
-  readonly node: string;
-  readonly token: string;
-}
-
-/** The victim of every denial but those of askers. */
-const holder: Asker = { account: "shop/cart", pod: "cart-uid", node: "node-7", token: "jti-7" };
-const proxy: Asker = {
-  ...{ account: "istio-system/ztunnel", pod: "proxy-uid" },
-  ...{ node: "node-7", token: "proxy-jti" },
-};
-const signer: Asker = {
-  ...{ account: "istio-system/signer", pod: "signer-uid" },
-  ...{ node: "node-1", token: "signer-jti" },
-};
-const gateway: Asker = {
-  ...{ account: "edge/gateway", pod: "gateway-uid" },
-  ...{ node: "node-2", token: "gateway-jti" },
-};
-
-const podNames = { PodName: "cart-0", PodUid: holder.pod, NodeName: holder.node };
-const forPod = { ImpersonatedIdentity: cart, ...podNames };
-const forService = {
-  ...{ CertSigner: "serving", DnsNames: ["cart.shop.svc"] },
-  ...{ Requester: holder.account, ...podNames, TokenId: holder.token },
-};
-
-/** A request for a product: whose token, which leaf or forwarded client, and the metadata. */
-interface Asked {
-  readonly by?: Asker;
-  readonly leaf?: HeldLeaf;
-  readonly forwarded?: string;
-  readonly metadata?: JsonObject;
-}
+import type { ConfigurableService } from "./configurable-service.ts";
+import {
+  type Asked,
+  type Asker,
+  askers,
+  cart,
+  forPod,
+  forService,
+  gateway,
+  holder,
+  issuer,
+  productRequests,
+  proxy,
+  signer,
+} from "./product-requests.ts";
 
 const subjects: Readonly<Record<Victim, (whom: Asker) => string>> = {
   "SPIFFE ID": ({ account }) => `spiffe://cluster.local/ns/${account.replace("/", "/sa/")}`,
@@ -92,103 +55,7 @@ const others: Readonly<Record<Victim, string>> = {
  * certificate is asked for, and nobody else is refused.
  */
 export function describeDeniedProducts(open: () => Promise<ConfigurableService>): void {
-  let service: ConfigurableService;
-  let running: RunningService;
-  let authority: NewAuthority;
-  let key: TokenKey;
-  let csr: string;
-
-  beforeAll(async () => {
-    key = await createTokenKey("ES256", "k1");
-    csr = (await createWorkload()).csrPem;
-  });
-
-  beforeEach(async () => {
-    service = await open();
-    const schedule = scheduleAfter(new Date(), [-7200, -3600, 36_000, 72_000]);
-    authority = await createAuthority(clusterLocal, "EC-P256", schedule);
-    await service.store.put(await sealAuthority(authority, clusterLocal, service.keks));
-    const table = {
-      issuer,
-      cluster: "alpha",
-      jwks: jwksOf(key),
-      trusted_node_accounts: [proxy.account],
-      node_reach: "anywhere",
-      gateways: [
-        { account: gateway.account, dns_names: ["a.test"] },
-        { account: "edge/envoy", dns_names: ["b.test"], forwards: "identities" },
-        { account: holder.account, dns_names: ["cart.test"] },
-      ],
-      cluster_signers: [{ account: signer.account, namespaces: ["*"], dns_names: ["*.shop.svc"] }],
-      intermediates: [{ account: holder.account, trust_domain: "below.test" }],
-    };
-    const callers = [{ issuer, namespaces: ["*"], accounts: ["*"] }];
-    running = await service.start({
-      ISSUERS: [table],
-      SIGNERS: [{ name: "team-a", callers }],
-      PROPAGATION_INTERVAL: "0s",
-    });
-  });
-
-  /** The audit event of a request. */
-  async function ask({ by, leaf, forwarded, metadata }: Asked): Promise<AuditLine | undefined> {
-    const headers = {
-      ...(by && { authorization: `Bearer ${await tokenOf(by)}` }),
-      ...(forwarded !== undefined && { [forwardedHeader]: forwarded }),
-    };
-    running.takeAudits();
-    await running.call(csr, leaf, headers, metadata);
-    return running.takeAudits()[0];
-  }
-
-  function tokenOf({ account, pod, node, token }: Asker): Promise<string> {
-    const [namespace = "", name = ""] = account.split("/");
-    return mintAccountToken(key, issuer, `${namespace}:${name}`, new Date(), {
-      jti: token,
-      "kubernetes.io": {
-        namespace,
-        node: { name: node, uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" },
-        pod: { name: `${name}-0`, uid: pod },
-        serviceaccount: { name, uid: "9a8b7c6d-5e4f-4a3b-8c2d-1e0f9a8b7c6d" },
-      },
-    });
-  }
-
-  /** A leaf of the victim whose last token is so many seconds ago. */
-  const leafOf = (secondsAgo = 600, isImpersonated = false): Promise<HeldLeaf> =>
-    leafUnder(authority, cart, {
-      provedAt: addSeconds(wholeSeconds(new Date()), -secondsAgo),
-      issuer: issuerDigest(issuer),
-      isImpersonated,
-    });
-
-  const requests: Readonly<Record<ProductName, (secondsAgo?: number) => Promise<Asked>>> = {
-    token: async () => ({ by: holder }),
-    signer: async () => ({ by: holder, metadata: { CertSigner: "team-a" } }),
-    certificate: async (secondsAgo) => ({ leaf: await leafOf(secondsAgo) }),
-    forwarded: async (secondsAgo) => {
-      const { chainPem } = await leafOf(secondsAgo);
-      return { by: gateway, forwarded: forwardedValue(chainPem, cart) };
-    },
-    identity: async () => ({
-      by: { ...gateway, account: "edge/envoy" },
-      forwarded: `URI=${cart}`,
-    }),
-    ztunnel: async () => ({ by: proxy, metadata: { ImpersonatedIdentity: cart } }),
-    pod: async () => ({ by: signer, metadata: forPod }),
-    service: async () => ({ by: signer, metadata: forService }),
-    gateway: async () => ({ by: holder, metadata: { CertSigner: "serving" } }),
-    intermediate: async () => ({ by: holder, metadata: { CertSigner: "intermediate" } }),
-  };
-
-  /** Who stands between the victim and the CA. */
-  const askers: Partial<Readonly<Record<ProductName, Asker>>> = {
-    forwarded: gateway,
-    identity: { ...gateway, account: "edge/envoy" },
-    ztunnel: proxy,
-    pod: signer,
-    service: signer,
-  };
+  const { start, ask, leafOf, requests, service, authority, key } = productRequests(open);
 
   /** Whether a request is refused by a denial while that stands. */
   async function isDenied(subject: string, asked: Asked, secondsAgo = 60): Promise<boolean> {
@@ -197,11 +64,11 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
       "denial",
       { subject, knownFrom, until: undefined, why: undefined },
       clusterLocal,
-      service.keks,
+      service().keks,
     );
-    await service.store.put(sealed);
+    await service().store.put(sealed);
     const { reason, check } = (await ask(asked)) ?? {};
-    await service.store.delete(sealed);
+    await service().store.delete(sealed);
     if (reason === "denied") expect(check).toBe(subject);
     return reason === "denied";
   }
@@ -287,15 +154,15 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
   });
 
   test("a denial of any issuer that may stand behind a certificate without a proof", async () => {
-    const shop = { jwks: jwksOf(key), namespaces: ["shop"] };
-    running = await service.start({
+    const shop = { jwks: jwksOf(key()), namespaces: ["shop"] };
+    await start({
       ISSUERS: [
         { ...shop, issuer, cluster: "alpha" },
         { ...shop, issuer: "https://b.test", cluster: "beta" },
       ],
-      PROPAGATION_INTERVAL: "0s",
+      SIGNERS: [],
     });
-    const asked = { leaf: await leafWithoutProof(authority, cart) };
+    const asked = { leaf: await leafWithoutProof(authority(), cart) };
     expect(await ask(asked)).toMatchObject({ outcome: "issued" });
     for (const subject of ["cluster/alpha", "cluster/beta", "issuer/https://b.test"]) {
       expect([subject, await isDenied(subject, asked)]).toEqual([subject, true]);

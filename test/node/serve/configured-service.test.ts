@@ -6,6 +6,7 @@ import { describeCertificateCredentials } from "../../contract/configured-servic
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
+import { describePolicies } from "../../contract/configured-service/policies.ts";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
@@ -46,3 +47,4 @@ async function openService(): Promise<ConfigurableService> {
 describe("a client certificate over TLS", () => describeCertificateCredentials(openService));
 describe("rampart serve", () => describeNodeProxies(openService, api.url));
 describe("denials", () => describeDeniedProducts(openService));
+describe("policies", () => describePolicies(openService));

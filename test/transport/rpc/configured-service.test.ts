@@ -6,6 +6,7 @@ import { describeCertificateCredentials } from "../../contract/configured-servic
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
+import { describePolicies } from "../../contract/configured-service/policies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -44,3 +45,4 @@ async function openService(): Promise<ConfigurableService> {
 describe("a client certificate in process", () => describeCertificateCredentials(openService));
 describe("a CA in process", () => describeNodeProxies(openService, api.url));
 describe("denials", () => describeDeniedProducts(openService));
+describe("policies", () => describePolicies(openService));

@@ -48,6 +48,7 @@ test.each<Refusal>([
   { reason: "credential-rejected", check: "time" },
   { reason: "impersonation-denied", rule: "node" },
   { reason: "denied", subject: "a" },
+  { reason: "policy-denied", rule: "a" },
   { reason: "signer-unknown" },
   { reason: "signer-denied" },
   { reason: "dns-name-denied" },

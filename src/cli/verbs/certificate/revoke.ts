@@ -6,9 +6,9 @@ import {
   statementsOf,
 } from "../../../ca/revocation/revocations.ts";
 import { formatRevoked } from "../../../config/distrust.ts";
-import { instant } from "../../../config/form.ts";
 import type { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
+import { instant } from "../../../foundation/text.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";

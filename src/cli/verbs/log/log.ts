@@ -1,7 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
-import { instant } from "../../../config/form.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { durationSeconds } from "../../../foundation/text.ts";
+import { durationSeconds, instant } from "../../../foundation/text.ts";
 import {
   foreignSerialNumber,
   mayBeSerialNumber,

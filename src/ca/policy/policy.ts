@@ -1,0 +1,198 @@
+import { sha256 } from "@noble/hashes/sha2.js";
+import { nameAllowList } from "../../foundation/globs.ts";
+import { toHex } from "../../pki/encoding/bytes.ts";
+import type { LeafLifetimes } from "../../pki/x509/validity.ts";
+import type { Condition, KeyType, PolicyTable, Product, RuleTable } from "./rule.ts";
+
+/** What is known of a request when its policy is asked. The CA has established all of it. */
+export interface Circumstances {
+  readonly cluster?: string | undefined;
+  readonly issuer?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly account?: string | undefined;
+  readonly callerNamespace?: string | undefined;
+  readonly callerAccount?: string | undefined;
+  readonly node?: string | undefined;
+  /**
+   * Where a credential shows no node: when a token was last accepted for it, or that nothing shows the
+   * node at all.
+   */
+  readonly nodeHidden?: Date | "always" | undefined;
+  readonly proof: "token" | "certificate" | "forwarded";
+  readonly signer?: string | undefined;
+  readonly product: Product;
+  /** 0 where the caller asks for none; `undefined` where an old entry of the log does not say. */
+  readonly requestedSeconds: number | undefined;
+  readonly keyType: KeyType;
+}
+
+/** Whether a condition holds; `undefined` where the circumstances do not tell. */
+type Fit = boolean | undefined;
+
+/** A rule, ready to be held against requests. */
+export interface Rule extends RuleTable {
+  readonly fits: (circumstances: Circumstances) => Fit;
+}
+
+/** The rule that decides; none where no rule fits. */
+export interface Decision {
+  readonly rule: Rule | undefined;
+  /** Whether it is known that the rule fits. */
+  readonly isCertain: boolean;
+}
+
+/** What the live rules decide, and what a rule in shadow before them would. */
+export interface Decisions {
+  readonly live: Decision;
+  readonly shadow: Decision | undefined;
+}
+
+/** The rules of a CA, in their order. */
+export interface Policy {
+  /** SHA-256 in hexadecimal of the rules as they count. */
+  readonly hash: string;
+  readonly rules: readonly Rule[];
+}
+
+/** The rules of a table. */
+export function createPolicy(table: PolicyTable): Policy {
+  const tables = table.rules.map((each) => ({ ...each, shadow: each.shadow || table.shadow }));
+  const hash = toHex(sha256(new TextEncoder().encode(JSON.stringify(tables))));
+  return { hash, rules: tables.map((each) => ({ ...each, fits: fitOf(each) })) };
+}
+
+/** Walks through the rules. The first that fits decides; the first in shadow before it would have. */
+export function decide({ rules }: Policy, circumstances: Circumstances): Decisions {
+  let shadow: Decision | undefined;
+  for (const rule of rules) {
+    if (rule.shadow && shadow) continue;
+    const fit = rule.fits(circumstances);
+    if (fit === false) continue;
+    const decision = { rule, isCertain: fit === true };
+    if (!rule.shadow) return { live: decision, shadow };
+    shadow = decision;
+  }
+  return { live: { rule: undefined, isCertain: true }, shadow };
+}
+
+function fitOf({ when, then, since }: RuleTable): Rule["fits"] {
+  const tests = [
+    ...testsOf(when),
+    ...(when.node ? [nodeTest(when.node, then.deny !== undefined ? since : undefined)] : []),
+  ];
+  return (circumstances) => {
+    let fit: Fit = true;
+    for (const test of tests) {
+      const found = test(circumstances);
+      if (found === false) return false;
+      if (found === undefined) fit = undefined;
+    }
+    return fit;
+  };
+}
+
+type Test = (circumstances: Circumstances) => Fit;
+
+function testsOf(when: Condition): readonly Test[] {
+  const { caller = {}, requested_over: over, proof, product, key_type: keyTypes } = when;
+  const texts = [
+    [when.namespace, (c: Circumstances) => c.namespace],
+    [when.account, (c: Circumstances) => c.account],
+    [when.cluster, (c: Circumstances) => c.cluster],
+    [when.issuer, (c: Circumstances) => c.issuer],
+    [caller.namespace, (c: Circumstances) => c.callerNamespace],
+    [caller.account, (c: Circumstances) => c.callerAccount],
+    [when.signer, (c: Circumstances) => c.signer],
+  ] as const;
+  return [
+    ...texts.flatMap(([globs, read]) => (globs ? [textTest(globs, read)] : [])),
+    ...(proof ? [(c: Circumstances) => proof.includes(c.proof)] : []),
+    ...(product ? [(c: Circumstances) => product.includes(c.product)] : []),
+    ...(keyTypes ? [(c: Circumstances) => keyTypes.includes(c.keyType)] : []),
+    ...(over === undefined ? [] : [requestedTest(over)]),
+  ];
+}
+
+function textTest(
+  globs: readonly string[],
+  read: (circumstances: Circumstances) => string | undefined,
+): Test {
+  const matches = nameAllowList(globs);
+  return (circumstances) => {
+    const text = read(circumstances);
+    return text !== undefined && matches(text);
+  };
+}
+
+const requestedTest =
+  (over: number): Test =>
+  ({ requestedSeconds }) =>
+    requestedSeconds === undefined ? undefined : requestedSeconds > over;
+
+/**
+ * A certificate shows no node. It is known not to be of a denied node only if a token was accepted after every
+ * process knew of the rule. A rule that denies nothing fits what is shown alone.
+ */
+function nodeTest(globs: readonly string[], since: Date | undefined): Test {
+  const matches = nameAllowList(globs);
+  return ({ node, nodeHidden }) => {
+    if (nodeHidden === undefined) return node !== undefined && matches(node);
+    if (!since || (nodeHidden !== "always" && nodeHidden > since)) return false;
+    return undefined;
+  };
+}
+
+/** What a caller gets under a decision. */
+export interface Outcome {
+  /** Why it gets nothing. */
+  readonly denied?: string | undefined;
+  /** The life that counts as asked for; `undefined` where nobody knows what was. */
+  readonly lifeSeconds: number | undefined;
+  readonly signer: string | undefined;
+}
+
+/** What comes of a request under a rule, or without one. */
+export function outcomeOf(
+  { rule, isCertain }: Decision,
+  circumstances: Circumstances,
+  lifetimes: LeafLifetimes,
+): Outcome {
+  const { requestedSeconds, keyType, product, signer } = circumstances;
+  const { then = {}, name = "" } = rule ?? {};
+  const lifeSeconds = lifeUnder(then, requestedSeconds, lifetimes);
+  const outcome = {
+    lifeSeconds,
+    signer: product === "workload" ? (then.signer ?? signer) : signer,
+  };
+  if (then.deny !== undefined) {
+    const why = isCertain ? then.deny : "nothing shows that it is for no such node";
+    return { ...outcome, denied: `the rule ${name} denies it: ${why}` };
+  }
+  if (then.key_types && !then.key_types.includes(keyType)) {
+    return { ...outcome, denied: `the rule ${name} allows no key of the type ${keyType}` };
+  }
+  return outcome;
+}
+
+/** More than the CA's own maximum is not shortened, but refused as without a rule. */
+function lifeUnder(
+  { maximum_life: maximum = Number.POSITIVE_INFINITY, default_life }: RuleTable["then"],
+  requested: number | undefined,
+  { defaultSeconds, maximumSeconds }: LeafLifetimes,
+): number | undefined {
+  if (requested === undefined) return undefined;
+  if (requested > maximumSeconds) return requested;
+  return Math.min(maximum, requested > 0 ? requested : (default_life ?? defaultSeconds));
+}
+
+/** The difference that a rule makes. */
+export type Effect = "denied" | "shortened" | "changed" | "same" | "unknown";
+
+/** How one outcome differs from another, for counts. */
+export function effectOf(after: Outcome, before: Outcome): Effect {
+  if (after.denied !== undefined) return before.denied === undefined ? "denied" : "same";
+  if (before.denied !== undefined || after.signer !== before.signer) return "changed";
+  if (after.lifeSeconds === before.lifeSeconds) return "same";
+  if (after.lifeSeconds === undefined || before.lifeSeconds === undefined) return "unknown";
+  return after.lifeSeconds < before.lifeSeconds ? "shortened" : "changed";
+}

@@ -1,0 +1,85 @@
+import * as z from "zod/mini";
+import { jsonText } from "../../foundation/json.ts";
+import { durationSeconds, instant } from "../../foundation/text.ts";
+
+/** A text alone stands for a list of it. */
+const oneOrMore = <Output extends string>(one: z.ZodMiniType<Output, string>) =>
+  z.pipe(
+    z.transform((value: unknown) => (typeof value === "string" ? [value] : value)),
+    z.array(one).check(z.minLength(1), z.maxLength(64)),
+  );
+
+/** Globs of which one must match. An attribute that a request lacks matches none. */
+const patterns = (form: RegExp) =>
+  oneOrMore(z.string().check(z.regex(form, "must be such a name, or a glob with *")));
+
+const choices = <const Choice extends string>(all: readonly [Choice, ...Choice[]]) =>
+  oneOrMore(z.enum(all));
+
+const namespace = patterns(/^[a-z0-9*-]{1,63}$/);
+const account = patterns(/^[a-z0-9.*-]{1,253}$/);
+const keyTypes = choices(["EC-P256", "EC-P384", "EC-P521", "RSA", "Ed25519"]);
+const life = durationSeconds.check(z.refine((seconds) => seconds > 0, "must be longer than 0s"));
+
+/** What must be true of a request. Everything in it is what the CA itself has established. */
+const condition = z.strictObject({
+  cluster: z.optional(patterns(/^[A-Za-z0-9._/*-]{1,253}$/)),
+  issuer: z.optional(patterns(/^[\x21-\x7e]{1,1024}$/)),
+  /** Of the identity that is issued; of a serving certificate, whom it is for. */
+  namespace: z.optional(namespace),
+  account: z.optional(account),
+  /** Who asks: a gateway, a node proxy, a signer, or the workload itself. */
+  caller: z.optional(
+    z.strictObject({ namespace: z.optional(namespace), account: z.optional(account) }),
+  ),
+  node: z.optional(patterns(/^[a-z0-9.*-]{1,253}$/)),
+  proof: z.optional(choices(["token", "certificate", "forwarded"])),
+  /** The `CertSigner` of the request, where it names one. */
+  signer: z.optional(patterns(/^[a-z0-9.*-]{1,63}$/)),
+  product: z.optional(choices(["workload", "serving", "intermediate"])),
+  requested_over: z.optional(durationSeconds),
+  key_type: z.optional(keyTypes),
+});
+
+const effect = z.strictObject({
+  /** The reason, for the audit line. */
+  deny: z.optional(z.string().check(z.minLength(1), z.maxLength(200))),
+  maximum_life: z.optional(life),
+  default_life: z.optional(life),
+  key_types: z.optional(keyTypes),
+  signer: z.optional(z.string().check(z.maxLength(63))),
+});
+
+const name = z
+  .string()
+  .check(z.regex(/^[a-z0-9][a-z0-9.-]{0,62}$/, "must be lower-case letters, digits, dots and -"));
+
+const rule = z.strictObject({
+  name,
+  shadow: z._default(z.boolean(), false),
+  /** From when on every process knows of a rule that denies by the node. */
+  since: z.optional(instant),
+  when: z._default(condition, {}),
+  then: z._default(effect, {}),
+});
+
+const table = z.strictObject({
+  shadow: z._default(z.boolean(), false),
+  rules: z.array(rule).check(
+    z.maxLength(200),
+    z.refine(
+      (list) => new Set(list.map((each) => each.name)).size === list.length,
+      "must not use a name twice",
+    ),
+  ),
+});
+
+/** `POLICY`: a table, or the same as JSON in a text. */
+export const policyTable = z.pipe(jsonText, table);
+
+/** An ordered list of rules. The first one that fits a request decides. */
+export type PolicyTable = z.output<typeof table>;
+export type RuleTable = PolicyTable["rules"][number];
+export type Condition = RuleTable["when"];
+export type Product = NonNullable<Condition["product"]>[number];
+export type KeyType = NonNullable<Condition["key_type"]>[number];

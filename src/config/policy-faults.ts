@@ -1,0 +1,149 @@
+import type { Condition, PolicyTable, RuleTable } from "../ca/policy/rule.ts";
+import { commonName, nameAllowList } from "../foundation/globs.ts";
+import type { IssuerTable } from "./issuer-table.ts";
+import type { SignerTable } from "./signer-table.ts";
+
+/** The keys beside which rules stand. */
+interface Surroundings {
+  readonly POLICY?: PolicyTable | undefined;
+  readonly ISSUERS: readonly IssuerTable[];
+  readonly SIGNERS: readonly SignerTable[];
+  readonly MAX_WORKLOAD_CERT_TTL: number;
+}
+
+/** The contradictions in rules, each with its place. */
+export function policyFaults(form: Surroundings): string[] {
+  const rules = form.POLICY?.rules ?? [];
+  return rules.flatMap((rule, i) =>
+    faultsOf(rule, form).map((fault) => `POLICY.rules[${i}].${fault}`),
+  );
+}
+
+function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonly string[] {
+  const { deny, maximum_life, default_life, key_types, signer } = then;
+  const longest = form.MAX_WORKLOAD_CERT_TTL;
+  const deniesByNode = deny !== undefined && when.node !== undefined;
+  const keys = when.key_type ?? key_types ?? [];
+  const faults: readonly [boolean, string][] = [
+    [deny !== undefined && Object.keys(then).length > 1, "then.deny: must stand alone"],
+    [
+      (default_life ?? 0) > (maximum_life ?? Number.POSITIVE_INFINITY),
+      "then.default_life: must not exceed maximum_life",
+    ],
+    [
+      (maximum_life ?? 0) > longest,
+      "then.maximum_life: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule",
+    ],
+    [
+      (default_life ?? 0) > longest,
+      "then.default_life: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule",
+    ],
+    [
+      when.node !== undefined && !deniesByNode && Object.keys(then).length > 0,
+      "when.node: stands in a rule that denies or does nothing, because a renewal by certificate does not show it",
+    ],
+    [deniesByNode && !since, "since: is required where a rule denies by the node"],
+    [!deniesByNode && since !== undefined, "since: has no effect where no node is denied"],
+    [
+      key_types?.some((type) => keys.includes(type)) === false,
+      "then.key_types: refuses every key that the rule is for: write deny",
+    ],
+    [
+      signer !== undefined && when.product?.includes("workload") === false,
+      "then.signer: has an effect on the product workload alone",
+    ],
+    [
+      signer !== undefined && !form.SIGNERS.some(({ name }) => name === signer),
+      "then.signer: must be one of SIGNERS",
+    ],
+  ];
+  return faults.filter(([isFault]) => isFault).map(([, fault]) => fault);
+}
+
+/** A sentence for each rule that can never decide. */
+export function idleRules(form: Surroundings): string[] {
+  const rules = form.POLICY?.rules ?? [];
+  const isShadow = (rule: RuleTable): boolean => rule.shadow || form.POLICY?.shadow === true;
+  return rules.flatMap((rule, i) => {
+    const place = `POLICY.rules[${i}] (${rule.name})`;
+    const never = whyNever(rule.when, form);
+    if (never !== undefined) return [`${place} never decides: ${never}`];
+    const before = rules
+      .slice(0, i)
+      .find((other) => (!isShadow(other) || isShadow(rule)) && covers(other.when, rule.when));
+    return before
+      ? [`${place} never decides: ${before.name} before it fits all of its requests`]
+      : [];
+  });
+}
+
+type Globs = readonly string[] | undefined;
+
+const mayMatch = (globs: Globs, names: readonly string[]): boolean =>
+  !globs || globs.some((glob) => names.some((name) => commonName(glob, name) !== undefined));
+
+function whyNever(when: Condition, form: Surroundings): string | undefined {
+  const { ISSUERS: issuers, SIGNERS: signers, MAX_WORKLOAD_CERT_TTL: longest } = form;
+  const named = issuers.filter(
+    ({ cluster, issuer }) => mayMatch(when.cluster, [cluster]) && mayMatch(when.issuer, [issuer]),
+  );
+  const vouching = issuers.flatMap(({ namespaces }) => namespaces);
+  const isServed = ({ gateways, cluster_signers }: IssuerTable): boolean =>
+    gateways.length + cluster_signers.length > 0;
+  const possible = {
+    workload: true,
+    serving: issuers.some(isServed),
+    intermediate: issuers.some(({ intermediates }) => intermediates.length > 0),
+  };
+  const rules: readonly [boolean, string][] = [
+    [named.length > 0, "no table of ISSUERS has such a cluster and issuer"],
+    [
+      named.some(({ namespaces }) => mayMatch(when.namespace, namespaces)),
+      "no such issuer may vouch for the namespace",
+    ],
+    [mayMatch(when.caller?.namespace, vouching), "no issuer may vouch for the caller's namespace"],
+    [
+      mayMatch(
+        when.signer,
+        signers.map(({ name }) => name),
+      ),
+      "no table of SIGNERS has the name",
+    ],
+    [
+      when.product?.some((product) => possible[product]) !== false,
+      "no table of ISSUERS lets anybody have the product",
+    ],
+    [
+      when.proof?.some((proof) => proof !== "forwarded" || possible.serving) !== false,
+      "no table of ISSUERS has a gateway",
+    ],
+    [
+      (when.requested_over ?? -1) < longest,
+      "who asks for more than MAX_WORKLOAD_CERT_TTL is refused anyway",
+    ],
+  ];
+  return rules.find(([holds]) => !holds)?.[1];
+}
+
+/** Whether one condition holds wherever another one does. */
+function covers(one: Condition, other: Condition): boolean {
+  const isWithin = (name: "cluster" | "issuer" | "namespace" | "account" | "signer") =>
+    includes(one[name], other[name]);
+  // A rule over the node does not fit where a credential does not show it.
+  return (
+    !one.node &&
+    (["cluster", "issuer", "namespace", "account", "signer"] as const).every(isWithin) &&
+    includes(one.caller?.namespace, other.caller?.namespace) &&
+    includes(one.caller?.account, other.caller?.account) &&
+    includes(one.proof, other.proof) &&
+    includes(one.product, other.product) &&
+    includes(one.key_type, other.key_type) &&
+    (one.requested_over ?? -1) <= (other.requested_over ?? -1)
+  );
+}
+
+/** A star of a glob that is read as a name is matched by a star alone. */
+function includes(globs: Globs, others: Globs): boolean {
+  if (!globs) return true;
+  return others?.every(nameAllowList(globs)) ?? false;
+}

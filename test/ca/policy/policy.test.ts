@@ -1,0 +1,169 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  type Circumstances,
+  createPolicy,
+  decide,
+  effectOf,
+  outcomeOf,
+  type Policy,
+} from "../../../src/ca/policy/policy.ts";
+import { policyTable } from "../../../src/ca/policy/rule.ts";
+import { generatedRules } from "../../testkit/ca/generated-rules.ts";
+import { naively } from "../../testkit/ca/naive-policy.ts";
+
+const lifetimes = { defaultSeconds: 12 * 3600, maximumSeconds: 24 * 3600 };
+
+const policyOf = (...rules: readonly object[]): Policy =>
+  createPolicy(policyTable.parse({ rules: rules.map((rule, i) => ({ name: `r${i}`, ...rule })) }));
+
+const cart: Circumstances = {
+  ...{ cluster: "alpha", issuer: "https://a.test", namespace: "shop", account: "cart" },
+  ...{ callerNamespace: "shop", callerAccount: "cart", node: "node-7", proof: "token" },
+  ...{ product: "workload", requestedSeconds: 0, keyType: "EC-P256" },
+};
+
+const outcomeIn = (policy: Policy, changes: Partial<Circumstances> = {}) => {
+  const circumstances = { ...cart, ...changes };
+  return outcomeOf(decide(policy, circumstances).live, circumstances, lifetimes);
+};
+
+const circumstances: fc.Arbitrary<Circumstances> = fc.record({
+  cluster: fc.constantFrom("alpha", "beta", undefined),
+  issuer: fc.constantFrom("https://a.test", "https://b.test", undefined),
+  namespace: fc.constantFrom("shop", "edge", "istio-system"),
+  account: fc.constantFrom("cart", "ztunnel", "gateway"),
+  callerNamespace: fc.constantFrom("shop", "edge", "istio-system"),
+  callerAccount: fc.constantFrom("cart", "ztunnel", "gateway"),
+  node: fc.constantFrom("node-7", "node-9", undefined),
+  nodeHidden: fc.constantFrom(
+    ...(["always", undefined] as const),
+    ...[new Date("2026-10-01"), new Date("2026-11-10"), new Date("2026-12-01")],
+  ),
+  proof: fc.constantFrom("token", "certificate", "forwarded"),
+  signer: fc.constantFrom("team-a", "team-b", undefined),
+  product: fc.constantFrom("workload", "serving", "intermediate"),
+  requestedSeconds: fc.constantFrom(0, 3600, 7200, 50_000, 86_400, 100_000),
+  keyType: fc.constantFrom("EC-P256", "EC-P384", "RSA", "Ed25519"),
+});
+
+test("decides as somebody who reads the rules from top to bottom", () => {
+  fc.assert(
+    fc.property(generatedRules, circumstances, (rules, known) => {
+      const policy = createPolicy(policyTable.parse({ rules }));
+      const { live, shadow } = decide(policy, known);
+      const outcome = outcomeOf(live, known, lifetimes);
+      const expected = naively(rules, known, lifetimes);
+      expect([live.rule?.name, outcome.denied !== undefined]).toEqual([
+        expected.rule,
+        expected.isRefused,
+      ]);
+      if (!expected.isRefused) expect(outcome.lifeSeconds).toBe(expected.seconds);
+      // A rule in shadow is what would decide if it were live.
+      const all = rules.map((rule) => ({ ...rule, shadow: false }));
+      const would = naively(all, known, lifetimes).rule;
+      expect(shadow?.rule?.name ?? live.rule?.name).toBe(would);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+describe("a rule", () => {
+  test("that fits first decides", () => {
+    const policy = policyOf(
+      { when: { namespace: "pay*" }, then: { deny: "closed" } },
+      { when: { namespace: "shop" }, then: { maximum_life: "1h" } },
+      { then: { deny: "nobody else" } },
+    );
+    expect(outcomeIn(policy)).toEqual({ lifeSeconds: 3600, signer: undefined });
+    expect(outcomeIn(policy, { namespace: "pay-eu" }).denied).toBe("the rule r0 denies it: closed");
+    expect(outcomeIn(policy, { namespace: "edge" }).denied).toContain("nobody else");
+  });
+
+  test("over what a request lacks does not fit, and neither does a star", () => {
+    const policy = policyOf({ when: { signer: "*" }, then: { deny: "signers" } });
+    expect(outcomeIn(policy).denied).toBeUndefined();
+    expect(outcomeIn(policy, { signer: "team-a" }).denied).toBeDefined();
+  });
+
+  test("shortens what is asked for, and leaves what no CA gives to its refusal", () => {
+    const policy = policyOf({ then: { maximum_life: "2h", default_life: "1h" } });
+    const lives = [0, 60, 7200, 7201, 86_400, 86_401].map(
+      (requestedSeconds) => outcomeIn(policy, { requestedSeconds }).lifeSeconds,
+    );
+    expect(lives).toEqual([3600, 60, 7200, 7200, 7200, 86_401]);
+  });
+
+  test("chooses the signer of workloads alone", () => {
+    const policy = policyOf({ then: { signer: "team-a" } });
+    expect(outcomeIn(policy).signer).toBe("team-a");
+    expect(outcomeIn(policy, { signer: "team-b" }).signer).toBe("team-a");
+    expect(outcomeIn(policy, { product: "serving" }).signer).toBeUndefined();
+  });
+
+  test("allows only the key types that it names", () => {
+    const policy = policyOf({ then: { key_types: "EC-P384" } });
+    expect(outcomeIn(policy).denied).toBe("the rule r0 allows no key of the type EC-P256");
+    expect(outcomeIn(policy, { keyType: "EC-P384" }).denied).toBeUndefined();
+  });
+
+  test("over an unknown life is not certain", () => {
+    const policy = policyOf({ when: { requested_over: "1h" }, then: { maximum_life: "1h" } });
+    const known = { ...cart, requestedSeconds: undefined };
+    expect(decide(policy, known).live).toMatchObject({ isCertain: false });
+  });
+});
+
+describe("a rule that denies by the node", () => {
+  const since = "2026-11-01T00:00:00Z";
+  const policy = policyOf({ since, when: { node: "node-7" }, then: { deny: "stolen" } });
+
+  test.each<[string, Partial<Circumstances>, boolean]>([
+    ["the node", {}, true],
+    ["another node", { node: "node-8" }, false],
+    ["a token without a node", { node: undefined }, false],
+    ["a certificate by an older token", { node: undefined, nodeHidden: new Date(since) }, true],
+    ["a certificate by a younger one", { nodeHidden: new Date("2026-11-02") }, false],
+    ["a name that a gateway forwards", { node: undefined, nodeHidden: "always" }, true],
+  ])("judges %s", (_, changes, isDenied) => {
+    expect(outcomeIn(policy, changes).denied !== undefined).toBe(isDenied);
+  });
+
+  test("is not outrun by an exception that a certificate does not show either", () => {
+    const excepted = policyOf(
+      { when: { node: "node-*" } },
+      { since, when: { node: "node-7" }, then: { deny: "stolen" } },
+    );
+    expect(outcomeIn(excepted).denied).toBeUndefined();
+    expect(outcomeIn(excepted, { nodeHidden: new Date(since) }).denied).toContain("no such node");
+  });
+});
+
+test("the hash tells lists apart, and knows the order and the shadow", () => {
+  const one = { name: "one", when: { namespace: "a" } };
+  const two = { name: "two", when: { namespace: "b" } };
+  const tables = [
+    { rules: [one, two] },
+    { rules: [two, one] },
+    { rules: [one] },
+    { rules: [one, two], shadow: true },
+  ];
+  const hashes = tables.map((table) => createPolicy(policyTable.parse(table)).hash);
+  expect(new Set(hashes).size).toBe(4);
+  const spelled = { rules: [{ ...one, when: { namespace: ["a"] } }, two], shadow: false };
+  expect(createPolicy(policyTable.parse(spelled)).hash).toBe(hashes[0]);
+});
+
+test("the effect of one outcome against another", () => {
+  const usual = { lifeSeconds: 3600, signer: undefined };
+  const effects = [
+    effectOf({ ...usual, denied: "no" }, usual),
+    effectOf({ ...usual, lifeSeconds: 60 }, usual),
+    effectOf({ ...usual, lifeSeconds: 7200 }, usual),
+    effectOf({ ...usual, signer: "team-a" }, usual),
+    effectOf(usual, { ...usual, denied: "no" }),
+    effectOf(usual, usual),
+    effectOf({ ...usual, denied: "no" }, { ...usual, denied: "because" }),
+  ];
+  expect(effects).toEqual(["denied", "shortened", "changed", "changed", "changed", "same", "same"]);
+});

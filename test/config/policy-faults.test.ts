@@ -1,0 +1,125 @@
+import { describe, expect, test } from "vitest";
+import { configurationOf, expectOneFault, faultsOf, issuer } from "../testkit/configuration.ts";
+
+const rulesOf = (...rules: readonly object[]) => ({
+  POLICY: { rules: rules.map((rule, i) => ({ name: `r${i}`, ...rule })) },
+});
+
+const since = "2026-11-23T12:00:00Z";
+
+describe("POLICY", () => {
+  test("is a table, or JSON in a text", () => {
+    const table = rulesOf({ when: { namespace: "shop" }, then: { maximum_life: "1h" } });
+    const { policy } = configurationOf(table);
+    expect(policy?.rules).toEqual([
+      { name: "r0", shadow: false, when: { namespace: ["shop"] }, then: { maximum_life: 3600 } },
+    ]);
+    expect(configurationOf({ POLICY: JSON.stringify(table.POLICY) }).policy).toEqual(policy);
+    expect(configurationOf({}).policy).toBeUndefined();
+  });
+
+  test.each<[string, object]>([
+    ["name", { name: "Payments" }],
+    ["when.cluster[0]", { when: { cluster: "a b" } }],
+    ["when.namespace", { when: { namespace: [] } }],
+    ["when.caller.account[0]", { when: { caller: { account: "A" } } }],
+    ["when.colour", { when: { colour: "red" } }],
+    ["when.product[0]", { when: { product: "token" } }],
+    ["when.requested_over", { when: { requested_over: "long" } }],
+    ["then.maximum_life", { then: { maximum_life: "0s" } }],
+    ["then.deny", { then: { deny: "" } }],
+    ["then.path", { then: { path: "/x" } }],
+    ["then.deny", { then: { deny: "no", maximum_life: "1h" } }],
+    ["then.default_life", { then: { default_life: "2h", maximum_life: "1h" } }],
+    ["then.maximum_life", { then: { maximum_life: "2161h" } }],
+    ["then.default_life", { then: { default_life: "2161h" } }],
+    ["then.key_types", { when: { key_type: "RSA" }, then: { key_types: "EC-P256" } }],
+    ["then.signer", { then: { signer: "nobody" } }],
+    ["when.node", { when: { node: "n" }, then: { maximum_life: "1h" } }],
+    ["since", { when: { node: "n" }, then: { deny: "no" } }],
+    ["since", { since, then: { deny: "no" } }],
+    ["since", { since, when: { node: "n" } }],
+  ])("refuses a rule by its %s", (place, rule) => {
+    expectOneFault(rulesOf({}, rule), `POLICY.rules[1].${place}`);
+  });
+
+  test("refuses a signer for products that have none, and a name twice", () => {
+    const SIGNERS = [{ name: "team-a", callers: [{ issuer }] }];
+    const when = { product: "serving" };
+    const rule = { when, then: { signer: "team-a" } };
+    expect(faultsOf({ SIGNERS, ...rulesOf(rule) })).toEqual([
+      "POLICY.rules[0].then.signer: has an effect on the product workload alone",
+    ]);
+    expectOneFault(rulesOf({ name: "a" }, { name: "a" }), "POLICY.rules");
+  });
+
+  test("a rule by the node may deny from an instant on, or make an exception", () => {
+    const denying = { since, when: { node: "n" }, then: { deny: "no" } };
+    expect(configurationOf(rulesOf(denying, { when: { node: "m" } })).policy?.rules).toHaveLength(
+      2,
+    );
+  });
+});
+
+describe("warns of a rule that never decides:", () => {
+  const warned = (values: object): readonly string[] =>
+    configurationOf(values as Record<string, unknown>).warnings.filter((each) =>
+      each.startsWith("POLICY"),
+    );
+  const ISSUERS = [
+    { issuer, cluster: "alpha", namespaces: ["shop", "pay-*"] },
+    { issuer: "https://b.test", cluster: "beta", namespaces: ["edge"] },
+  ];
+
+  test.each<[string, object, string]>([
+    ["a cluster", { cluster: "gamma" }, "no table of ISSUERS has such a cluster and issuer"],
+    ["an issuer", { issuer: "https://c.*" }, "no table of ISSUERS has such a cluster and issuer"],
+    ["both", { cluster: "beta", issuer }, "no table of ISSUERS has such a cluster and issuer"],
+    ["a namespace", { namespace: "shops" }, "no such issuer may vouch for the namespace"],
+    [
+      "that of another",
+      { cluster: "beta", namespace: "shop" },
+      "no such issuer may vouch for the namespace",
+    ],
+    [
+      "who asks",
+      { caller: { namespace: "istio-system" } },
+      "no issuer may vouch for the caller's namespace",
+    ],
+    ["a signer", { signer: "team-*" }, "no table of SIGNERS has the name"],
+    ["a product", { product: "intermediate" }, "no table of ISSUERS lets anybody have the product"],
+    ["a proof", { proof: "forwarded" }, "no table of ISSUERS has a gateway"],
+    [
+      "a life",
+      { requested_over: "2160h" },
+      "who asks for more than MAX_WORKLOAD_CERT_TTL is refused anyway",
+    ],
+  ])("%s that is not there", (_, when, why) => {
+    expect(warned({ ISSUERS, ...rulesOf({ when }) })).toEqual([
+      `POLICY.rules[0] (r0) never decides: ${why}`,
+    ]);
+  });
+
+  test.each<[object, object, boolean]>([
+    [{}, { namespace: "shop" }, true],
+    [{ namespace: "pay-*" }, { namespace: ["pay-a*", "pay-b"], account: "till" }, true],
+    [{ namespace: "pay-*" }, { namespace: ["pay-a", "shop"] }, false],
+    [{ namespace: "pay-*", account: "till" }, { namespace: "pay-a" }, false],
+    [{ namespace: "pay-a*" }, { namespace: "pay-*" }, false],
+    [{ requested_over: "1h" }, { requested_over: "2h" }, true],
+    [{ requested_over: "2h" }, { requested_over: "1h" }, false],
+    [{ key_type: ["RSA", "EC-P256"] }, { key_type: "RSA" }, true],
+    [{ node: "*" }, { node: "a" }, false],
+  ])("%j covers %j: %j", (one, other, isCovered) => {
+    const rules = rulesOf({ when: one }, { when: other });
+    const sentence = "POLICY.rules[1] (r1) never decides: r0 before it fits all of its requests";
+    expect(warned({ ISSUERS, ...rules })).toEqual(isCovered ? [sentence] : []);
+  });
+
+  test("a rule in shadow hides none that is live", () => {
+    const shadow = { shadow: true };
+    expect(warned({ ISSUERS, ...rulesOf(shadow, {}) })).toEqual([]);
+    expect(warned({ ISSUERS, ...rulesOf({}, shadow) })).toHaveLength(1);
+    expect(warned({ ISSUERS, ...rulesOf(shadow, shadow) })).toHaveLength(1);
+  });
+});

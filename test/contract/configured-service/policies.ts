@@ -1,0 +1,130 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Circumstances } from "../../../src/ca/policy/policy.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { generatedRules } from "../../testkit/ca/generated-rules.ts";
+import { naively } from "../../testkit/ca/naive-policy.ts";
+import { type DeniedProduct, type ProductName, products } from "../withdrawal/denied-products.ts";
+import type { ConfigurableService } from "./configurable-service.ts";
+import { productRequests } from "./product-requests.ts";
+
+const alpha = { cluster: "alpha", issuer: "https://a.test", keyType: "EC-P256" } as const;
+const cart = { ...alpha, namespace: "shop", account: "cart", requestedSeconds: 0 } as const;
+const itself = { callerNamespace: "shop", callerAccount: "cart" };
+const workload = { ...cart, ...itself, product: "workload", proof: "token" } as const;
+
+/** What the CA knows of each request of the contract, as a person reads it from the cluster. */
+const known: Readonly<Record<ProductName, Omit<Circumstances, "nodeHidden">>> = {
+  token: { ...workload, node: "node-7" },
+  signer: { ...workload, node: "node-7", signer: "team-a" },
+  certificate: { ...workload, proof: "certificate" },
+  forwarded: {
+    ...{ ...workload, proof: "forwarded" },
+    ...{ callerNamespace: "edge", callerAccount: "gateway" },
+  },
+  identity: {
+    ...{ ...workload, proof: "forwarded" },
+    ...{ callerNamespace: "edge", callerAccount: "envoy" },
+  },
+  ztunnel: {
+    ...{ ...workload, node: "node-7" },
+    ...{ callerNamespace: "istio-system", callerAccount: "ztunnel" },
+  },
+  pod: {
+    ...{ ...workload, node: "node-7" },
+    ...{ callerNamespace: "istio-system", callerAccount: "signer" },
+  },
+  service: {
+    ...{ ...workload, node: "node-7", product: "serving" },
+    ...{ callerNamespace: "istio-system", callerAccount: "signer" },
+  },
+  gateway: { ...workload, node: "node-7", product: "serving" },
+  intermediate: { ...workload, node: "node-7", product: "intermediate" },
+};
+
+const names = Object.keys(products) as ProductName[];
+const lifetimes = { defaultSeconds: 86_400, maximumSeconds: 2160 * 3600 };
+
+/** The contract of `POLICY` with every product of the CA, over the wire: nothing is issued around it. */
+export function describePolicies(open: () => Promise<ConfigurableService>): void {
+  const { start, ask, requests } = productRequests(open);
+
+  test.each(names)("knows of the product %s what its cluster says", async (product) => {
+    await start({ POLICY: { rules: [{ name: "nothing", shadow: true }] } });
+    const { asked } = (await ask(await requests[product]())) ?? {};
+    expect({ ...Object(asked), nodeHidden: undefined }).toEqual(known[product]);
+  });
+
+  test("decides about every product as a second evaluator does", async () => {
+    const lists = fc.sample(generatedRules, { numRuns: 12, seed: 36 });
+    for (const rules of lists) {
+      await start({ POLICY: { rules } });
+      for (const product of names) {
+        const { asked, rule, reason, outcome, notAfter } =
+          (await ask(await requests[product]())) ?? {};
+        const { nodeHidden } = Object(asked);
+        const hidden = nodeHidden && nodeHidden !== "always" ? new Date(nodeHidden) : nodeHidden;
+        const expected = naively(rules, { ...known[product], nodeHidden: hidden }, lifetimes);
+        const isRefused = reason === "policy-denied";
+        expect([product, rule, isRefused]).toEqual([
+          ...[product, expected.rule, expected.isRefused],
+        ]);
+        if (outcome !== "issued") continue;
+        const end = new Date(String(notAfter)).getTime();
+        expect(end).toBeLessThanOrEqual(Date.now() + 1000 * expected.seconds);
+      }
+    }
+  });
+
+  test.each(names)(
+    "a rule over the node does to the product %s what a denial does",
+    async (product) => {
+      const { node: effect } = (products[product] as DeniedProduct).effects;
+      const since = addSeconds(wholeSeconds(new Date()), -60).toISOString();
+      const isDenied = async (node: string, secondsAgo?: number): Promise<boolean> => {
+        const when = { node };
+        await start({
+          POLICY: { rules: [{ name: "node", since, when, then: { deny: "stolen" } }] },
+        });
+        const { reason } = (await ask(await requests[product](secondsAgo))) ?? {};
+        return reason === "policy-denied";
+      };
+      const expected = { denied: [true, false], younger: [true, true], nobody: [true, true] };
+      expect([await isDenied("node-7"), await isDenied("node-8")]).toEqual(
+        expected[effect as keyof typeof expected],
+      );
+      if (effect === "younger") expect(await isDenied("node-7", 30)).toBe(false);
+    },
+  );
+
+  describe("a rule in shadow", () => {
+    test("changes nothing, and the audit line says what it would have done", async () => {
+      const rules = [
+        { name: "closed", when: { namespace: "shop" }, then: { deny: "closed" } },
+        { name: "short", then: { maximum_life: "1h" } },
+      ];
+      await start({ POLICY: { shadow: true, rules } });
+      expect(await ask(await requests.token())).toMatchObject({
+        ...{ outcome: "issued", effect: "same" },
+        ...{ shadowRule: "closed", shadowEffect: "denied" },
+      });
+      await start({ POLICY: { rules: rules.with(0, { ...Object(rules[0]), shadow: true }) } });
+      expect(await ask(await requests.token())).toMatchObject({
+        ...{ outcome: "issued", rule: "short", effect: "shortened" },
+        ...{ shadowRule: "closed", shadowEffect: "denied" },
+      });
+    });
+  });
+
+  test("a refusal tells its caller nothing but that", async () => {
+    const rules = [{ name: "closed", then: { deny: "we moved to berlin" } }];
+    await start({ POLICY: { rules } });
+    const audit = await ask(await requests.token());
+    expect(audit).toMatchObject({
+      ...{ outcome: "refused", reason: "policy-denied", check: "closed", rule: "closed" },
+      ...{ detail: "the rule closed denies it: we moved to berlin", effect: "denied" },
+      policy: expect.stringMatching(/^[0-9a-f]{64}$/),
+      asked: { ...known.token },
+    });
+  });
+}

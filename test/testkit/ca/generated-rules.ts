@@ -1,0 +1,61 @@
+import fc from "fast-check";
+import type { WrittenRule } from "./naive-policy.ts";
+
+const some = (...values: readonly string[]): fc.Arbitrary<string[]> =>
+  fc.subarray([...values], { minLength: 1 });
+
+const hours = fc.integer({ min: 1, max: 24 });
+const since = fc.constantFrom(
+  "2026-11-01T00:00:00Z",
+  "2026-11-23T00:00:00Z",
+  "2027-02-01T00:00:00Z",
+);
+
+const conditions = {
+  cluster: some("alpha", "beta", "a*", "*"),
+  issuer: some("https://a.test", "https://b.test", "https://*"),
+  namespace: some("shop", "istio-system", "s*p", "edge", "*"),
+  account: some("cart", "c*", "ztunnel", "*t*", "gateway"),
+  caller: fc.record(
+    { namespace: some("shop", "istio-system", "edge"), account: some("cart", "ztunnel", "*") },
+    { requiredKeys: [] },
+  ),
+  proof: some("token", "certificate", "forwarded"),
+  signer: some("team-a", "team-*", "*"),
+  product: some("workload", "serving", "intermediate"),
+  requested_over: hours.map((number) => `${number}h`),
+  key_type: some("EC-P256", "EC-P384", "RSA"),
+};
+
+const shortening = fc
+  .tuple(hours, hours, fc.boolean(), fc.boolean())
+  .map(([one, other, hasMaximum, hasDefault]) => ({
+    ...(hasMaximum && { maximum_life: `${Math.max(one, other)}h` }),
+    ...(hasDefault && { default_life: `${Math.min(one, other)}h` }),
+  }));
+
+const deny = fc.constant({ deny: "no reason" });
+
+const ordinary = fc.record({
+  when: fc.record(conditions, { requiredKeys: [] }),
+  then: fc.oneof(deny, shortening, fc.constant({ key_types: ["EC-P256", "EC-P384", "RSA"] })),
+});
+
+/** Rules over the node deny, or do nothing. */
+const byNode = fc
+  .record({
+    when: fc.record(
+      { ...conditions, node: some("node-7", "node-*", "node-9") },
+      { requiredKeys: ["node"] },
+    ),
+    then: fc.oneof(deny, fc.constant({})),
+    since,
+  })
+  .map(({ since, ...rule }) => ({ ...rule, ...("deny" in rule.then && { since }) }));
+
+/** Lists of rules without a contradiction. */
+export const generatedRules: fc.Arbitrary<readonly WrittenRule[]> = fc
+  .array(fc.tuple(fc.oneof({ weight: 4, arbitrary: ordinary }, byNode), fc.boolean()), {
+    maxLength: 8,
+  })
+  .map((list) => list.map(([rule, shadow], i) => ({ name: `rule-${i}`, shadow, ...rule })));

@@ -1,0 +1,92 @@
+import type { Circumstances } from "../../../src/ca/policy/policy.ts";
+
+/** A rule as an operator writes it, with lists everywhere. */
+export interface WrittenRule {
+  readonly name: string;
+  readonly shadow?: boolean;
+  readonly since?: string;
+  readonly when: {
+    readonly [attribute: string]: readonly string[] | string | Record<string, readonly string[]>;
+  };
+  readonly then: {
+    readonly deny?: string;
+    readonly maximum_life?: string;
+    readonly default_life?: string;
+    readonly key_types?: readonly string[];
+    readonly signer?: string;
+  };
+}
+
+/** What somebody who reads the rules from top to bottom says of a request. */
+export interface NaiveVerdict {
+  readonly rule: string | undefined;
+  readonly isRefused: boolean;
+  /** The life that counts as asked for. */
+  readonly seconds: number;
+}
+
+const toPattern = (glob: string): RegExp =>
+  new RegExp(`^${glob.replace(/[.\\/+?()[\]{}|^$-]/g, "\\$&").replaceAll("*", ".*")}$`);
+
+const matches = (globs: unknown, text: string | undefined): boolean =>
+  text !== undefined && (globs as string[]).some((glob) => toPattern(glob).test(text));
+
+/** Whole hours, as the generated rules have them. */
+const secondsOf = (hours: string): number => Number(hours.replace("h", "")) * 3600;
+
+const attributes: Readonly<Record<string, (c: Circumstances) => string | undefined>> = {
+  cluster: (c) => c.cluster,
+  issuer: (c) => c.issuer,
+  namespace: (c) => c.namespace,
+  account: (c) => c.account,
+  signer: (c) => c.signer,
+  proof: (c) => c.proof,
+  product: (c) => c.product,
+  key_type: (c) => c.keyType,
+};
+
+/** `may` where nothing shows the node of a request that is denied by its node. */
+function fits({ when, then, since }: WrittenRule, c: Circumstances): "yes" | "no" | "may" {
+  let found: "yes" | "may" = "yes";
+  for (const [name, value] of Object.entries(when)) {
+    const read = attributes[name];
+    if (read && !matches(value, read(c))) return "no";
+    if (name === "caller") {
+      const { namespace, account } = value as Record<string, readonly string[]>;
+      if (namespace && !matches(namespace, c.callerNamespace)) return "no";
+      if (account && !matches(account, c.callerAccount)) return "no";
+    }
+    if (name === "requested_over" && !((c.requestedSeconds ?? 0) > secondsOf(String(value)))) {
+      return "no";
+    }
+    if (name !== "node") continue;
+    if (c.nodeHidden === undefined) {
+      if (!matches(value, c.node)) return "no";
+    } else {
+      const isYoung = c.nodeHidden !== "always" && c.nodeHidden > new Date(since ?? 0);
+      if (then.deny === undefined || isYoung) return "no";
+      found = "may";
+    }
+  }
+  return found;
+}
+
+/** A second evaluator, which shares nothing with that of the CA. */
+export function naively(
+  rules: readonly WrittenRule[],
+  circumstances: Circumstances,
+  { defaultSeconds, maximumSeconds }: { defaultSeconds: number; maximumSeconds: number },
+): NaiveVerdict {
+  const asked = circumstances.requestedSeconds ?? 0;
+  for (const rule of rules) {
+    if (rule.shadow || fits(rule, circumstances) === "no") continue;
+    const { deny, key_types, maximum_life, default_life } = rule.then;
+    const isRefused = deny !== undefined || key_types?.includes(circumstances.keyType) === false;
+    const usual = default_life === undefined ? defaultSeconds : secondsOf(default_life);
+    const wanted = asked > 0 ? asked : usual;
+    const isShort = maximum_life !== undefined && asked <= maximumSeconds;
+    const seconds = isShort ? Math.min(wanted, secondsOf(maximum_life)) : wanted;
+    return { rule: rule.name, isRefused, seconds };
+  }
+  return { rule: undefined, isRefused: false, seconds: asked > 0 ? asked : defaultSeconds };
+}
