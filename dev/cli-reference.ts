@@ -21,7 +21,7 @@ const outcomes = Object.entries(exitMeanings) as readonly [Outcome, string][];
 const introduction = `<!-- Generated: \`npm run generate\` writes this page. -->
 # The command line
 
-\`rampart <noun> <verb> --help\` prints what stands here. [Operate a CA](../how-to/operate.md) says which verb is for what.
+\`rampart <noun> <verb> --help\` prints what stands here. [Operate a CA](../how-to/operate.md) says where to begin.
 \`rampart completion bash\`, \`zsh\` or \`fish\` prints a script by which your shell completes all of it.
 
 A verb prints its answer to the standard output. What it works on, what takes long, what it warns of and what to type

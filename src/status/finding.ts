@@ -131,7 +131,7 @@ export const withCommands = (remedy: string, change: (words: string) => string):
 const severities: readonly Severity[] = ["note", "warning", "error"];
 
 /** The findings, the worst first, those of one severity by name. */
-export function worstFirst(found: readonly Finding[]): readonly Finding[] {
+export function worstFirst<Found extends Finding>(found: readonly Found[]): readonly Found[] {
   return found.toSorted(
     (a, b) => rankOf(b) - rankOf(a) || a.name.localeCompare(b.name) || a.what.localeCompare(b.what),
   );

@@ -26,6 +26,20 @@ test("it has every command and every option", () => {
   }
 });
 
+test("no help prints a default as JSON, nor a duration without its unit", () => {
+  const defaults = program.commands
+    .flatMap(all)
+    .flatMap(({ options }) =>
+      options.flatMap(({ flags, defaultValue, defaultValueDescription: told }) =>
+        defaultValue === undefined ? [] : [[flags, told ?? defaultValue] as const],
+      ),
+    );
+  expect(defaults.length).toBeGreaterThan(15);
+  const isPlain = (flags: string, told: unknown) =>
+    typeof told === "string" || (typeof told === "number" && flags.endsWith("<number>"));
+  expect(defaults.filter(([flags, told]) => !isPlain(flags, told))).toEqual([]);
+});
+
 test("no line of a help is longer than 100 columns", () => {
   const blocks = reference.matchAll(/```text\n(.*?)\n```/gs);
   const lines = [...blocks].flatMap(([, text = ""]) => text.split("\n"));

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
-import { cp, mkdtemp, rm } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
 import { OperatorError } from "../../foundation/errors.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
@@ -58,6 +58,22 @@ export async function viewLocalWorker(
     await remove();
     throw error;
   }
+}
+
+/** What a configuration is made of: its file and the environment, or what counts in place of that file on this machine. */
+export async function sourceOf(
+  config: string,
+  { env, remote }: { readonly env?: string; readonly remote?: boolean },
+): Promise<string> {
+  const name = basename(config);
+  if (!config.endsWith("wrangler.toml")) return `${name} and the environment`;
+  if (remote) return `${name}, and KEK of the environment`;
+  const files = [...(env ? [`.dev.vars.${env}`] : []), ".dev.vars"];
+  const local = files.find((each) => existsSync(join(dirname(config), each)));
+  if (local === undefined) return name;
+  const text = await readFile(join(dirname(config), local), "utf8").catch(() => "");
+  const keys = [...text.matchAll(/^\s*([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, key]) => key);
+  return `${local} (${[...new Set(keys)].join(", ")}), else ${name}`;
 }
 
 /** `[vars]` of the deployed Worker; nobody can read its secrets. */

@@ -84,7 +84,12 @@ function addEnrol(command: Command, terminal: Terminal): void {
       ),
     )
     .option("--name <cluster>", "the clusterid of its workloads", "Kubernetes")
-    .option("--audience <audience...>", "the audiences of its tokens", ["istio-ca"])
+    .addOption(
+      new Option("--audience <audience...>", "the audiences of its tokens").default(
+        ["istio-ca"],
+        "istio-ca",
+      ),
+    )
     .addOption(
       new Option("--review <order>", "have its API server review tokens")
         .choices(["after-keys", "before-keys", "instead-of-keys"] satisfies ReviewOrder[])

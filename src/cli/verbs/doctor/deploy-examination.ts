@@ -6,7 +6,7 @@ import { type Finding, finding, worstFirst } from "../../../status/finding.ts";
 import { configOf, type DeploymentChoice, readConfiguration } from "../../session/deployment.ts";
 import { type DeployedParts, readConfig } from "../../session/local-worker.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { configurationFault, type Examination, textFindings } from "./examination.ts";
+import { configurationFault, type Examination, judged, textFindings } from "./examination.ts";
 
 /** A KEK of the right form: that of the deployed Worker is a secret, which nobody can read. */
 const anyKek = `k1:${"A".repeat(43)}=`;
@@ -30,8 +30,9 @@ export async function examineDeployment(
     ...bindingFindings(parts),
     ...variableFindings({ ...parts.vars, KEK }),
   ];
-  const place = `variables and bindings of ${basename(config)}, which wrangler deploys, and at no store`;
-  return { place, at: clock(), findings: worstFirst(findings) };
+  const name = basename(config);
+  const place = `variables and bindings of ${name}, which wrangler deploys, and at no store`;
+  return { place, at: clock(), findings: worstFirst(judged(name, findings)) };
 }
 
 function variableFindings(variables: Readonly<Record<string, unknown>>): readonly Finding[] {

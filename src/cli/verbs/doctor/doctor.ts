@@ -6,7 +6,12 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import { wrap } from "../../terminal/text.ts";
 import { addLoginOptions } from "../cluster/cluster-inspection.ts";
 import { examineDeployment } from "./deploy-examination.ts";
-import { type Examination, type ExaminationChoice, examine } from "./examination.ts";
+import {
+  type Examination,
+  type ExaminationChoice,
+  examine,
+  type Judgement,
+} from "./examination.ts";
 
 /** The exit codes of a checkup, by its worst finding. */
 const codes: Readonly<Record<Severity, number>> = {
@@ -71,9 +76,10 @@ function formatExamination(screen: Screen, { place, findings }: Examination): st
   );
 }
 
-function formatFinding(screen: Screen, { name, severity, what, why, remedy }: Finding): string {
+function formatFinding(screen: Screen, finding: Judgement): string {
+  const { name, severity, what, why, remedy, source } = finding;
   const heading = `${screen.styled(meanings[severity], severity.toUpperCase())}  ${screen.styled("heading", name)}`;
-  const lines = [what, why, `→ ${remedy}`].flatMap((line) =>
+  const lines = [what, why, `Judged by: ${source}`, `→ ${remedy}`].flatMap((line) =>
     wrap(`  ${line}`, screen.width, "    "),
   );
   return [heading, ...lines].join("\n");

@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
 import { compose } from "../../../config/composition.ts";
@@ -14,21 +15,17 @@ import {
   withCommands,
   worstFirst,
 } from "../../../status/finding.ts";
-import { issuerFindings } from "../../../status/issuers.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
-import { bundleOf, currentView } from "../../session/current-view.ts";
 import {
   configOf,
   type Deployment,
   type DeploymentChoice,
   openDeployment,
 } from "../../session/deployment.ts";
-import { installedTools } from "../../session/local-worker.ts";
+import { installedTools, sourceOf } from "../../session/local-worker.ts";
 import { typedCommand } from "../../session/session.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { inspectIssuers } from "../cluster/cluster-check.ts";
-import { inspectClusters, type LoginChoice } from "../cluster/cluster-inspection.ts";
-import { reportDeliveries } from "../cluster/delivery-report.ts";
+import type { LoginChoice } from "../cluster/cluster-inspection.ts";
 import {
   fileFindings,
   keyExchangeFindings,
@@ -38,17 +35,17 @@ import {
   unreadableRemedy,
   wranglerFindings,
 } from "./machine-findings.ts";
-import {
-  clusterFindings,
-  crlInspectionFindings,
-  knowledgeOf,
-  skewFindings,
-} from "./world-findings.ts";
+import { worldFindings } from "./world-findings.ts";
 
 /** The deployment to examine, and whom to ask about it. */
 export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
   /** Whether nobody is asked: neither issuers nor API servers. */
   readonly offline?: boolean;
+}
+
+/** A finding, and what it was judged from: files by their names, a store, or others who were asked. */
+export interface Judgement extends Finding {
+  readonly source: string;
 }
 
 /** All that was found in one CA. */
@@ -57,8 +54,11 @@ export interface Examination {
   readonly place: string | undefined;
   readonly at: Date;
   /** The worst come first. */
-  readonly findings: readonly Finding[];
+  readonly findings: readonly Judgement[];
 }
+
+export const judged = (source: string, findings: readonly Finding[]): readonly Judgement[] =>
+  findings.map((each) => ({ ...each, source }));
 
 /**
  * Examines a CA, and changes nothing.
@@ -69,16 +69,22 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const now = terminal.clock();
   const config = configOf(choice);
   const opened = await open(choice, terminal, now);
-  const before = [
+  const source = await sourceOf(config, choice);
+  const ofNode = [
     ...nodeFindings(process.versions.node),
     ...keyExchangeFindings(offersPostQuantum()),
-    ...(await textFindings(config)),
+  ];
+  const before = [
+    ...judged("the Node that runs this", ofNode),
+    ...judged(basename(config), await textFindings(config)),
   ];
   if (!("store" in opened)) {
-    return { place: undefined, at: now, findings: worstFirst([...before, opened]) };
+    const findings = worstFirst([...before, ...judged(source, [opened])]);
+    return { place: undefined, at: now, findings };
   }
   try {
-    const findings = [...before, ...(await deploymentFindings(opened, choice, terminal, now))];
+    const found = await deploymentFindings(opened, { ...choice, source }, terminal, now);
+    const findings = [...before, ...found];
     const typed = findings.map((each) => ({ ...each, remedy: typedRemedy(each, choice) }));
     return { place: opened.place, at: now, findings: worstFirst(typed) };
   } finally {
@@ -150,21 +156,25 @@ export function configurationFault(message: string): Finding {
 
 async function deploymentFindings(
   deployment: Deployment,
-  choice: ExaminationChoice,
+  choice: ExaminationChoice & Pick<Judgement, "source">,
   terminal: Terminal,
   now: Date,
-): Promise<readonly Finding[]> {
-  const { configuration, directory } = deployment;
+): Promise<readonly Judgement[]> {
+  const { configuration, directory, place } = deployment;
   const records = await recordFindings(deployment, now);
   const isUnreadable = records.some(({ name }) => name === "store-unreadable");
   const files = directory === undefined ? [] : await fileFindings(directory);
+  // The records say it better.
+  const others = files.filter(({ name }) => !(isUnreadable && name === "store-unreadable"));
+  const world = choice.offline ? [] : await worldFindings(deployment, choice, terminal, now);
   return [
-    ...configurationFindings(configuration),
-    // The records say it better.
-    ...files.filter(({ name }) => !(isUnreadable && name === "store-unreadable")),
-    ...records,
-    ...(await servingFindings(deployment.certificateFiles, now)),
-    ...(choice.offline ? [] : await worldFindings(deployment, choice, terminal, now)),
+    ...judged(choice.source, configurationFindings(configuration)),
+    ...judged(place, [...others, ...records]),
+    ...judged(
+      "TLS_CERTIFICATE_FILE and TLS_KEY_FILE",
+      await servingFindings(deployment.certificateFiles, now),
+    ),
+    ...judged("issuers and clusters, asked now", world),
   ];
 }
 
@@ -210,27 +220,4 @@ async function load(
     const what = `The store cannot be read: ${why.replace(/\.$/, "")}.`;
     return finding("store-unreadable", what, unreadableRemedy);
   }
-}
-
-async function worldFindings(
-  deployment: Deployment,
-  choice: LoginChoice,
-  { environment }: Terminal,
-  now: Date,
-): Promise<readonly Finding[]> {
-  const { configuration } = deployment;
-  const { crl } = configuration;
-  const [issuers, inspections] = await Promise.all([
-    inspectIssuers(configuration, () => new Date()),
-    inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }, environment),
-  ]);
-  const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
-  const view = hasInspected ? await currentView(deployment, now) : undefined;
-  const deliveries = await reportDeliveries(inspections, async () => bundleOf(view));
-  return [
-    ...issuerFindings(issuers),
-    ...skewFindings(issuers),
-    ...clusterFindings(deliveries),
-    ...(crl ? crlInspectionFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
-  ];
 }

@@ -6,9 +6,41 @@ import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/crl-document.ts";
 import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
-import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
-import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
-import type { DeliveryReport } from "../cluster/delivery-report.ts";
+import { issuerFindings } from "../../../status/issuers.ts";
+import { bundleOf, currentView } from "../../session/current-view.ts";
+import type { Deployment } from "../../session/deployment.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { type IssuerReport, inspectIssuers, isSkewed } from "../cluster/cluster-check.ts";
+import {
+  type ClusterInspection,
+  inspectClusters,
+  type LoginChoice,
+} from "../cluster/cluster-inspection.ts";
+import { type DeliveryReport, reportDeliveries } from "../cluster/delivery-report.ts";
+
+/** Findings of those who are asked now: issuers, and the API servers that this machine may ask. */
+export async function worldFindings(
+  deployment: Deployment,
+  choice: LoginChoice,
+  { environment }: Terminal,
+  now: Date,
+): Promise<readonly Finding[]> {
+  const { configuration } = deployment;
+  const { crl } = configuration;
+  const [issuers, inspections] = await Promise.all([
+    inspectIssuers(configuration, () => new Date()),
+    inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }, environment),
+  ]);
+  const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
+  const view = hasInspected ? await currentView(deployment, now) : undefined;
+  const deliveries = await reportDeliveries(inspections, async () => bundleOf(view));
+  return [
+    ...issuerFindings(issuers),
+    ...skewFindings(issuers),
+    ...clusterFindings(deliveries),
+    ...(crl ? crlInspectionFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
+  ];
+}
 
 /** Findings about the clocks of the issuers, from the reports about them. */
 export const skewFindings = (reports: readonly IssuerReport[]): readonly Finding[] =>

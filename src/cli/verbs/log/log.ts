@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { durationSeconds, instant } from "../../../foundation/text.ts";
 import {
@@ -87,7 +87,11 @@ function addFollow(command: Command, terminal: Terminal): void {
       parseCount,
       3,
     )
-    .option("--stale-after <duration>", "how long nothing may be new", parseSeconds, 86_400)
+    .addOption(
+      new Option("--stale-after <duration>", "how long nothing may be new")
+        .argParser(parseSeconds)
+        .default(86_400, "24h"),
+    )
     .option("--every <duration>", "go on, and look this often", parseSeconds)
     .action((options: FollowOptions) => judgingLog(() => follow(terminal, options)));
 }

@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { addressText } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../../foundation/events.ts";
@@ -25,7 +25,11 @@ export function witnessCommand(terminal: Terminal): Command {
     .requiredOption("--dir <folder>", "where its key and its memory rest")
     .requiredOption("--name <name>", "the name of its key, such as witness.example.com", parseName)
     .requiredOption("--key <vkey...>", "the verifier keys of the logs")
-    .option("--listen <address>", "where it listens, over HTTP", parseListen, parseListen(":8099"))
+    .addOption(
+      new Option("--listen <address>", "where it listens, over HTTP")
+        .argParser(parseListen)
+        .default(parseListen(":8099"), ":8099"),
+    )
     .action((options: WitnessOptions) => judgingLog(() => runWitness(options, terminal)));
 }
 

@@ -25,42 +25,47 @@ interface BootstrapFlags extends ListenerFlags {
   readonly type: NodeSources["kind"];
 }
 
-const collect = (value: string, before: string[]): string[] => [...before, value];
+/** An option that may come several times. */
+const listed = (flags: string, what: string, otherwise = "none"): Option =>
+  new Option(flags, what)
+    .argParser((value: string, before: string[]) => [...before, value])
+    .default([], otherwise);
 
 /** `rampart agent bootstrap`: an Envoy configuration that uses the agent's socket. */
 export function bootstrapCommand(terminal: Terminal): Command {
   return new Command("bootstrap")
     .description("Print an Envoy bootstrap whose certificates come from the agent.")
-    .option(
-      "--inbound <listen=forward>",
-      "accept mutual TLS, such as 0.0.0.0:15006=127.0.0.1:8080",
-      collect,
-      [],
+    .addOption(
+      listed(
+        "--inbound <listen=forward>",
+        "accept mutual TLS, such as 0.0.0.0:15006=127.0.0.1:8080",
+      ),
     )
-    .option(
-      "--allow <spiffe id>",
-      "an identity that may connect (default: every identity of the trust domain)",
-      collect,
-      [],
+    .addOption(
+      listed(
+        "--allow <spiffe id>",
+        "an identity that may connect",
+        "every identity of the trust domain",
+      ),
     )
-    .option(
-      "--outbound <listen=connect=spiffe id>",
-      "originate mutual TLS to exactly this identity",
-      collect,
-      [],
+    .addOption(
+      listed(
+        "--outbound <listen=connect=spiffe id>",
+        "originate mutual TLS to exactly this identity",
+      ),
     )
-    .option(
-      "--ingress <listen=chain~key=connect=spiffe id>",
-      "accept TLS from outside the mesh with a certificate of its own, and originate mutual TLS to this identity",
-      collect,
-      [],
+    .addOption(
+      listed(
+        "--ingress <listen=chain~key=connect=spiffe id>",
+        "accept TLS from outside the mesh with a certificate of its own, and originate mutual TLS to this identity",
+      ),
     )
     .option("--client-ca <file>", "clients of --ingress need a certificate of this CA")
-    .option(
-      "--egress <listen=connect=root>",
-      "accept mutual TLS, and originate TLS to a server outside; root is a PEM file, or system",
-      collect,
-      [],
+    .addOption(
+      listed(
+        "--egress <listen=connect=root>",
+        "accept mutual TLS, and originate TLS to a server outside; root is a PEM file, or system",
+      ),
     )
     .option("--admin <address>", "Envoy's admin interface", "127.0.0.1:15000")
     .option(

@@ -15,7 +15,8 @@ async function foundIn(toml: string): Promise<string[]> {
   await writeFile(join(folder, ".dev.vars"), 'ISSUERS="nonsense"\n');
   const terminal = new MemoryTerminal({ clock: () => now });
   const told = await terminal.run(doctorCommand, ["--deploy", "--json", "-c", config]);
-  const { findings } = JSON.parse(told) as { findings: { what: string }[] };
+  const { findings } = JSON.parse(told) as { findings: { what: string; source: string }[] };
+  for (const { source } of findings) expect(source).toBe("wrangler.toml");
   return findings.map(({ what }) => what);
 }
 
@@ -42,4 +43,19 @@ issuer = "${issuer}"
 `;
   expect(await foundIn(complete("https://issuer.example.com"))).toEqual([example]);
   expect(await foundIn(complete("https://a.test"))).toEqual([]);
+});
+
+test("a checkup of this machine names the values that .dev.vars has in place of the file's", async () => {
+  const folder = await temporaryFolder();
+  const config = join(folder, "wrangler.toml");
+  await writeFile(config, `name = "ca"\n[vars]\nTRUST_DOMAIN = "Mesh"\n`);
+  const sourceOf = async () => {
+    const terminal = new MemoryTerminal({ clock: () => now });
+    const told = await terminal.run(doctorCommand, ["--offline", "--json", "-c", config]);
+    const { findings } = JSON.parse(told) as { findings: { name: string; source: string }[] };
+    return findings.find(({ name }) => name === "configuration-invalid")?.source;
+  };
+  expect(await sourceOf()).toBe("wrangler.toml");
+  await writeFile(join(folder, ".dev.vars"), 'KEK=k1:secret\n# old\nISSUERS="nonsense"\n');
+  expect(await sourceOf()).toBe(".dev.vars (KEK, ISSUERS), else wrangler.toml");
 });

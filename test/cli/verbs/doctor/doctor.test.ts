@@ -8,12 +8,13 @@ import { rampart } from "../../../../src/cli/rampart.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
+import type { Judgement } from "../../../../src/cli/verbs/doctor/examination.ts";
 import {
   keyExchangeFindings,
   nodeFindings,
 } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
-import type { Finding, FindingName } from "../../../../src/status/finding.ts";
+import type { FindingName } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -52,7 +53,7 @@ const authority = (now: Date, ...words: readonly string[]) =>
 
 interface Report {
   readonly worst?: string;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly Judgement[];
 }
 
 async function examined(now: Date = later(1)): Promise<Report> {
@@ -283,6 +284,18 @@ describe("examples of wrangler.toml", () => {
     const { findings } = await examined();
     expect(findings.map(({ what }) => what).join()).toContain(word);
   });
+});
+
+test("each finding says what it was judged by: the configuration, the store, or those who were asked", async () => {
+  await chmod(store(), 0o755);
+  await configure('ISSUERS = [{ issuer = "https://issuer.example.com" }]');
+  const { findings } = await examined();
+  const sources = new Map(findings.map(({ name, source }) => [name, source]));
+  expect(sources.get("configuration-example")).toBe("rampart.toml and the environment");
+  expect(sources.get("record-not-private")).toBe(`files in ${store()}`);
+  expect(sources.get("issuer-unreachable")).toBe("issuers and clusters, asked now");
+  const told = await terminalAt(later(1)).run(doctorCommand, ["--offline", "-c", config()]);
+  expect(told).toContain("Judged by: rampart.toml and the environment");
 });
 
 test("a configuration that does not exist is no finding", async () => {
