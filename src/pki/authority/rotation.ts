@@ -1,6 +1,7 @@
 import { type Bytes, bytesEqual } from "../encoding/bytes.ts";
 import { addSeconds, earlier, later } from "../x509/validity.ts";
 import {
+  byPublication,
   leadSeconds,
   nextSchedule,
   type PhaseLengths,
@@ -79,24 +80,38 @@ export function mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
   return addSeconds(signsUntil, -leadSeconds(lengths) - Math.max(0, spareSeconds));
 }
 
+/** A plan that has more to prune leaves the rest to the next one: each costs a look at the whole history. */
+const maximumPrunings = 16;
+
 /**
  * The authorities that can be deleted.
  *
- * A retired authority stays until the bundle has changed once more and every reader knows that. Until
- * then, the instant of its retirement is the bundle's sequence number. A tainted authority stays until
- * its own schedule is over. Taints and additional roots stay for good, because a reader that is behind
- * must never see an authority without its taint.
+ * A retired authority stays until every reader knows that, and until the bundle's sequence number no longer
+ * depends on it: without its record, the number must not fall. Where its root has left the bundle, that takes
+ * another change of the bundle. Where later authorities have the same root, the number rises to the publication
+ * of the first of them, at which the bundle was as it is.
+ *
+ * A tainted authority stays until its own schedule is over. Taints and additional roots stay for good, because a
+ * reader that is behind must never see an authority without its taint.
  */
 function planPruning(
   { authorities, additionalRoots, taints }: RotationState,
   { propagationSeconds }: PhaseLengths,
   now: Date,
 ): RotationStep[] {
-  const published = applyTaints([...authorities, ...additionalRoots], taints);
-  const change = latestBundleChange(published, addSeconds(now, -propagationSeconds));
-  return authorities
-    .filter(({ schedule }) => change && schedule.retiresAt < change)
-    .map(({ id }) => ({ act: "prune", id }));
+  const since = addSeconds(now, -propagationSeconds);
+  const retired = authorities
+    .filter(({ schedule }) => schedule.retiresAt < since)
+    .toSorted(byPublication)
+    .slice(0, maximumPrunings);
+  let kept = applyTaints([...authorities, ...additionalRoots], taints);
+  return retired.flatMap(({ id }) => {
+    const others = kept.filter((each) => each.id !== id);
+    const [change, changeWithout] = [kept, others].map((each) => latestBundleChange(each, since));
+    if (!change || !changeWithout || changeWithout < change) return [];
+    kept = others;
+    return [{ act: "prune", id }];
+  });
 }
 
 /**

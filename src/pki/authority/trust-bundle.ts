@@ -50,10 +50,10 @@ export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
 }
 
 /**
- * A number that grows with every change of the bundle and with nothing else (SPIFFE Trust Domain and
- * Bundle §4.1.1).
+ * A number that grows with every change of the bundle and never falls (SPIFFE Trust Domain and Bundle §4.1.1).
  *
- * It is the millisecond of the latest change up to `now`, or 0 before the first. Each authority that a
+ * It is the millisecond of the latest change up to `now`, or 0 before the first. It grows as well when the
+ * record of a retired authority goes whose root the bundle still has. Each authority that a
  * taint has taken out adds one. A taint comes without notice: a reader may learn of it after a
  * later change. Other changes fall on whole seconds, which leaves room for these additions.
  *

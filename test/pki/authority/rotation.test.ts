@@ -1,7 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { planRotation, type RotationStep } from "../../../src/pki/authority/rotation.ts";
+import {
+  type AuthorityRoot,
+  planRotation,
+  type RotationStep,
+} from "../../../src/pki/authority/rotation.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import type { Taint } from "../../../src/pki/authority/taint.ts";
+import { bundleSequenceAt } from "../../../src/pki/authority/trust-bundle.ts";
 import { phasesOf, second, shortLengths, stub } from "../../testkit/ca/timeline.ts";
 
 const taintOf = (id: string, taintedAt: number, retiresAt = taintedAt): Taint => ({
@@ -15,12 +20,9 @@ const plan = (
   authorities: readonly SigningAuthority[],
   taints: readonly Taint[] = [],
   additionalRoots: readonly SigningAuthority[] = [],
+  authorityRoot: AuthorityRoot = "self",
 ): readonly RotationStep[] =>
-  planRotation(
-    { authorities, additionalRoots, taints, authorityRoot: "self" },
-    shortLengths,
-    second(now),
-  );
+  planRotation({ authorities, additionalRoots, taints, authorityRoot }, shortLengths, second(now));
 
 /** A step as text: `mint <cause> <published> <signs>` or `prune <id>`. */
 const stepText = (step: RotationStep): string => {
@@ -159,6 +161,50 @@ describe("pruning", () => {
     const root = stub("dd", [1150, 1150, 1150, 1300], ["bb"]);
     expect(plan(1200, [current, successor], [], [root])).toEqual([]);
   });
+});
+
+describe("pruning under the root of another CA", () => {
+  const intermediate = (id: string, from: number) =>
+    stub(id, [from, from + 20, from + 1000, from + 1110], ["0f"]);
+  const pruned = (now: number, authorities: readonly SigningAuthority[]): readonly string[] =>
+    plan(now, authorities, [], [], "offline").map(stepText);
+
+  test("deletes a retired intermediate once every reader knows, and raises the bundle's number", () => {
+    const [older, newer] = [intermediate("aa", 0), intermediate("bb", 700)];
+    expect(pruned(1120, [older, newer])).toEqual([]);
+    expect(pruned(1121, [older, newer])).toEqual(["prune aa"]);
+    const number = (authorities: readonly SigningAuthority[]): number =>
+      bundleSequenceAt(authorities, [], second(1121));
+    expect(number([older, newer])).toBe(second(0).getTime());
+    expect(number([newer])).toBe(second(700).getTime());
+  });
+
+  test("keeps the last intermediate, and one whose root has left with it", () => {
+    expect(pruned(5000, [intermediate("aa", 0)])).toEqual([]);
+    const other = stub("bb", [700, 720, 4000, 6000], ["0e"]);
+    expect(pruned(5000, [intermediate("aa", 0), other])).toEqual([]);
+  });
+
+  test("leaves few records after any number of rotations", () => {
+    let authorities: readonly SigningAuthority[] = [];
+    for (let i = 0; i < 600; i++) {
+      authorities = [...authorities, intermediate(`${i}`.padStart(4, "0"), 700 * i)];
+      const gone = new Set(pruned(700 * i + 500, authorities));
+      authorities = authorities.filter(({ id }) => !gone.has(`prune ${id}`));
+      expect(authorities.length).toBeLessThan(4);
+    }
+  });
+
+  test("takes a store that has grown for long in parts", () => {
+    const grown = Array.from({ length: 40 }, (_, i) => intermediate(`${10 + i}`, 700 * i));
+    expect(pruned(700 * 40, grown)).toHaveLength(16);
+  });
+});
+
+test("of two authorities that retire at once, one stays until the bundle has changed again", () => {
+  const twin = stub("ab", [0, 20, 1000, 1110]);
+  expect(plan(1200, [twin, current, successor]).map(stepText)).toEqual(["prune aa"]);
+  expect(plan(1200, [current, successor, twin]).map(stepText)).toEqual(["prune aa"]);
 });
 
 test("throws without an authority, whatever other records there are", () => {

@@ -64,9 +64,7 @@ export class Answers {
     const published = [...authorities, ...applyTaints(reading.additionalRoots, taints)];
     const now = at(clock);
     const own = trustBundleAt(published, now).roots.map(nameOf);
-    // Under one root of another CA the bundle does not change, and nothing is pruned.
-    const isOwn = this.#world.authorityRoot === "self";
-    if (isOwn && state.store.authorities.length > maximumAuthorities) {
+    if (state.store.authorities.length > maximumAuthorities) {
       throw violation(state, "too many authorities");
     }
     // The mesh that a signer joins has authorities and verifiers of its own.
