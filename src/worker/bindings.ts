@@ -46,8 +46,8 @@ type Dataset = Pick<AnalyticsEngineDataset, "writeDataPoint">;
 
 /**
  * A log whose events leave data points, where the binding is there. A point has no identity and nothing that
- * a caller chooses: the cluster of an authenticated caller, the outcome, the reason, the duration. It never
- * makes a call fail.
+ * a caller chooses: the cluster of an authenticated caller, the outcome, the reason, the rule, the duration. It
+ * never makes a call fail.
  */
 export function countingInDataset(log: EventLog, binding: unknown): EventLog {
   if (!isDataset(binding)) return log;
@@ -61,8 +61,10 @@ export function countingInDataset(log: EventLog, binding: unknown): EventLog {
   return {
     audit: (event) => {
       log.audit(event);
-      const { outcome, reason = "", cluster = "", durationMilliseconds } = event;
-      write(["call", outcome, reason, cluster], durationMilliseconds);
+      const { outcome, reason = "", cluster = "", durationMilliseconds, policy } = event;
+      const { rule = "", effect = "", shadowRule = "", shadowEffect = "" } = event;
+      const decision = policy === undefined ? [] : [rule, effect, shadowRule, shadowEffect];
+      write(["call", outcome, reason, cluster, ...decision], durationMilliseconds);
     },
     operation: (event) => {
       log.operation(event);

@@ -62,6 +62,19 @@ describe("with a dataset bound", () => {
     ]);
   });
 
+  test("a call under a policy leaves the rule, and that in shadow", async () => {
+    const counts = dataset();
+    const rules = [
+      { name: "closed", shadow: true, then: { deny: "closed" } },
+      { name: "short", then: { maximum_life: "1h" } },
+    ];
+    const { issue } = await start({ CALL_COUNTS: counts, POLICY: { rules } });
+    await issue();
+    expect(callsIn(counts.points).map(({ blobs }) => blobs?.slice(4))).toEqual([
+      ["short", "shortened", "closed", "denied"],
+    ]);
+  });
+
   test("each event leaves one point, with its level and its name", async () => {
     const counts = dataset();
     await start({ CALL_COUNTS: counts });

@@ -14,7 +14,7 @@ import {
   type Policy,
 } from "../policy/policy.ts";
 import type { AuditEvent } from "./audit-event.ts";
-import { proofKindOf } from "./log-entry.ts";
+import { type Evidence, proofKindOf } from "./log-entry.ts";
 import type { Order, Product, Signers } from "./product.ts";
 
 /** A request with a proved key, before the policy is asked. */
@@ -31,6 +31,8 @@ interface Asked {
 /** What a caller gets. */
 interface Granted extends Order {
   readonly requestedSeconds: bigint;
+  /** For the log. */
+  readonly evidence: Evidence;
 }
 
 /** The rules and limits of a CA that decide what a caller gets. */
@@ -52,7 +54,7 @@ export function grantedTo(
   audit: AuditEvent,
 ): Granted {
   const { order, requestedSeconds } = asked;
-  if (!policy) return { ...order, requestedSeconds };
+  if (!policy) return { ...order, requestedSeconds, evidence: evidenceOf(caller, asked) };
   const circumstances = circumstancesOf(caller, asked);
   const { live, shadow } = decide(policy, circumstances);
   const outcome = outcomeOf(live, circumstances, leafLifetimes);
@@ -65,19 +67,40 @@ export function grantedTo(
     const rule = live.rule?.name ?? "";
     throw new CaError({ reason: "policy-denied", rule }, outcome.denied);
   }
-  const seconds = BigInt(outcome.lifeSeconds ?? 0);
-  const { signer } = outcome;
   const { product } = order;
+  const { policy: hash, rule, shadowRule, shadowEffect } = audit;
+  const evidence = { ...evidenceOf(caller, asked), policy: hash, rule, shadowRule, shadowEffect };
+  const granted = { ...order, requestedSeconds: BigInt(outcome.lifeSeconds ?? 0), evidence };
+  const { signer } = outcome;
   if (product.kind !== "workload" || signer === undefined || signer === product.signer) {
-    return { ...order, requestedSeconds: seconds };
+    return granted;
   }
   const chosen = signers.get(signer);
   if (!chosen) {
-    const why = `the signer ${signer} of the rule ${live.rule?.name} is not open before a restart`;
+    const why = `the signer ${signer} of the rule ${rule} is not open before a restart`;
     throw new CaError({ reason: "no-signing-authority", why }, why);
   }
-  const ordered: Product = { kind: "workload", signer };
-  return { product: ordered, authorities: chosen.authorities, requestedSeconds: seconds };
+  return {
+    ...granted,
+    product: { kind: "workload", signer },
+    authorities: chosen.authorities,
+    evidence: { ...evidence, certSigner: product.signer ?? "" },
+  };
+}
+
+/** What a replay cannot read from the rest of an entry. */
+function evidenceOf(
+  caller: Caller,
+  { order, spiffeId, holder, requestedSeconds }: Asked,
+): Evidence {
+  const { product } = order;
+  const account =
+    product.kind === "workload" ? undefined : accountOf(caller, product, spiffeId, holder);
+  return {
+    requestedSeconds: requestedSeconds > 0n ? Number(requestedSeconds) : 0,
+    account: account && `${account.namespace}/${account.name}`,
+    holder: holder ? undefined : "unnamed",
+  };
 }
 
 const ruleless: Decision = { rule: undefined, isCertain: true };

@@ -127,7 +127,9 @@ export async function issueCertificate(
   if (issuance.issuanceLog) {
     const { der: certificate } = leaf;
     const signer = signerNameOf(product);
-    const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer, holder });
+    const { evidence } = granted;
+    const issued = { at: now, certificate, spiffeId, signer, holder, evidence };
+    const entry = callerEntry(caller, issued);
     await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
   }
   audit.outcome = "issued";

@@ -5,6 +5,7 @@ import type { BoundAccount } from "../../kubernetes/pods.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { LogError } from "../../tlog/log-error.ts";
+import { effects } from "../policy/policy.ts";
 
 const text = z.string().check(z.maxLength(4096));
 const object = z.strictObject({ name: text, uid: z.optional(text) });
@@ -40,9 +41,21 @@ const decision = {
   /** The rule that decided, and the SHA-256 in hexadecimal of the policy that has it. */
   rule: z.optional(text),
   policy: z.optional(z.string().check(z.regex(/^[0-9a-f]{64}$/))),
-  /** The life that the caller asked for, in seconds, where it asked for one. */
-  requestedSeconds: z.optional(z.int().check(z.positive())),
+  /** The rule in shadow that would have decided, and what it would have changed. */
+  shadowRule: z.optional(text),
+  shadowEffect: z.optional(z.enum(effects)),
+  /** The life that the caller asked for, in seconds; 0 where it asked for none. */
+  requestedSeconds: z.optional(z.int().check(z.nonnegative())),
+  /** Whom it is for, `<namespace>/<account>`, where the certificate does not say. */
+  account: z.optional(text),
+  /** The signer that the caller asked for, where a rule has chosen another one; empty for none. */
+  certSigner: z.optional(text),
+  /** `unnamed` where a signer of a cluster did not say whom it is for. */
+  holder: z.optional(z.literal("unnamed")),
 };
+
+/** What version 2 says of the decision. */
+export type Evidence = { readonly [K in keyof typeof decision]?: CertificateEntry[K] };
 
 /** A JWT-SVID without its signature: nobody can make the token of it. */
 const issuedToken = z.strictObject({
@@ -150,12 +163,13 @@ interface Issued {
   readonly signer?: string | undefined;
   /** Whom it is for. The caller's own token counts where nobody else is named. */
   readonly holder?: BoundAccount | undefined;
+  readonly evidence?: Evidence;
 }
 
 /** The entry of a certificate that a caller asked for. */
 export function callerEntry(caller: Caller, issued: Issued): CertificateEntry {
-  const { certificate } = issued;
-  return { kind: "certificate", certificate, ...circumstancesOf(caller, issued) };
+  const { certificate, evidence } = issued;
+  return { kind: "certificate", certificate, ...circumstancesOf(caller, issued), ...evidence };
 }
 
 /** How what a caller asked for came about. */

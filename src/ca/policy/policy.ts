@@ -185,8 +185,9 @@ function lifeUnder(
   return Math.min(maximum, requested > 0 ? requested : (default_life ?? defaultSeconds));
 }
 
-/** The difference that a rule makes. */
-export type Effect = "denied" | "shortened" | "changed" | "same" | "unknown";
+/** The differences that a rule makes. */
+export const effects = ["denied", "shortened", "changed", "same", "unknown"] as const;
+export type Effect = (typeof effects)[number];
 
 /** How one outcome differs from another, for counts. */
 export function effectOf(after: Outcome, before: Outcome): Effect {

@@ -67,10 +67,23 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
     "Requests of callers that had asked for too many certificates, by the quota.",
     "quota",
   );
+  const decisions = counter(
+    "rampart_policy_decisions_total",
+    "Requests about which a rule of the policy decided, by what it changed.",
+    ...(["rule", "effect"] as const),
+  );
+  const shadows = counter(
+    "rampart_policy_shadow_total",
+    "Requests about which a rule in shadow would have decided, by what it would have changed.",
+    ...(["rule", "effect"] as const),
+  );
   return {
     ...log,
     audit: (event) => {
       calls.inc();
+      const { rule, effect = "same", shadowRule, shadowEffect = "same" } = event;
+      if (rule !== undefined) decisions.inc({ rule, effect });
+      if (shadowRule !== undefined) shadows.inc({ rule: shadowRule, effect: shadowEffect });
       if (event.reason === "quota-exceeded") quotaRefusals.inc({ quota: event.check ?? "" });
       const error = errorsByReason[event.reason ?? "fault"];
       if (event.outcome === "issued") issued.inc();

@@ -201,7 +201,7 @@ describe("an entry", () => {
     ["a token whose id is no serial number", secondWith(tokenEntry({}, { jti: "01" }))],
     ["the signature of a token", secondWith(tokenEntry({}, { signature: "x" } as object))],
     ["the hash of no policy", secondWith(tokenEntry({ policy: "AB" }))],
-    ["no life at all", secondWith(tokenEntry({ requestedSeconds: 0 }))],
+    ["a life below none", secondWith(tokenEntry({ requestedSeconds: -1 }))],
   ])("of version 2 is refused with %s", (_, bad) => {
     expect(() => parseEntry(bad)).toThrow(LogError);
   });

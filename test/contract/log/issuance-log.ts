@@ -82,6 +82,8 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
       const { der, audit, entry } = await issued({ authorization: `Bearer ${token}` });
       expect(audit).toMatchObject({ outcome: "issued", log: `${logOrigin}/0` });
       expect(entry).toEqual({
+        kind: "certificate",
+        requestedSeconds: 0,
         certificate: der,
         at: service.now().toISOString(),
         proof: "token",

@@ -72,3 +72,20 @@ test.each([
     `citadel_server_csr_sign_err_count{error="${error}"} 1`,
   );
 });
+
+test("decisions of a policy count by rule and effect, and those in shadow by themselves", async () => {
+  const registry = createRegistry();
+  const log = countingLog(createEventRecorder(), registry);
+  const call = { event: "create-certificate", outcome: "issued", requestId: "1" } as const;
+  log.audit(call);
+  log.audit({ ...call, rule: "short", effect: "shortened" });
+  log.audit({ ...call, rule: "short", effect: "same", shadowRule: "new", shadowEffect: "denied" });
+  const lines = (await registry.metrics())
+    .split("\n")
+    .filter((line) => /^rampart_policy/.test(line));
+  expect(lines).toEqual([
+    'rampart_policy_decisions_total{rule="short",effect="shortened"} 1',
+    'rampart_policy_decisions_total{rule="short",effect="same"} 1',
+    'rampart_policy_shadow_total{rule="new",effect="denied"} 1',
+  ]);
+});
