@@ -4,17 +4,20 @@ import type { Lifetime } from "../program/lifetime.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
 import { CaChannel } from "./identity/ca-channel.ts";
+import { CaClient } from "./identity/ca-client.ts";
 import {
   type CertificateCache,
   noCache,
   openCertificateCache,
 } from "./identity/certificate-cache.ts";
 import { CertificateClient, type Issue } from "./identity/certificate-client.ts";
+import { JwtSvids } from "./identity/jwt-svids.ts";
 import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles } from "./trust/federation.ts";
+import { JwtBundles } from "./trust/jwt-bundles.ts";
 import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 
@@ -35,6 +38,8 @@ export interface AgentParts extends AgentPorts {
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
   readonly revocation: Revocation;
+  readonly jwtSvids: JwtSvids;
+  readonly jwtBundles: JwtBundles;
   readonly channel: CaChannel;
   readonly cache: CertificateCache;
   readonly identities: Identities;
@@ -60,12 +65,19 @@ export async function assembleParts(
   const { subject, renewal } = configuration;
   const metrics = new AgentMetrics();
   const trust = new TrustRoots();
-  const channel = new CaChannel(configuration.ca, ports.clock, (file) => trust.forConnection(file));
-  life.endsWith("the connection to the CA", () => channel.reset());
+  const open = () =>
+    new CaChannel(configuration.ca, ports.clock, (file) => trust.forConnection(file));
+  // Tokens have a connection of their own: a failed call closes its own, with all calls under way on it.
+  const [channel, channelOfTokens] = [open(), open()];
+  life.endsWith("the connections to the CA", () => {
+    channel.reset();
+    channelOfTokens.reset();
+  });
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports, configuration.request.purpose)
     : noCache;
-  const client = new CertificateClient(configuration.request, { ...ports, channel, metrics });
+  const ca = new CaClient(configuration.request, { ...ports, channel });
+  const client = new CertificateClient(configuration.request, { ...ports, ca, metrics });
   const identities = new Identities({
     ...{
       ...ports,
@@ -89,10 +101,17 @@ export async function assembleParts(
   const isIssued = !configuration.isFileMounted && !mounted.find(defaultResource);
   const own = subject.mode !== "node" && isIssued ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();
+  const jwtBundles = new JwtBundles();
+  const jwtSvids = new JwtSvids({
+    ...ports,
+    ca: new CaClient(configuration.request, { ...ports, channel: channelOfTokens }),
+    bundles: jwtBundles,
+    impersonates: configuration.request.impersonates,
+  });
   const revocation = new Revocation({ ...ports, trust, identities, metrics });
   return {
     ...{ ...ports, configuration, metrics, trust, federation, revocation, channel },
-    ...{ cache, identities, own, mounted },
+    ...{ cache, identities, own, mounted, jwtSvids, jwtBundles },
   };
 }
 

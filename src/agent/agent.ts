@@ -10,6 +10,7 @@ import type { ServerRoots } from "./identity/ca-channel.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
+import { JwtFiles } from "./secrets/jwt-files.ts";
 import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
 import { serveOnSocket } from "./sockets/unix-socket.ts";
 import { createWorkloadApi } from "./sockets/workload-api.ts";
@@ -59,7 +60,7 @@ async function start(
   life.endsWith("the feed of workloads", () => feed?.close());
   await openSockets(parts, life);
   const xds = await openXdsProxy(parts, life);
-  const files = openOutput(parts, life);
+  const files = openFiles(parts, life);
   const { status, statusUrl } = await openStatus(
     { ...parts, ...followers, feed, files, xds },
     life,
@@ -95,28 +96,45 @@ function followDocuments(
 }
 
 async function openSockets(parts: AgentParts, life: Lifetime): Promise<void> {
-  const { configuration, own, trust, federation, revocation, log } = parts;
+  const { configuration, own, log } = parts;
   const { subject, sdsSocket, workloadApiSocket, trustDomain } = configuration;
+  // A node proxy's sockets serve every workload, so the agent's user alone may open them.
+  const mode = subject.mode === "node" ? 0o600 : 0o666;
   const discovery = createSecretDiscovery({ ...parts, source: agentSecrets(parts) });
   const sds = await serveOnSocket({
     path: sdsSocket,
-    // A node proxy's socket serves every workload's key, so the agent's user alone may open it.
-    mode: subject.mode === "node" ? 0o600 : 0o666,
+    mode,
     routes: (router) => void router.service(SecretDiscoveryService, discovery),
     log,
   });
   life.endsWith("the SDS socket", () => sds.close());
-  if (!own || workloadApiSocket === undefined) return;
-  const workloadApi = createWorkloadApi({
-    ...{ trustDomain, identity: own, trust, federation, revocation },
-  });
+  const isServed = own !== undefined || subject.mode === "node";
+  if (!isServed || workloadApiSocket === undefined) return;
+  const workloadApi = createWorkloadApi({ ...parts, trustDomain, identity: own });
   const api = await serveOnSocket({
     path: workloadApiSocket,
-    mode: 0o666,
+    mode,
     routes: (router) => void router.service(SpiffeWorkloadAPI, workloadApi),
     log,
   });
   life.endsWith("the socket of the Workload API", () => api.close());
+}
+
+/** Writes the files of the agent's own identity. @returns Their faults. */
+function openFiles(parts: AgentParts, life: Lifetime): Pick<CertificateOutput, "faults"> {
+  const output = openOutput(parts, life);
+  const { jwtFiles, subject } = parts.configuration;
+  const tokens =
+    subject.mode === "node"
+      ? undefined
+      : new JwtFiles({ ...parts, files: jwtFiles, spiffeId: subject.spiffeId });
+  const ends = [() => parts.jwtSvids.end(), () => tokens?.close()];
+  life.endsWith("the tokens and their files", ...ends);
+  return {
+    get faults() {
+      return [...(output?.faults ?? []), ...(tokens?.faults ?? [])];
+    },
+  };
 }
 
 function openOutput(parts: AgentParts, life: Lifetime): CertificateOutput | undefined {

@@ -167,6 +167,8 @@ export type EventName =
   | "cache-unread"
   | "file-secret-unusable"
   | "file-unwatched"
+  | "token-obtained"
+  | "token-not-obtained"
   | "files-written"
   | "files-unwritten"
   | "on-change-run"

@@ -17,6 +17,7 @@ import {
   servingSigner,
 } from "./ca-settings.ts";
 import { type Environment, parseVariables, type Variables } from "./environment.ts";
+import { type JwtFile, jwtFilesOf, type OutputSettings, outputOf } from "./output-settings.ts";
 import { type MissedVariable, missedVariables } from "./unsupported-variables.ts";
 import {
   type HealthSettings,
@@ -83,6 +84,7 @@ export interface AgentConfiguration {
   readonly isFileMounted: boolean;
   readonly crlFile: string | undefined;
   readonly output: OutputSettings | undefined;
+  readonly jwtFiles: readonly JwtFile[];
   readonly cache: CacheSettings | undefined;
   /** Set variables of pilot-agent without their effect. The log names each once. */
   readonly ignoredVariables: readonly MissedVariable[];
@@ -96,6 +98,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
   const subject = subjectOf(variables, faults);
   const ca = caConnectionOf(variables, faults);
   const federation = federationOf(variables, faults);
+  const jwtFiles = jwtFilesOf(variables, faults);
   const bundleUrl = ca && bundleUrlOf(variables.RAMPART_BUNDLE_URL, ca.address);
   const xds = xdsSettingsOf(variables, environment, faults);
   faults.push(...contradictions(variables, subject), ...servingFaults(variables));
@@ -127,6 +130,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     isFileMounted: variables.FILE_MOUNTED_CERTS,
     crlFile: variables.PILOT_ENABLE_CA_CRL ? "/var/run/secrets/istio/crl/ca-crl.pem" : undefined,
     output: outputOf(variables),
+    jwtFiles,
     cache: variables.RAMPART_CACHE
       ? { folder: variables.RAMPART_CACHE, keyFile: variables.RAMPART_CACHE_KEY_FILE }
       : undefined,
@@ -135,15 +139,13 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
 }
 
 function contradictions(variables: Variables, subject: AgentSubject | undefined): string[] {
-  const { PROV_CERT, FILE_MOUNTED_CERTS, OUTPUT_CERTS, RAMPART_WORKLOAD_API_SOCKET } = variables;
+  const { PROV_CERT, FILE_MOUNTED_CERTS, OUTPUT_CERTS, RAMPART_JWT_FILES } = variables;
   const faults: string[] = [];
   if (PROV_CERT && FILE_MOUNTED_CERTS) {
     faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
   }
-  if (subject?.mode === "node" && (OUTPUT_CERTS || RAMPART_WORKLOAD_API_SOCKET)) {
-    faults.push(
-      "OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: serve one identity, and a node has many",
-    );
+  if (subject?.mode === "node" && (OUTPUT_CERTS || RAMPART_JWT_FILES)) {
+    faults.push("OUTPUT_CERTS and RAMPART_JWT_FILES: are of one identity, and a node has many");
   }
   return faults;
 }
@@ -168,6 +170,7 @@ function servingFaults(variables: Variables): readonly string[] {
   }
   const others = [
     "OUTPUT_CERTS",
+    "RAMPART_JWT_FILES",
     "RAMPART_WORKLOADS",
     "RAMPART_WORKLOAD_API_SOCKET",
     "ISTIO_META_CERT_SIGNER",
@@ -198,32 +201,6 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
     known.add(trustDomain);
     return [{ trustDomain, url }];
   });
-}
-
-/** A folder of PEM files, for programs without SDS or the Workload API. */
-export interface OutputSettings {
-  readonly folder: string;
-  readonly isAtomic: boolean;
-  readonly mode: number;
-  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
-  /** A command line for `sh`, run after each change. */
-  readonly onChange: string | undefined;
-}
-
-/** The files of the agent's own certificate. Those of a server change together: it must not load one without the other. */
-function outputOf(variables: Variables): OutputSettings | undefined {
-  const { OUTPUT_CERTS, RAMPART_SERVING_CERTS, RAMPART_OUTPUT_OWNER: owner } = variables;
-  const folder = RAMPART_SERVING_CERTS ?? OUTPUT_CERTS;
-  if (folder === undefined) return undefined;
-  const [uid = 0, gid = 0] = owner?.split(":").map(Number) ?? [];
-  return {
-    folder,
-    isAtomic: RAMPART_SERVING_CERTS !== undefined || variables.RAMPART_OUTPUT_ATOMIC,
-    // In a pod, other containers read the files from a volume as other users.
-    mode: variables.KUBERNETES_SERVICE_HOST ? 0o644 : 0o600,
-    owner: owner === undefined ? undefined : { uid, gid },
-    onChange: variables.RAMPART_ON_CHANGE,
-  };
 }
 
 /** How long connections have to end by themselves. */

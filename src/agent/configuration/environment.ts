@@ -148,6 +148,7 @@ const form = z.object({
     z.string().check(z.regex(/^\d{1,9}:\d{1,9}$/, "must be uid:gid")),
   ),
   RAMPART_SERVING_CERTS: optionalText,
+  RAMPART_JWT_FILES: text(""),
   RAMPART_ON_CHANGE: optionalText,
   RAMPART_CACHE: optionalText,
   RAMPART_CACHE_KEY_FILE: optionalText,

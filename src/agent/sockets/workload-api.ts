@@ -1,9 +1,8 @@
 import type { X509Certificate } from "node:crypto";
 import { create, equals } from "@bufbuild/protobuf";
-import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import type { Subscribers } from "../../foundation/subscribers.ts";
 import {
   type SpiffeWorkloadAPI,
   type X509BundlesResponse,
@@ -11,24 +10,25 @@ import {
   type X509SVIDResponse,
   X509SVIDResponseSchema,
 } from "../../gen/spiffe/workload_pb.ts";
-import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
+import { trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import type { FederatedBundles } from "../trust/federation.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
+import { createJwtProfile, type JwtProfileView } from "./jwt-profile.ts";
+import { requireSecurityHeader, snapshots } from "./workload-stream.ts";
 
 /** The parts of an agent that the API serves. */
-interface WorkloadApiView {
-  readonly trustDomain: TrustDomain;
-  readonly identity: RefreshingIdentity;
+interface WorkloadApiView extends JwtProfileView {
+  /** The only identity. Of a node that has many, SDS serves the X509-SVIDs. */
+  readonly identity: RefreshingIdentity | undefined;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
   readonly revocation: Pick<Revocation, "crls" | "changes" | "settled">;
 }
 
 /**
- * Creates the SPIFFE Workload API for one workload: every client that may open the socket is that
- * workload. The methods of the JWT profile answer Unimplemented (SPIFFE Workload Endpoint, Appendix A).
+ * Creates the SPIFFE Workload API: every client that may open the socket is the workload, or serves all of a node's.
  */
 export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof SpiffeWorkloadAPI> {
   const { identity, trust, federation, revocation } = view;
@@ -36,10 +36,11 @@ export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof Spi
   return {
     async *fetchX509SVID(_request, context) {
       requireSecurityHeader(context);
+      if (!identity) throw new ConnectError(servedBySds, Code.PermissionDenied);
       const changes = [identity.changes, ...bundleChanges];
       const isSame = (a: X509SVIDResponse, b: X509SVIDResponse): boolean =>
         equals(X509SVIDResponseSchema, a, b);
-      yield* snapshots(changes, () => svidResponse(view), isSame, context.signal);
+      yield* snapshots(changes, () => svidResponse(view, identity), isSame, context.signal);
     },
     async *fetchX509Bundles(_request, context) {
       requireSecurityHeader(context);
@@ -47,28 +48,17 @@ export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof Spi
         equals(X509BundlesResponseSchema, a, b);
       yield* snapshots(bundleChanges, () => bundlesResponse(view), isSame, context.signal);
     },
-    fetchJWTSVID: (_request, context) => refuseJwt(context),
-    // biome-ignore lint/correctness/useYield: it always throws
-    async *fetchJWTBundles(_request, context) {
-      refuseJwt(context);
-    },
-    validateJWTSVID: (_request, context) => refuseJwt(context),
+    ...createJwtProfile(view),
   };
 }
 
-/** SPIFFE Workload Endpoint §3: browsers and proxies cannot be made to send the header. */
-function requireSecurityHeader({ requestHeader }: HandlerContext): void {
-  if (requestHeader.get("workload.spiffe.io") === "true") return;
-  throw new ConnectError("security header missing from request", Code.InvalidArgument);
-}
+const servedBySds = "a node has many identities: SDS serves each by its SPIFFE ID";
 
-function refuseJwt(context: HandlerContext): never {
-  requireSecurityHeader(context);
-  throw new ConnectError("JWT-SVIDs are not issued here", Code.Unimplemented);
-}
-
-async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
-  const svid = await view.identity.awaitSvid().catch(throwUnavailable);
+async function svidResponse(
+  view: WorkloadApiView,
+  identity: RefreshingIdentity,
+): Promise<X509SVIDResponse> {
+  const svid = await identity.awaitSvid().catch(throwUnavailable);
   const { privateKey, chain, spiffeId } = svid;
   const crl = await crlOf(view);
   return create(X509SVIDResponseSchema, {
@@ -87,7 +77,11 @@ async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
 
 async function bundlesResponse(view: WorkloadApiView): Promise<X509BundlesResponse> {
   const { identity, trust, trustDomain } = view;
-  if (trust.current.length === 0) await identity.awaitSvid().catch(throwUnavailable);
+  if (trust.current.length === 0) {
+    await (identity?.awaitSvid() ?? Promise.reject(new Error("there is no root yet"))).catch(
+      throwUnavailable,
+    );
+  }
   const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.served) };
   const crl = await crlOf(view);
   return create(X509BundlesResponseSchema, { crl, bundles: { ...federated(view), ...own } });
@@ -112,44 +106,4 @@ const joinDer = (certificates: readonly X509Certificate[]): Uint8Array =>
 function throwUnavailable(error: unknown): never {
   const message = `there is no certificate yet: ${messageOf(error)}`;
   throw new ConnectError(message, Code.Unavailable, undefined, undefined, error);
-}
-
-/**
- * Yields the current state, and the new state after each change, until the signal aborts. Changes that
- * come while the reader is busy count as one. A state that equals the last one is skipped.
- */
-async function* snapshots<T>(
-  changes: readonly Subscribers[],
-  take: () => Promise<T>,
-  isSame: (a: T, b: T) => boolean,
-  signal: AbortSignal,
-): AsyncGenerator<T> {
-  let isChanged = true;
-  let wake: () => void = () => undefined;
-  const onChange = (): void => {
-    isChanged = true;
-    wake();
-  };
-  const unsubscribe = changes.map((change) => change.add(onChange));
-  signal.addEventListener("abort", onChange);
-  let last: { readonly state: T } | undefined;
-  try {
-    while (!signal.aborted) {
-      if (isChanged) {
-        isChanged = false;
-        const state = await take();
-        if (last === undefined || !isSame(last.state, state)) {
-          last = { state };
-          yield state;
-        }
-      } else {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    }
-  } finally {
-    signal.removeEventListener("abort", onChange);
-    for (const end of unsubscribe) end();
-  }
 }

@@ -12,7 +12,7 @@ import { commonOptions, type FollowersOptions } from "./followers.ts";
 export function federatedBundleFollowers(
   options: FollowersOptions & { readonly federation: FederatedBundles },
 ): readonly DocumentFollower<SpiffeBundle>[] {
-  const { configuration, federation, clock, log } = options;
+  const { configuration, federation, jwtBundles, clock, log } = options;
   return configuration.federation.map(({ trustDomain, url }) => {
     const sleep = new InterruptibleSleep(clock);
     return new DocumentFollower({
@@ -25,6 +25,7 @@ export function federatedBundleFollowers(
       onDocument: (bundle) => {
         const outcome = federation.update(trustDomain, bundle);
         const isAccepted = outcome === "taken";
+        if (isAccepted) jwtBundles.update(trustDomain, bundle.jwtKeys);
         const level = isAccepted ? "info" : "error";
         const { sequence } = bundle;
         log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });

@@ -8,6 +8,7 @@ import {
 } from "../../program/bundle/document-follower.ts";
 import type { ClientTls } from "../../program/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
+import type { JwtBundles } from "./jwt-bundles.ts";
 import type { Revocation } from "./revocation.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
@@ -17,6 +18,7 @@ export interface FollowersOptions {
   /** The connection to the CA. */
   readonly channel: { tlsOptions(): Promise<ClientTls> };
   readonly trust: TrustRoots;
+  readonly jwtBundles: JwtBundles;
   readonly revocation: Revocation;
   readonly clock: () => Date;
   readonly random: () => number;

@@ -89,10 +89,11 @@ export class OwnBundle implements FollowerState {
   }
 
   #take(bundle: SpiffeBundle): boolean {
-    const { trust, log } = this.#options;
+    const { configuration, trust, jwtBundles, log } = this.#options;
     const outcome = trust.updateFromBundle(bundle);
     const isAccepted = outcome === "changed" || outcome === "unchanged";
-    const { sequence, roots } = bundle;
+    const { sequence, roots, jwtKeys } = bundle;
+    if (isAccepted) jwtBundles.update(configuration.trustDomain, jwtKeys);
     const level = isAccepted ? "info" : "error";
     log.operation({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
     this.#fault = undefined;

@@ -11,6 +11,7 @@ import {
   type RequestSettings,
 } from "../../../src/agent/configuration/ca-settings.ts";
 import { CaChannel } from "../../../src/agent/identity/ca-channel.ts";
+import { CaClient } from "../../../src/agent/identity/ca-client.ts";
 import { CertificateClient } from "../../../src/agent/identity/certificate-client.ts";
 import {
   generateSubjectKey,
@@ -120,16 +121,9 @@ async function createIssue(
     () => now,
     (file) => file,
   );
-  const client = new CertificateClient(
-    { ...settings(), ...changes },
-    {
-      channel,
-      clock: () => now,
-      random: () => 0,
-      log,
-      metrics,
-    },
-  );
+  const used = { ...settings(), ...changes };
+  const ca = new CaClient(used, { channel, random: () => 0, log });
+  const client = new CertificateClient(used, { ca, clock: () => now, metrics });
   return () => client.issue(spiffeId, new AbortController().signal, trace);
 }
 

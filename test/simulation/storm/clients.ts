@@ -1,8 +1,5 @@
 import type { RenewalPolicy } from "../../../src/agent/configuration/configuration.ts";
-import {
-  maximumAttempts,
-  pauseMilliseconds,
-} from "../../../src/agent/identity/certificate-client.ts";
+import { maximumAttempts, pauseMilliseconds } from "../../../src/agent/identity/ca-client.ts";
 import { renewalAt, retryAt } from "../../../src/agent/identity/renewal-plan.ts";
 import { type Backoff, backoffMilliseconds } from "../../../src/foundation/pause.ts";
 import { type RenewalRule, renewalRules } from "../../testkit/callers/renewal-rules.ts";

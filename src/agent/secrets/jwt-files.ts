@@ -1,0 +1,87 @@
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import { InterruptibleSleep } from "../../foundation/pause.ts";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { replaceFile } from "../../program/files/atomic-file.ts";
+import type { JwtFile } from "../configuration/output-settings.ts";
+import type { JwtSvids } from "../identity/jwt-svids.ts";
+import { retryAt } from "../identity/renewal-plan.ts";
+import type { JwtBundles } from "../trust/jwt-bundles.ts";
+
+/** The dependencies of {@link JwtFiles}. */
+interface JwtFilesOptions {
+  readonly files: readonly JwtFile[];
+  readonly spiffeId: SpiffeId;
+  readonly jwtSvids: JwtSvids;
+  readonly jwtBundles: JwtBundles;
+  readonly clock: () => Date;
+  readonly random: () => number;
+  readonly log: OperationLog;
+}
+
+/** The least pause before a token is asked for again. */
+const shortestMilliseconds = 5_000;
+
+/**
+ * Keeps JWT-SVIDs in files, such as that of `AWS_WEB_IDENTITY_TOKEN_FILE`. A file has its token and nothing else: some
+ * programs send what they read as it is.
+ */
+export class JwtFiles {
+  readonly #options: JwtFilesOptions;
+  readonly #ending = new AbortController();
+  readonly #faults = new Map<string, string>();
+  readonly #running: Promise<unknown>;
+
+  constructor(options: JwtFilesOptions) {
+    this.#options = options;
+    this.#running = Promise.all(options.files.map((file) => this.#keep(file)));
+  }
+
+  /** Why programs that read the files may use old ones: one sentence for each file. */
+  get faults(): readonly string[] {
+    return [...this.#faults.values()];
+  }
+
+  async close(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  async #keep(file: JwtFile): Promise<void> {
+    const { jwtSvids, jwtBundles, spiffeId, clock, random, log } = this.#options;
+    const { signal } = this.#ending;
+    const sleep = new InterruptibleSleep(clock);
+    const unsubscribe = jwtBundles.changes.add(() => sleep.interrupt());
+    let written: string | undefined;
+    for (let failures = 0; !signal.aborted; ) {
+      let next: Date;
+      try {
+        const { token, renewsAt } = await jwtSvids.obtain(spiffeId, [file.audience]);
+        if (token !== written) {
+          await write(file, token);
+          log.operation({ event: "files-written", level: "info", file: file.path });
+        }
+        [written, failures] = [token, 0];
+        this.#faults.delete(file.path);
+        next = new Date(Math.max(renewsAt.getTime(), clock().getTime() + shortestMilliseconds));
+      } catch (error) {
+        const detail = `${file.path} has no new token: ${messageOf(error)}`;
+        this.#faults.set(file.path, detail);
+        if (!signal.aborted) log.operation({ event: "files-unwritten", level: "error", detail });
+        next = retryAt(++failures, random(), clock());
+      }
+      await sleep.until(next, signal);
+    }
+    unsubscribe();
+  }
+}
+
+async function write({ path, owner }: JwtFile, token: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o755 });
+  await replaceFile(path, token, {
+    mode: 0o600,
+    give: owner && ((handle) => handle.chown(owner.uid, owner.gid)),
+  });
+}

@@ -1,0 +1,50 @@
+import { Subscribers } from "../../foundation/subscribers.ts";
+import { type KeySet, type VerificationKey, verificationKeys } from "../../pki/jose/key-set.ts";
+import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
+import { webCryptoProvider } from "../../pki/web-crypto-provider.ts";
+
+/** More keys than a CA withdraws while one of its tokens lives. */
+const maximumWithdrawn = 100;
+
+/** The keys for JWT-SVIDs of the own trust domain and of federated ones, each from its own bundle. */
+export class JwtBundles {
+  readonly changes: Subscribers = new Subscribers();
+  readonly #keys = new Map<TrustDomain, readonly VerificationKey[]>();
+  readonly #withdrawn = new Set<string>();
+
+  /** Takes the keys of an accepted bundle. */
+  update(trustDomain: TrustDomain, keys: KeySet): void {
+    const before = this.#keys.get(trustDomain);
+    if (before && namesOf(before) === namesOf(keys)) return;
+    this.#keys.set(trustDomain, verificationKeys(keys, webCryptoProvider));
+    for (const { keyId = "" } of before ?? []) this.#withdrawn.add(`${trustDomain} ${keyId}`);
+    for (const { keyId = "" } of keys) this.#withdrawn.delete(`${trustDomain} ${keyId}`);
+    const [oldest = ""] = this.#withdrawn;
+    if (this.#withdrawn.size > maximumWithdrawn) this.#withdrawn.delete(oldest);
+    this.changes.notify();
+  }
+
+  /** The keys of a trust domain; `undefined` before its first bundle, and for one without a bundle. */
+  keysOf(trustDomain: TrustDomain): readonly VerificationKey[] | undefined {
+    return this.#keys.get(trustDomain);
+  }
+
+  /** Whether a bundle had the key once, and a newer one has not: verifiers refuse its tokens, or soon will. */
+  isWithdrawn(trustDomain: TrustDomain, keyId: string): boolean {
+    return this.#withdrawn.has(`${trustDomain} ${keyId}`);
+  }
+
+  /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys name no use: some libraries skip `jwt-svid`. */
+  get documents(): Record<string, Uint8Array> {
+    const entries = [...this.#keys].map(([trustDomain, keys]) => {
+      const set = { keys: keys.map(({ keyId, jwk }) => ({ ...jwk, kid: keyId })) };
+      return [trustDomainSpiffeId(trustDomain), encoder.encode(JSON.stringify(set))] as const;
+    });
+    return Object.fromEntries(entries);
+  }
+}
+
+const encoder = new TextEncoder();
+
+const namesOf = (keys: KeySet): string =>
+  JSON.stringify(keys.map(({ keyId, material, algorithms }) => [keyId, material, algorithms]));

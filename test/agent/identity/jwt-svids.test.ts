@@ -1,0 +1,138 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { beforeEach, expect, test } from "vitest";
+import { IssuanceError } from "../../../src/agent/identity/x509-svid.ts";
+import {
+  createJwtAuthority,
+  type JwtAuthority,
+  subject,
+} from "../../testkit/agent/jwt-authority.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
+
+let authority: JwtAuthority;
+beforeEach(async () => {
+  authority = await createJwtAuthority();
+});
+
+const obtain = (...audiences: string[]) =>
+  authority.jwtSvids.obtain(subject, audiences.length > 0 ? audiences : ["a"]);
+const pass = (seconds: number): void => {
+  authority.now = new Date(authority.now.getTime() + 1000 * seconds);
+};
+const faultOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "a token",
+    (error) => (error instanceof IssuanceError ? error.fault : String(error)),
+  );
+const unavailable = new ConnectError("down", Code.FailedPrecondition);
+
+test("a token is given out until half of its life, whatever the order of its audiences", async () => {
+  const { token, renewsAt } = await obtain("a", "b");
+  expect(renewsAt.getTime() - authority.now.getTime()).toBe(150_000);
+  pass(149);
+  expect((await obtain("b", "a", "b")).token).toBe(token);
+  pass(2);
+  expect((await obtain("a", "b")).token).not.toBe(token);
+  expect(authority.requests.map(({ audiences }) => audiences)).toEqual([
+    ["a", "b"],
+    ["a", "b"],
+  ]);
+});
+
+test("audiences that look alike when they are joined share no token", async () => {
+  const tokens = [await obtain("a", "b"), await obtain("a b"), await obtain('a","b')];
+  expect(new Set(tokens.map(({ token }) => token)).size).toBe(3);
+});
+
+test("callers that come at once share a request", async () => {
+  const tokens = await Promise.all([obtain(), obtain(), obtain()]);
+  expect(new Set(tokens.map(({ token }) => token)).size).toBe(1);
+  expect(authority.requests).toHaveLength(1);
+});
+
+test("only so many requests wait at once", async () => {
+  const faults = await Promise.all(
+    Array.from({ length: 70 }, (_, i) => faultOf(obtain(`audience-${i}`))),
+  );
+  expect(faults.filter((fault) => fault === "authority-unreachable")).toHaveLength(6);
+});
+
+test("an outage leaves the token until it ends", async () => {
+  const { token } = await obtain();
+  authority.refusal = unavailable;
+  pass(200);
+  expect((await obtain()).token).toBe(token);
+  pass(101);
+  expect(await faultOf(obtain())).toBe("authority-unreachable");
+});
+
+test("a refusal ends the token that was held", async () => {
+  await obtain();
+  authority.refusal = new ConnectError("no", Code.PermissionDenied);
+  pass(200);
+  expect(await faultOf(obtain())).toBe("authority-refused");
+});
+
+test("a failure is repeated for seconds without a call, and then forgotten", async () => {
+  authority.refusal = new ConnectError("no", Code.PermissionDenied);
+  for (let i = 0; i < 5; i++) expect(await faultOf(obtain())).toBe("authority-refused");
+  expect(authority.requests).toHaveLength(1);
+  authority.refusal = undefined;
+  pass(6);
+  expect(await faultOf(obtain())).toBe("a token");
+});
+
+test.each([
+  ["of another workload", { sub: "spiffe://cluster.local/ns/foo/sa/other" }, "identity-mismatch"],
+  ["with a foreign audience beside", { aud: ["a", "evil"] }, "answer-malformed"],
+  ["for another audience", { aud: ["b"] }, "answer-malformed"],
+  ["that has ended", { exp: 1 }, "answer-malformed"],
+  ["without an end", { exp: undefined }, "answer-malformed"],
+])("an answer %s is refused", async (_, claims, fault) => {
+  authority.claims = claims;
+  expect(await faultOf(obtain())).toBe(fault);
+});
+
+test("a token whose key is withdrawn is replaced, and none of that key is taken again", async () => {
+  const [tainted, next] = [authority.key, await createTokenKey("ES256", "key-2")];
+  const { token } = await obtain();
+  authority.publish(next);
+  expect(await faultOf(obtain())).toBe("authority-withdrawn");
+  authority.key = next;
+  pass(6);
+  const replaced = await obtain();
+  expect([replaced.token === token, replaced.keyId]).toEqual([false, "key-2"]);
+  authority.publish(tainted, next);
+  authority.key = tainted;
+  expect(await faultOf(obtain("b"))).toBe("a token");
+});
+
+test("a node proxy names the workload, and a workload nobody", async () => {
+  await obtain();
+  expect(authority.requests[0]?.spiffeId).toBe("");
+  authority = await createJwtAuthority(true);
+  await obtain();
+  expect(authority.requests[0]?.spiffeId).toBe(subject);
+});
+
+test("a thousand sets of audiences are remembered, and no more", async () => {
+  await obtain();
+  for (let i = 0; i < 1_000; i++) await obtain(`audience-${i}`);
+  const before = authority.requests.length;
+  await obtain("audience-999");
+  await obtain("audience-0");
+  expect(authority.requests).toHaveLength(before);
+  await obtain();
+  expect(authority.requests).toHaveLength(before + 1);
+});
+
+test("the log names who got what, and has no token", async () => {
+  const { token } = await obtain("a", "b");
+  const { operations } = authority.log;
+  expect(operations.at(-1)).toMatchObject({
+    event: "token-obtained",
+    spiffeId: subject,
+    audiences: "a b",
+    keyId: "key-1",
+  });
+  expect(JSON.stringify(operations)).not.toContain(token.split(".")[2]);
+});

@@ -1,0 +1,105 @@
+import { readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { expect, onTestFinished, test } from "vitest";
+import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import { JwtFiles } from "../../../src/agent/secrets/jwt-files.ts";
+import {
+  createJwtAuthority,
+  type JwtAuthority,
+  subject,
+} from "../../testkit/agent/jwt-authority.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+function keep(authority: JwtAuthority, path: string): JwtFiles {
+  const files = [{ path, audience: "sts.amazonaws.com", owner: undefined }];
+  const clock = (): Date => authority.now;
+  const kept = new JwtFiles({ ...authority, files, spiffeId: subject, clock, random: () => 0 });
+  onTestFinished(() => {
+    authority.jwtSvids.end();
+    return kept.close();
+  });
+  return kept;
+}
+
+test("a file has a token of its audience alone, without a line's end, for its owner alone", async () => {
+  const authority = await createJwtAuthority();
+  const path = join(await temporaryFolder(), "aws", "token");
+  const kept = keep(authority, path);
+  await authority.log.until("files-written");
+  const token = await readFile(path, "utf8");
+  const held = await authority.jwtSvids.obtain(subject, ["sts.amazonaws.com"]);
+  expect(token).toBe(held.token);
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  expect(kept.faults).toEqual([]);
+});
+
+test("the token of a withdrawn key is replaced at once", async () => {
+  const authority = await createJwtAuthority();
+  const path = join(await temporaryFolder(), "token");
+  keep(authority, path);
+  await authority.log.until("files-written");
+  const before = await readFile(path, "utf8");
+  authority.key = await createTokenKey("ES256", "key-2");
+  authority.publish(authority.key);
+  await authority.log.until("files-written", 2);
+  expect(await readFile(path, "utf8")).not.toBe(before);
+});
+
+test("a refusal and a path that takes no file are reasons", async () => {
+  const authority = await createJwtAuthority();
+  authority.refusal = new ConnectError("caller may have no such token", Code.PermissionDenied);
+  const refused = keep(authority, join(await temporaryFolder(), "token"));
+  await authority.log.until("files-unwritten");
+  expect(refused.faults).toEqual([
+    expect.stringMatching(/token has no new token: .*no such token/),
+  ]);
+  const other = await createJwtAuthority();
+  const file = join(await temporaryFolder(), "file");
+  await writeFile(file, "");
+  const blocked = keep(other, join(file, "token"));
+  await other.log.until("files-unwritten");
+  expect(blocked.faults).toHaveLength(1);
+});
+
+const sidecar = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
+
+test("RAMPART_JWT_FILES lists files with their audiences", () => {
+  const google =
+    "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q";
+  const { jwtFiles } = parseConfiguration({
+    ...sidecar,
+    RAMPART_JWT_FILES: `/run/aws=sts.amazonaws.com, /run/gcp=${google},/run/x=a=b`,
+    RAMPART_OUTPUT_OWNER: "1000:1000",
+  });
+  const owner = { uid: 1000, gid: 1000 };
+  expect(jwtFiles).toEqual([
+    { path: "/run/aws", audience: "sts.amazonaws.com", owner },
+    { path: "/run/gcp", audience: google, owner },
+    { path: "/run/x", audience: "a=b", owner },
+  ]);
+  expect(parseConfiguration(sidecar).jwtFiles).toEqual([]);
+});
+
+test.each([
+  ["an audience without a file", "sts.amazonaws.com"],
+  ["a file without an audience", "/run/aws="],
+  ["no path", "=sts.amazonaws.com"],
+  ["a space in an audience", "/run/aws=a b"],
+  ["a file twice", "/run/aws=a,/run/aws=b"],
+  ["nine files", Array.from({ length: 9 }, (_, i) => `/run/${i}=a`).join()],
+])("%s is refused", (_, text) => {
+  expect(() => parseConfiguration({ ...sidecar, RAMPART_JWT_FILES: text })).toThrow(
+    /RAMPART_JWT_FILES: must be 1 to 8 of <file>=<audience>/,
+  );
+});
+
+test("a node and a serving certificate have no such files", () => {
+  const files = { RAMPART_JWT_FILES: "/run/aws=a" };
+  for (const other of [{ RAMPART_WORKLOADS: "/feed" }, { RAMPART_SERVING_CERTS: "/tls" }]) {
+    expect(() => parseConfiguration({ ...sidecar, ...files, ...other })).toThrow(
+      "RAMPART_JWT_FILES",
+    );
+  }
+});

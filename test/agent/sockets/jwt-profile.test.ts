@@ -1,0 +1,181 @@
+import { connect } from "node:net";
+import { type Client, Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { createLocalJWKSet, jwtVerify } from "jose";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { createJwtProfile } from "../../../src/agent/sockets/jwt-profile.ts";
+import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import { jwtSvidKeysIn } from "../../../src/pki/jose/key-set.ts";
+import {
+  createJwtAuthority,
+  type JwtAuthority,
+  subject,
+} from "../../testkit/agent/jwt-authority.ts";
+import { createTokenKey, mintToken } from "../../testkit/callers/tokens.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const options = { headers: { "workload.spiffe.io": "true" } };
+const ownDomain = "spiffe://cluster.local";
+
+let authority: JwtAuthority;
+let client: Client<typeof SpiffeWorkloadAPI>;
+beforeEach(async () => {
+  authority = await createJwtAuthority();
+  client = await serve({ spiffeId: subject });
+});
+
+/** Serves the profile to a workload, or without an identity to a node proxy. */
+async function serve(identity: { spiffeId: typeof subject } | undefined) {
+  const path = `${await temporaryFolder()}/api`;
+  const { jwtSvids, jwtBundles } = authority;
+  const profile = createJwtProfile({
+    ...{ trustDomain: clusterLocal, jwtSvids, jwtBundles, identity },
+    identities: { find: (name) => (name === subject ? { spiffeId: subject } : undefined) },
+    clock: () => authority.now,
+  });
+  const server = await serveOnSocket({
+    path,
+    mode: 0o600,
+    routes: (router) => void router.service(SpiffeWorkloadAPI, profile),
+    log: createEventRecorder(),
+  });
+  onTestFinished(() => server.close());
+  const nodeOptions = { createConnection: () => connect(path) };
+  return createClient(
+    SpiffeWorkloadAPI,
+    createGrpcTransport({ baseUrl: "http://agent", nodeOptions }),
+  );
+}
+
+const refusalOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "no error",
+    (error: ConnectError) => `${Code[error.code]}: ${error.rawMessage}`,
+  );
+
+const keySetIn = (document: Uint8Array = new Uint8Array()) =>
+  JSON.parse(new TextDecoder().decode(document));
+
+test("a workload gets a token that jose verifies by the bundle of the same socket", async () => {
+  const { svids } = await client.fetchJWTSVID({ audience: ["a", "b"] }, options);
+  expect(svids).toMatchObject([{ spiffeId: subject, hint: "" }]);
+  for await (const { bundles } of client.fetchJWTBundles({}, options)) {
+    expect(Object.keys(bundles)).toEqual([ownDomain]);
+    const keys = createLocalJWKSet(keySetIn(bundles[ownDomain]));
+    const { payload } = await jwtVerify(svids[0]?.svid ?? "", keys, {
+      audience: "b",
+      currentDate: authority.now,
+    });
+    expect(payload.sub).toBe(subject);
+    break;
+  }
+});
+
+test("the stream has all bundles at once, the federation's too, and again at each change", async () => {
+  const other = { ...(await createTokenKey("RS256", "other-1")).publicJwk, use: "jwt-svid" };
+  const seen: string[][] = [];
+  for await (const { bundles } of client.fetchJWTBundles({}, options)) {
+    seen.push(
+      Object.entries(bundles).flatMap(([domain, set]) =>
+        keySetIn(set).keys.map(({ kid }: { kid: string }) => `${domain} ${kid}`),
+      ),
+    );
+    if (seen.length === 1) {
+      authority.publish(authority.key);
+      authority.jwtBundles.update(trustDomain("other.test"), jwtSvidKeysIn([other]));
+    }
+    if (seen.length === 2) authority.publish();
+    if (seen.length === 3) break;
+  }
+  expect(seen).toEqual([
+    [`${ownDomain} key-1`],
+    [`${ownDomain} key-1`, "spiffe://other.test other-1"],
+    ["spiffe://other.test other-1"],
+  ]);
+});
+
+test("a token is validated for an audience, and its claims are told", async () => {
+  const { svids } = await client.fetchJWTSVID({ audience: ["a", "b"] }, options);
+  const { svid = "" } = svids[0] ?? {};
+  const answer = await client.validateJWTSVID({ audience: "b", svid }, options);
+  expect(answer).toMatchObject({ spiffeId: subject, claims: { aud: ["a", "b"], sub: subject } });
+  const wrong = [
+    ["c", svid],
+    ["a", `${svid}x`],
+    ["a", ""],
+    ["", svid],
+  ] as const;
+  for (const [audience, token] of wrong) {
+    const refused = await refusalOf(client.validateJWTSVID({ audience, svid: token }, options));
+    expect(refused).toMatch(/^InvalidArgument: /);
+  }
+});
+
+test("a federated token is validated by its own domain's keys alone", async () => {
+  const foreign = await createTokenKey("ES256", "key-1");
+  const seconds = Math.floor(authority.now.getTime() / 1000);
+  const sign = (sub: string) => mintToken(foreign, { sub, aud: "a", exp: seconds + 60 });
+  const published = [{ ...foreign.publicJwk, use: "jwt-svid" }];
+  authority.jwtBundles.update(trustDomain("other.test"), jwtSvidKeysIn(published));
+  const own = { audience: "a", svid: await sign("spiffe://other.test/x") };
+  expect((await client.validateJWTSVID(own, options)).spiffeId).toBe("spiffe://other.test/x");
+  for (const sub of [subject, "spiffe://third.test/x"]) {
+    const forged = client.validateJWTSVID({ audience: "a", svid: await sign(sub) }, options);
+    expect(await refusalOf(forged)).toMatch(/^InvalidArgument: /);
+  }
+});
+
+test.each([
+  ["no audience", []],
+  ["an empty audience", [""]],
+  ["nine audiences", Array.from({ length: 9 }, (_, i) => `${i}`)],
+  ["an audience beyond 255 characters", ["x".repeat(256)]],
+])("%s never reaches the CA", async (_, audience) => {
+  const refused = await refusalOf(client.fetchJWTSVID({ audience }, options));
+  expect(refused).toMatch(/^InvalidArgument: name 1 to 8 audiences/);
+  expect(authority.requests).toHaveLength(0);
+});
+
+test.each([
+  [Code.InvalidArgument, "InvalidArgument"],
+  [Code.Unimplemented, "Unimplemented"],
+  [Code.PermissionDenied, "PermissionDenied"],
+  [Code.Unauthenticated, "PermissionDenied"],
+  [Code.FailedPrecondition, "Unavailable"],
+])("the CA's code %i becomes %s", async (code, told) => {
+  authority.refusal = new ConnectError("the CA's sentence", code);
+  const refused = await refusalOf(client.fetchJWTSVID({ audience: ["a"] }, options));
+  expect(refused).toMatch(new RegExp(`^${told}: there is no token: .*the CA's sentence`));
+});
+
+test("a workload gets no token of another", async () => {
+  const others = workload("foo", "other");
+  const call = client.fetchJWTSVID({ audience: ["a"], spiffeId: others }, options);
+  expect(await refusalOf(call)).toMatch(/^PermissionDenied: /);
+  expect(authority.requests).toHaveLength(0);
+});
+
+test("a node proxy names one of the node's workloads", async () => {
+  authority = await createJwtAuthority(true);
+  client = await serve(undefined);
+  const ask = (spiffeId: string) =>
+    refusalOf(client.fetchJWTSVID({ audience: ["a"], spiffeId }, options));
+  expect(await ask(subject)).toBe("no error");
+  expect(authority.requests[0]?.spiffeId).toBe(subject);
+  expect(await ask("")).toMatch(/^InvalidArgument: /);
+  expect(await ask(workload("foo", "other"))).toMatch(/^PermissionDenied: /);
+});
+
+test("without the CA's bundle nothing is served or validated, and the code asks for a retry", async () => {
+  const { jwtBundles, ...rest } = await createJwtAuthority();
+  const empty = new (jwtBundles.constructor as new () => typeof jwtBundles)();
+  authority = { ...rest, jwtBundles: empty };
+  client = await serve({ spiffeId: subject });
+  const streamed = client.fetchJWTBundles({}, options)[Symbol.asyncIterator]().next();
+  expect(await refusalOf(streamed)).toMatch(/^Unavailable: /);
+  const validated = client.validateJWTSVID({ audience: "a", svid: "b" }, options);
+  expect(await refusalOf(validated)).toMatch(/^Unavailable: /);
+});

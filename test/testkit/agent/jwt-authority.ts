@@ -1,0 +1,75 @@
+import { type ConnectError, createRouterTransport } from "@connectrpc/connect";
+import type { RequestSettings } from "../../../src/agent/configuration/ca-settings.ts";
+import { CaClient } from "../../../src/agent/identity/ca-client.ts";
+import { JwtSvids } from "../../../src/agent/identity/jwt-svids.ts";
+import { JwtBundles } from "../../../src/agent/trust/jwt-bundles.ts";
+import {
+  type CreateJwtSvidRequest,
+  JwtSvidService,
+} from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import { jwtSvidKeysIn } from "../../../src/pki/jose/key-set.ts";
+import { type Claims, createTokenKey, mintToken, type TokenKey } from "../callers/tokens.ts";
+import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { clusterLocal, workload } from "../pki/certificates.ts";
+
+/** An agent's tokens, and the CA behind them, of which a test is the mind. */
+export interface JwtAuthority {
+  readonly jwtSvids: JwtSvids;
+  readonly jwtBundles: JwtBundles;
+  readonly log: EventRecorder;
+  /** The requests that the CA has got. */
+  readonly requests: readonly CreateJwtSvidRequest[];
+  now: Date;
+  /** The key that signs. */
+  key: TokenKey;
+  /** While it is set, the CA refuses. */
+  refusal: ConnectError | undefined;
+  /** What the CA writes otherwise than it should. */
+  claims: Claims;
+  /** Publishes these keys. */
+  readonly publish: (...keys: readonly TokenKey[]) => void;
+}
+
+export const subject = workload("foo", "bar");
+
+export async function createJwtAuthority(impersonates = false): Promise<JwtAuthority> {
+  const log = createEventRecorder();
+  const requests: CreateJwtSvidRequest[] = [];
+  const bundles = new JwtBundles();
+  const transport = createRouterTransport(({ service }) => {
+    service(JwtSvidService, {
+      createJwtSvid: async (request) => {
+        requests.push(request);
+        if (authority.refusal) throw authority.refusal;
+        const seconds = Math.floor(authority.now.getTime() / 1000);
+        const { audiences: aud, spiffeId: sub } = request;
+        const claims = { sub: sub || subject, aud, iat: seconds, exp: seconds + 300 };
+        return { token: await mintToken(authority.key, { ...claims, ...authority.claims }) };
+      },
+    });
+  });
+  const settings = {
+    attemptTimeoutMilliseconds: 10_000,
+    headers: {},
+    clusterId: "",
+    tokenFile: "",
+  };
+  const channel = { transport: async () => transport, reset: () => undefined };
+  const ca = new CaClient(settings as RequestSettings, { channel, random: () => 0, log });
+  const authority: JwtAuthority = {
+    jwtSvids: new JwtSvids({ ca, bundles, impersonates, clock: () => authority.now, log }),
+    jwtBundles: bundles,
+    log,
+    requests,
+    now: new Date("2026-11-21T12:00:00Z"),
+    key: await createTokenKey("ES256", "key-1"),
+    refusal: undefined,
+    claims: {},
+    publish: (...keys) => {
+      const published = keys.map(({ publicJwk }) => ({ ...publicJwk, use: "jwt-svid" }));
+      bundles.update(clusterLocal, jwtSvidKeysIn(published));
+    },
+  };
+  authority.publish(authority.key);
+  return authority;
+}
