@@ -104,6 +104,7 @@ export async function bundlePackage(folder: string): Promise<ReadonlySet<string>
       worker: "src/worker/main.ts",
       "worker-with-console": "src/worker/main-with-console.ts",
       "worker-with-log": "src/worker/main-with-log.ts",
+      "worker-with-keys": "src/worker/main-with-keys.ts",
     },
     external: ["cloudflare:workers"],
     chunkNames: "worker/[name]-[hash]",

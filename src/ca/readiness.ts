@@ -18,6 +18,8 @@ export interface Hindrances {
   readonly keyFault?: ((now: Date) => Promise<string | undefined>) | undefined;
   /** Present where the platform opens a port for callers itself. */
   readonly port?: (() => Readiness) | undefined;
+  /** Why a key service did not open the KEK again, one sentence. */
+  readonly kekFault?: (() => string | undefined) | undefined;
   /** Why the store takes no record, one sentence, as far as this process knows. */
   readonly storeFault?: (() => string | undefined) | undefined;
 }
@@ -28,7 +30,7 @@ export interface Hindrances {
  */
 export async function readinessIn(
   view: AuthorityView | undefined,
-  { issuanceLog: log, keyFault, storeFault, port = () => openPort }: Hindrances,
+  { issuanceLog: log, keyFault, kekFault, storeFault, port = () => openPort }: Hindrances,
   now: Date,
 ): Promise<Readiness> {
   await log?.look?.(now);
@@ -36,7 +38,13 @@ export async function readinessIn(
   const signs = view?.issuer !== undefined && view.trustBundle.roots.length > 0;
   const withoutKeys = await keyFault?.(now);
   const { ready: isOpen, reasons: ofPort } = port();
-  const reasons = [...ofPort, ...(log?.troubles() ?? []), storeFault?.(), withoutKeys];
+  const reasons = [
+    ...ofPort,
+    ...(log?.troubles() ?? []),
+    kekFault?.(),
+    storeFault?.(),
+    withoutKeys,
+  ];
   return {
     ready: signs && isLogged && isOpen && withoutKeys === undefined,
     reasons: reasons.filter((reason) => reason !== undefined),

@@ -8,12 +8,13 @@ import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
-import type { KekRing } from "../custody/kek.ts";
+import type { HeldKeks, KekRing } from "../custody/kek.ts";
+import type { KeyCustody } from "../custody/key-service/key-custody.ts";
 import type { Fetching } from "../foundation/fetch.ts";
 import { pollForWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { Configuration } from "./configuration.ts";
-import { openKeks } from "./keks.ts";
+import { holdKeks } from "./keks.ts";
 import { upstreamOf } from "./upstream.ts";
 
 /** The means of a platform to keep authorities. */
@@ -36,6 +37,12 @@ export interface StorePlatform {
   readonly fetching?: Fetching;
   /** For programs that authenticate nobody and may still ask a CA upstream. */
   readonly fetchingUpstream?: Fetching;
+  /** The KEKs, where the program holds them already. */
+  readonly keks?: HeldKeks;
+  /** Absent from programs that reach no key service. */
+  readonly keyCustody?: KeyCustody | undefined;
+  /** Goes on with work that no call waits for. Absent where work ends with its call. */
+  readonly inBackground?: ((work: Promise<void>) => void) | undefined;
 }
 
 /** A store, the KEKs that open its records, and the authorities in it. */
@@ -49,6 +56,7 @@ interface CaStore {
 /** The stores of a CA. They stay open while the rest of its configuration changes. */
 export interface CaStores {
   readonly own: CaStore;
+  readonly keks: HeldKeks;
   /** The stores of the named signers, by name. */
   readonly named: ReadonlyMap<string, CaStore>;
   /** Has the taints and the phases of another configuration count from now on. */
@@ -64,22 +72,28 @@ export async function openStores(
   const { cryptoProvider, signerStore } = platform;
   let policy = configuration;
   const freshness = freshnessOf(configuration, platform);
+  const { shareWork = pollForWork(platform.clock) } = platform;
+  const held = platform.keks ?? (await holdKeks(configuration, { ...platform, shareWork }));
 
-  async function open(store: AuthorityStore, log: EventLog, signer?: string): Promise<CaStore> {
-    const keks = await openKeks(configuration, signer);
+  function open(whole: AuthorityStore, log: EventLog, signer?: string): CaStore {
+    const keks = held.ring(signer);
+    const store = openWhileHeld(whole, held, platform.clock);
     const opening = { store, keks, log, cryptoProvider, trustDomain, ...policyOf(configuration) };
     const currentPolicy = (): Configuration => policy;
     return {
       ...{ store, keks, log },
-      authorities: createAuthorities({ ...opening, ...freshness, currentPolicy }),
+      authorities: servedWhileHeld(
+        createAuthorities({ ...opening, store: whole, ...freshness, currentPolicy }),
+        held,
+      ),
     };
   }
 
-  const own = await open(platform.store, platform.log);
+  const own = open(platform.store, platform.log);
   const named: [string, CaStore][] = [];
   for (const { name } of signerStore ? signers : []) {
     if (!signerStore) break;
-    named.push([name, await open(signerStore(name), logOf(name, platform.log), name)]);
+    named.push([name, open(signerStore(name), logOf(name, platform.log), name)]);
   }
   const all = [own, ...named.map(([, each]) => each)].map(({ authorities }) => authorities);
   const united = (one: CaStore): CaStore => ({
@@ -91,9 +105,36 @@ export async function openStores(
   });
   return {
     own: united(own),
+    keks: held,
     named: new Map(named.map(([name, each]) => [name, united(each)])),
     follow: (next) => {
       policy = next;
+    },
+  };
+}
+
+/** A store whose records can be opened once they are read, because the KEK is held. */
+function openWhileHeld(store: AuthorityStore, keks: HeldKeks, clock: () => Date): AuthorityStore {
+  return {
+    load: async () => {
+      await keks.hold(clock());
+      return store.load();
+    },
+    put: (record, before) => store.put(record, before),
+    delete: (name) => store.delete(name),
+  };
+}
+
+/** Authorities that serve for as long as the KEK is held that opened them. */
+function servedWhileHeld(authorities: Authorities, keks: HeldKeks): Authorities {
+  return {
+    at: (now) => {
+      const opening = keks.hold(now);
+      return opening ? opening.then(() => authorities.at(now)) : authorities.at(now);
+    },
+    renew: async (now) => {
+      await keks.hold(now);
+      await authorities.renew(now);
     },
   };
 }

@@ -1,3 +1,4 @@
+import * as z from "zod/mini";
 import { CaError, ConfigurationError } from "../foundation/errors.ts";
 import type { Fetching } from "../foundation/fetch.ts";
 import {
@@ -12,7 +13,9 @@ import {
   type ReachableCluster,
 } from "../kubernetes/cluster-api.ts";
 import type { Pods, WatchPods } from "../kubernetes/pods.ts";
-import type { ClusterAccessTable, IssuerTable } from "./issuer-table.ts";
+import { parseForm, partition } from "./form.ts";
+import { type ClusterAccessTable, credentialText, type IssuerTable } from "./issuer-table.ts";
+import { keyServiceCredential, keyServiceCredentialText } from "./keks.ts";
 
 /** All that it takes to reach the API servers of clusters. */
 export interface ClusterAccess extends Fetching {
@@ -81,4 +84,16 @@ export function watchedPods(access: ClusterAccess, watch: WatchPods): PodsOf {
     if (!kubernetes || trusted_node_accounts.length === 0) return lookup;
     return watch(reachCluster(cluster, kubernetes, access), lookup, ending);
   };
+}
+
+/** The credentials for API servers, for the CA upstream and for key services, by their names. */
+export function parseCredentials(
+  values: Readonly<Record<string, unknown>>,
+): ReadonlyMap<string, Credential> {
+  const [ofServices, bearers] = partition(values, (key) => keyServiceCredential.test(key));
+  const texts = {
+    ...parseForm(z.record(z.string(), credentialText), bearers),
+    ...parseForm(z.record(z.string(), keyServiceCredentialText), ofServices),
+  };
+  return new Map(Object.entries(texts).map(([name, text]) => [name, () => text]));
 }

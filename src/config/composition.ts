@@ -17,6 +17,7 @@ import { createPolicy } from "../ca/policy/policy.ts";
 import type { Hindrances } from "../ca/readiness.ts";
 import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
+import type { HeldKeks } from "../custody/kek.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import { pollForWork } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
@@ -56,6 +57,7 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatf
 export interface Composition extends Mints {
   readonly certificateAuthority: CertificateAuthority;
   readonly issuers: readonly TokenIssuer[];
+  readonly keks: HeldKeks;
   /** The keys of Cloudflare Access, where the console takes its tokens. */
   readonly accessKeys: IssuerKeys | undefined;
 }
@@ -122,6 +124,7 @@ export function composeOn(
       cryptoProvider,
       quotas: platform.quotas,
       issuanceLog: platform.issuanceLog,
+      kekFault: stores.keks.fault,
       storeFault: platform.storeFault,
       port: platform.port,
       keyFault: platform.fetching && findKeyFault(issuers, platform.waitBriefly),
@@ -136,7 +139,7 @@ export function composeOn(
   };
   const access = configuration.console?.access;
   const accessKeys = access && operatorKeys(access.team, accessKeysUrl(access), means);
-  return { certificateAuthority, ...mints, issuers, accessKeys };
+  return { certificateAuthority, ...mints, issuers, keks: stores.keks, accessKeys };
 }
 
 function longPollLimitsOf(

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import type { Denial } from "../ca/denial.ts";
 import { type PolicyTable, policyTable } from "../ca/policy/rule.ts";
 import type { CrlLengths } from "../ca/revocation/crl-plan.ts";
+import type { ConfiguredKek } from "../custody/key-service/kek-lease.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { durationSeconds } from "../foundation/text.ts";
@@ -12,18 +13,12 @@ import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
-
+import { parseCredentials } from "./cluster-access.ts";
 import { type ConsoleConfiguration, consoleConfiguration, consoleKeys } from "./console-keys.ts";
 import { deniedTable, idleDenials, revokedTable, taintedAuthorities } from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
-import {
-  credentialName,
-  credentialText,
-  type IssuerTable,
-  issuerTables,
-  sharedKeys,
-} from "./issuer-table.ts";
-import { type ConfiguredKek, kekRing } from "./keks.ts";
+import { credentialName, type IssuerTable, issuerTables, sharedKeys } from "./issuer-table.ts";
+import { kekKeys } from "./keks.ts";
 import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
 import { idleRules, policyFaults } from "./policy-faults.ts";
 import {
@@ -64,6 +59,8 @@ export interface Configuration {
   /** Absent where CRLs are switched off. */
   readonly crl: CrlLifetime | undefined;
   readonly keks: readonly ConfiguredKek[];
+  /** How long a KEK that a key service opened is held. */
+  readonly kekLeaseSeconds: number;
   /** For API servers, by the names that the tables of `ISSUERS` use. */
   readonly clusterCredentials: ReadonlyMap<string, Credential>;
   /** One sentence each, for the log at start. */
@@ -109,7 +106,7 @@ const configurationForm = z.strictObject({
   CRL: z._default(z.enum(["off", "on"]), "off"),
   ...logKeys,
   ...consoleKeys,
-  KEK: kekRing,
+  ...kekKeys,
 });
 
 /** The names of all keys, in the order of the table in docs/reference/configuration.md. */
@@ -168,16 +165,10 @@ export function parseConfiguration(
     configuredRevocations: form.REVOKED,
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
     keks: form.KEK,
+    kekLeaseSeconds: form.KEK_LEASE,
     clusterCredentials: parseCredentials(credentials),
     warnings: warningsOf(form),
   };
-}
-
-function parseCredentials(
-  values: Readonly<Record<string, unknown>>,
-): Configuration["clusterCredentials"] {
-  const texts = Object.entries(parseForm(z.record(z.string(), credentialText), values));
-  return new Map(texts.map(([name, text]) => [name, () => text]));
 }
 
 type Form = z.infer<typeof configurationForm>;

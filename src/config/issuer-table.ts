@@ -13,6 +13,7 @@ import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../pki/jose/key-set.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { accountName, clusterName, dnsName, trustDomainText } from "./form.ts";
+import { keyServiceCredential } from "./keks.ts";
 import { upstreamCredential } from "./upstream.ts";
 
 const keySet = z.transform((value: unknown, context): JudgedKeySet => {
@@ -89,10 +90,12 @@ const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>
 const clusterCredential = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
 
 /**
- * The names of all secrets with credentials: those for API servers, and the one for the CA upstream. Names
- * that end in `_FILE` are left to platforms with files.
+ * The names of all secrets with credentials: those for API servers and key services, and the one for the CA
+ * upstream. Names that end in `_FILE` are left to platforms with files.
  */
-export const credentialName = new RegExp(`${clusterCredential.source}|^${upstreamCredential}$`);
+export const credentialName = new RegExp(
+  `${clusterCredential.source}|${keyServiceCredential.source}|^${upstreamCredential}$`,
+);
 
 const clusterAccess = z.strictObject({
   server: baseUrl,

@@ -1,38 +1,119 @@
 import * as z from "zod/mini";
-import { importKek, type KekRing, kekOctets } from "../custody/kek.ts";
-import { parsedText } from "../foundation/text.ts";
-import { parseBase64 } from "../pki/encoding/base64.ts";
+import { type HeldKeks, importKek, type KekRing, kekOctets } from "../custody/kek.ts";
+import type { ConfiguredKek, LeaseParts } from "../custody/key-service/kek-lease.ts";
+import type { KeyCustody } from "../custody/key-service/key-custody.ts";
+import type { WrappedKek } from "../custody/key-service/key-services.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
+import { durationSeconds, parsedText } from "../foundation/text.ts";
+import { parseBase64, parseBase64Url, toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
 
-/** The KEKs of a configuration, or those of a named signer that are derived from them. */
-export async function openKeks(
-  { keks }: { readonly keks: readonly ConfiguredKek[] },
-  signer?: string,
-): Promise<KekRing> {
-  const imported = keks.map(({ id, octets }) => importKek(id, octets, signer));
-  const [newest, ...older] = await Promise.all(imported);
-  if (!newest) throw new Error("a configuration without a KEK");
-  return [newest, ...older];
+/** What a configuration says of its KEKs. */
+interface KekConfiguration {
+  readonly keks: readonly ConfiguredKek[];
+  readonly kekLeaseSeconds: number;
+  readonly trustDomain: TrustDomain;
+  readonly signers: readonly { readonly name: string }[];
 }
 
-/** A KEK as configured: its id and its octets, not yet imported. */
-export interface ConfiguredKek {
-  readonly id: string;
-  readonly octets: Bytes;
+type KekMeans = Omit<
+  LeaseParts,
+  "keks" | "signers" | "trustDomain" | "leaseSeconds" | "keyServices"
+> & {
+  /** Absent from a main module without key services, which is smaller. */
+  readonly keyCustody?: KeyCustody | undefined;
+};
+
+/**
+ * The KEKs of a configuration, and those of its named signers that are derived from them.
+ *
+ * @throws ConfigurationError for one in a key service, where the program reaches none.
+ */
+export async function holdKeks(
+  { keks, kekLeaseSeconds, trustDomain, signers }: KekConfiguration,
+  { keyCustody, ...means }: KekMeans,
+): Promise<HeldKeks> {
+  const names = signers.map(({ name }) => name);
+  const wrapped = keks.filter((kek) => "wrappings" in kek);
+  if (wrapped.length === 0) return importKeks(keks, names);
+  if (!keyCustody)
+    throw new ConfigurationError([
+      `KEK: ${wrapped[0]?.id} rests in a key service, which needs main = src/worker/main-with-keys.ts`,
+    ]);
+  const { keyServices, lease } = keyCustody;
+  for (const { wrappings } of wrapped) for (const { uri } of wrappings) keyServices(uri);
+  return lease({
+    ...{ keks, signers: names, trustDomain, leaseSeconds: kekLeaseSeconds, keyServices },
+    ...means,
+  });
 }
 
-const entryForm = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
+/** KEKs whose octets the configuration has: they are held for good. */
+async function importKeks(
+  keks: readonly ConfiguredKek[],
+  signers: readonly string[],
+): Promise<HeldKeks> {
+  const ringOf = async (signer?: string): Promise<KekRing> => {
+    const imported = keks.flatMap((kek) =>
+      "octets" in kek ? [importKek(kek.id, kek.octets, signer)] : [],
+    );
+    const [newest, ...older] = await Promise.all(imported);
+    if (!newest) throw new Error("a configuration without a KEK");
+    return [newest, ...older];
+  };
+  const own = await ringOf();
+  const named = new Map<string, KekRing>();
+  for (const signer of signers) named.set(signer, await ringOf(signer));
+  return {
+    ring: (signer) => (signer === undefined ? own : (named.get(signer) ?? neverOf(signer))),
+    hold: () => undefined,
+    fault: () => undefined,
+    until: () => undefined,
+  };
+}
 
-/** `<id>:<base64 of 32 octets>`, newest first, separated by commas. Faults never quote the value. */
-export const kekRing = parsedText(
-  parseRing,
-  `must be <id>:<base64 of ${kekOctets} random bytes>, several by commas`,
-).check(z.refine(hasItsOwnIds, "must not use an id twice"));
+function neverOf(signer: string): never {
+  throw new Error(`no KEK was derived for the signer ${signer}`);
+}
+
+const plainForm = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
+const wrappedForm =
+  /^([A-Za-z0-9._-]{1,64}):([a-z]{1,16}:\/\/[^\s,#]{1,512})#([A-Za-z0-9_-]{1,4096})\.([A-Za-z0-9_-]{43})$/;
+
+const sentence = `must be <id>:<base64 of ${kekOctets} random bytes>, or what \`rampart kek wrap\` prints, several by commas`;
+
+/** KEKs, newest first, separated by commas. Faults never quote the value. */
+export const kekRing = parsedText(parseRing, sentence).check(
+  z.refine(hasItsOwnIds, "must not use an id twice, but for one KEK in several key services"),
+);
+
+const lease = durationSeconds.check(
+  z.refine((seconds) => seconds >= 60 && seconds <= 86_400, "must lie between 1m and 24h"),
+);
+
+/** The keys about KEKs. */
+export const kekKeys = { KEK_LEASE: z.prefault(lease, "1h"), KEK: kekRing };
+
+/** The names of secrets with credentials for key services. */
+export const keyServiceCredential = /^KEY_CREDENTIAL_(?:AWSKMS|HASHIVAULT)$/;
+
+/** A token, a pair of keys or JSON, as the tools of each service write it. Faults never quote it. */
+export const keyServiceCredentialText = z.string().check(z.minLength(1), z.maxLength(32_768));
 
 function parseRing(text: string): ConfiguredKek[] | undefined {
   const keks = text.split(",").map((entry) => parseEntry(entry.trim()));
   const complete = keks.filter((kek) => kek !== undefined);
-  return complete.length < keks.length ? undefined : complete;
+  return complete.length < keks.length ? undefined : complete.reduce(joined, []);
+}
+
+/** One KEK in several key services stands as several entries; the first service that opens it counts. */
+function joined(keks: ConfiguredKek[], next: ConfiguredKek): ConfiguredKek[] {
+  const same = keks.find(({ id }) => id === next.id);
+  if (!(same && "mark" in same && "mark" in next && toBase64(same.mark) === toBase64(next.mark)))
+    return [...keks, next];
+  const both = { ...same, wrappings: [...same.wrappings, ...next.wrappings] };
+  return keks.map((kek) => (kek === same ? both : kek));
 }
 
 function hasItsOwnIds(keks: readonly ConfiguredKek[]): boolean {
@@ -40,9 +121,24 @@ function hasItsOwnIds(keks: readonly ConfiguredKek[]): boolean {
 }
 
 function parseEntry(entry: string): ConfiguredKek | undefined {
-  const [, id, base64] = entryForm.exec(entry) ?? [];
-  if (id === undefined || base64 === undefined) return undefined;
+  const [, id, base64] = plainForm.exec(entry) ?? [];
+  if (id === undefined || base64 === undefined) return parseWrapped(entry);
   const unpadded = base64.replace(/-/g, "+").replace(/_/g, "/").replace(/=+$/, "");
   const octets = parseBase64(unpadded.padEnd(Math.ceil(unpadded.length / 4) * 4, "="));
   return octets?.length === kekOctets ? { id, octets } : undefined;
 }
+
+function parseWrapped(entry: string): WrappedKek | undefined {
+  const [, id = "", uri = "", ...texts] = wrappedForm.exec(entry) ?? [];
+  const [ciphertext, mark] = texts.map((text) => parseBase64Url(text));
+  return ciphertext && mark ? { id, wrappings: [{ uri, ciphertext }], mark } : undefined;
+}
+
+/** A wrapped KEK as `KEK` has it. */
+export const formatWrappedKek = ({ id, wrappings, mark }: WrappedKek): string =>
+  wrappings
+    .map(({ uri, ciphertext }) => `${id}:${uri}#${base64Url(ciphertext)}.${base64Url(mark)}`)
+    .join(",");
+
+const base64Url = (octets: Bytes): string =>
+  toBase64(octets).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");

@@ -13,6 +13,27 @@ export interface Kek {
 /** Every KEK that may open a record. The first one seals. */
 export type KekRing = readonly [Kek, ...Kek[]];
 
+/** The KEKs of a CA, which it may hold for good, or for as long as a key service lets it. */
+export interface HeldKeks {
+  /** The KEKs of the unnamed authorities, or of a named signer. Each throws a CaError once it is not held. */
+  readonly ring: (signer?: string) => KekRing;
+  /**
+   * Has the KEKs held at this time; what it returns is nothing while they are.
+   *
+   * @throws CaError `kek-unavailable`
+   */
+  readonly hold: (now: Date) => Promise<void> | undefined;
+  /** Why a key service did not open a KEK when it was last asked, one sentence. */
+  readonly fault: () => string | undefined;
+  /** When the KEKs are held no longer; `undefined` for those that are held for good, or not yet. */
+  readonly until: () => Date | undefined;
+}
+
+/** @throws CaError `kek-unavailable` for a KEK that is not held. */
+export function requireHeld(kek: Kek): void {
+  if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");
+}
+
 /** The length of a KEK: 256 random bits, never a password. */
 export const kekOctets = 32;
 
@@ -46,6 +67,13 @@ async function deriveOctets(octets: Bytes, purpose: string): Promise<Bytes> {
   const base = await crypto.subtle.importKey("raw", octets, "HKDF", false, ["deriveBits"]);
   return new Uint8Array(await crypto.subtle.deriveBits(hkdf(purpose), base, 8 * kekOctets));
 }
+
+/**
+ * What tells a KEK from every other, of this trust domain and id alone, and says nothing of its octets. A key
+ * service, or whoever has the public key of one, can wrap other octets; they have another mark.
+ */
+export const markOf = (octets: Bytes, trustDomain: string, id: string): Promise<Bytes> =>
+  deriveOctets(octets, `rampart kek ${JSON.stringify([trustDomain, id])}`);
 
 async function deriveStatementKey(octets: Bytes): Promise<CryptoKey> {
   const base = await crypto.subtle.importKey("raw", octets, "HKDF", false, ["deriveKey"]);

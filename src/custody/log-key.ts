@@ -2,9 +2,10 @@ import * as z from "zod/mini";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { createLogSigner } from "../tlog/note/checkpoint.ts";
+import type { NoteSigner } from "../tlog/note/note.ts";
 import { generateEd25519, rawPublicKey } from "../tlog/note/verifier-key.ts";
 import type { LogKeys, OpenedLogKey } from "../tlog/sequencer/storage.ts";
-import { type Kek, type KekRing, openKey, sealingKek, sealKey } from "./kek.ts";
+import { type Kek, type KekRing, openKey, requireHeld, sealingKek, sealKey } from "./kek.ts";
 import {
   encodeFields,
   octets,
@@ -41,8 +42,11 @@ export function logKeysFor(origin: string, trustDomain: TrustDomain, keks: KekRi
       const record = parseRecord(value);
       const kek = sealingKek(record, { id: origin }, trustDomain, keks);
       if (kek === keks[0]) {
-        const signer = createLogSigner(origin, await unwrap(record, kek, false), record.publicKey);
-        return { signer, record: value };
+        const key = await unwrap(record, kek, false);
+        return {
+          signer: whileHeld(kek, createLogSigner(origin, key, record.publicKey)),
+          record: value,
+        };
       }
       // An older KEK is about to leave the configuration.
       const extractable = await unwrap(record, kek, true);
@@ -61,8 +65,17 @@ async function sealed(
   const head = { version: recordVersion, id: origin, trustDomain, kek: kek.id, publicKey } as const;
   const record = { ...head, ...(await sealKey(extractableKey, kek, boundTo(head))) };
   const signer = createLogSigner(origin, await unwrap(record, kek, false), publicKey);
-  return { signer, record: formatRecord(record) };
+  return { signer: whileHeld(kek, signer), record: formatRecord(record) };
 }
+
+/** The log signs nothing once the KEK of its key is not held. */
+const whileHeld = (kek: Kek, { key, sign }: NoteSigner): NoteSigner => ({
+  key,
+  sign: async (text) => {
+    requireHeld(kek);
+    return sign(text);
+  },
+});
 
 const unwrap = (record: LogKeyRecord, kek: Kek, extractable: boolean): Promise<CryptoKey> =>
   openKey(record, kek, boundTo(record), { name: "Ed25519" }, extractable);

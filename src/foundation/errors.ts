@@ -59,6 +59,7 @@ export type Refusal =
   | { reason: "request-abandoned" }
   | { reason: "no-signing-authority"; why: string }
   | { reason: "store-unreachable" }
+  | { reason: "kek-unavailable" }
   | { reason: "log-unavailable"; why: string }
   | { reason: "too-many-waiting" }
   | { reason: "key-provider-unreachable"; issuer: string }

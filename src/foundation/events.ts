@@ -88,6 +88,7 @@ export type EventName =
   | "rotation-overdue"
   | "emergency-rotation"
   | "store-unreachable"
+  | "kek-unavailable"
   | "store-watch-failed"
   | "store-not-writable"
   | "plugged-in-refused"

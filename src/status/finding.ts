@@ -57,6 +57,10 @@ const findings = {
     "error",
     "The CA refuses every token of this issuer once its keys are old.",
   ],
+  "kek-unavailable": [
+    "error",
+    "Nothing that the KEK seals can be opened, so nothing is signed once its lease is over.",
+  ],
   "kek-missing": ["error", "Without the KEK nobody can open the keys of the authorities."],
   "key-exchange-classical": [
     "warning",

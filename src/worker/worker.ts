@@ -5,6 +5,7 @@ import { compose } from "../config/composition.ts";
 import { type Configuration, parseConfiguration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/log-keys.ts";
 import { createPushes } from "../config/root-targets.ts";
+import type { OpenKeyCustody } from "../custody/key-service/key-custody.ts";
 import type { PushLimits } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { writeToConsole } from "../foundation/events.ts";
@@ -33,6 +34,10 @@ interface WorkerOptions {
   readonly openLog?: OpenWorkerLog | undefined;
   /** Absent from a main module without the console, which is smaller. */
   readonly addConsole?: AddConsole | undefined;
+  /** Absent from a main module without key services, which is smaller. */
+  readonly openKeyCustody?: OpenKeyCustody | undefined;
+  /** Goes on with work after the answer to the request that began it. */
+  readonly inBackground?: ((work: Promise<void>) => void) | undefined;
 }
 
 /** The options and the log of an isolate. */
@@ -109,16 +114,17 @@ async function startConfigured(
     issuer: boundQuota("issuer", environment[bindingNames.issuer], log),
   };
   const logs = logOf(configuration.log, environment, openLog);
-  const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
+  const { inBackground, openKeyCustody } = context;
+  const keyCustody = openKeyCustody?.(configuration, { fetch: fetchTrusting(undefined), clock });
+  const keys = { keyCustody, inBackground };
+  const parts = { store, signerStore, cryptoProvider, log, clock, fetching, quotas };
+  const platform = { ...parts, ...logs, ...keys };
   const composition = await compose(configuration, platform);
   const { certificateAuthority, mint, signerMints } = composition;
-  const parts = { limits: pushLimits, log };
-  const { roots, crls, deliver } = createPushes(
-    configuration,
-    certificateAuthority,
-    fetching,
-    parts,
-  );
+  const { roots, crls, deliver } = createPushes(configuration, certificateAuthority, fetching, {
+    limits: pushLimits,
+    log,
+  });
   const app = createRoutes(certificateAuthority, edgePeerOf);
   if (configuration.console && addConsole) {
     addConsole(app, {

@@ -40,6 +40,7 @@ test("has these keys, in this order", () => {
     "LOG_READERS",
     "CONSOLE_TOKENS",
     "CONSOLE_ACCESS",
+    "KEK_LEASE",
     "KEK",
   ]);
 });
@@ -78,6 +79,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
     configuredRevocations: [],
     crl: undefined,
     clusterCredentials: new Map(),
+    kekLeaseSeconds: 3600,
     keks: [{ id: "2026-11", octets: expect.any(Uint8Array) }],
     warnings: [],
   });

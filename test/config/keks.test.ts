@@ -1,15 +1,25 @@
 import { expect, test } from "vitest";
-import { openKeks } from "../../src/config/keks.ts";
+import { holdKeks } from "../../src/config/keks.ts";
 import { openAuthority, sealAuthority } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
 import { createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";
 import { clusterLocal, tenDays } from "../testkit/pki/certificates.ts";
 
 const [first, second] = [randomKek(), randomKek("k2")];
-const keksOf = (KEK: string, signer?: string) => openKeks(configurationOf({ KEK }), signer);
+const means = {
+  clock: () => new Date(),
+  log: { operation: () => {} },
+  shareWork: sharePromises,
+};
+const keksOf = async (KEK: string, signer?: string) => {
+  const configuration = configurationOf({ KEK });
+  const signers = signer === undefined ? [] : [{ name: signer }];
+  return (await holdKeks({ ...configuration, signers }, means)).ring(signer);
+};
 
 const created = await createAuthority(clusterLocal, "EC-P256", tenDays);
 const seal = (keks: KekRing) => sealAuthority(created, clusterLocal, keks);
@@ -46,5 +56,7 @@ test("no other KEK opens a record, not even one with the same id", async () => {
 });
 
 test("a configuration without a KEK is a defect, not a CA without seals", async () => {
-  await expect(openKeks({ keks: [] })).rejects.toThrow("without a KEK");
+  await expect(holdKeks({ ...configurationOf({}), keks: [] }, means)).rejects.toThrow(
+    "without a KEK",
+  );
 });

@@ -1,19 +1,22 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { compose } from "../../config/composition.ts";
 import { CaError, OperatorError } from "../../foundation/errors.ts";
+import { nodeKeyCustody } from "../../node/key-credentials.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Deployment } from "./deployment.ts";
 
 /** The authorities of a CA now, those of named signers included; `undefined` if the store cannot be read. */
 export async function currentView(
-  { configuration, store, signerStore }: Deployment,
+  { configuration, store, signerStore, environment }: Deployment,
   now: Date,
 ): Promise<AuthorityView | undefined> {
   // The caller opens the store as well, and logs its faults.
   const log = { audit: () => {}, operation: () => {} };
   const cryptoProvider = nodeCryptoProvider;
-  const platform = { store, signerStore, cryptoProvider, log, clock: () => now };
+  const clock = (): Date => now;
+  const keyCustody = nodeKeyCustody(configuration, environment, () => new Date());
+  const platform = { store, signerStore, cryptoProvider, log, clock, keyCustody };
   try {
     const { certificateAuthority } = await compose(configuration, platform);
     return await certificateAuthority.issuance.authorities.at(now);

@@ -109,7 +109,8 @@ async function openLocal(
     );
     const place = `local state of ${dirname(config)}`;
     const store = createKvStore(namespace);
-    return { configuration, store, signerStore: signerStoreIn(namespace), place, close };
+    const signerStore = signerStoreIn(namespace);
+    return { configuration, store, signerStore, place, environment, close };
   } catch (error) {
     await close();
     throw error;
@@ -131,7 +132,7 @@ async function openRemote(
   const store = createKvStore(namespace);
   const place = env ? `deployed namespace of ${env}` : "deployed namespace";
   const signerStore = signerStoreIn(namespace);
-  return { configuration, store, signerStore, place, close: async () => {} };
+  return { configuration, store, signerStore, place, environment, close: async () => {} };
 }
 
 export function readConfiguration(
@@ -156,6 +157,8 @@ function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> 
   return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
 }
 
+type Place = Omit<Deployment, "environment">;
+
 /** The store of `rampart serve`, which reads a change within its propagation interval. */
 async function openServed(
   values: Record<string, unknown>,
@@ -164,7 +167,7 @@ async function openServed(
 ): Promise<Deployment> {
   return orOperatorError(async () => {
     const { ca, store, certificateFiles } = parseServeConfiguration(values, environment);
-    const files = { certificateFiles };
+    const files = { certificateFiles, environment };
     switch (store.kind) {
       case "directory":
         return { ...(await openDirectory(ca, store.directory, choice)), ...files };
@@ -180,7 +183,7 @@ async function openDirectory(
   configuration: Configuration,
   directory: string,
   { dryRun: isDry = false, mayBeNew, now }: DatedChoice,
-): Promise<Deployment> {
+): Promise<Place> {
   if (!mayBeNew) requireFolder(directory, configuration, now);
   const files = { storeDirectory: directory, ca: configuration };
   return {
@@ -205,10 +208,7 @@ function requireFolder(directory: string, configuration: Configuration, now: Dat
   );
 }
 
-async function openBucketStores(
-  configuration: Configuration,
-  place: BucketPlace,
-): Promise<Deployment> {
+async function openBucketStores(configuration: Configuration, place: BucketPlace): Promise<Place> {
   return {
     configuration,
     ...(await bucketStores(place, () => new Date())),
@@ -222,7 +222,7 @@ async function openNamespace(
   configuration: Configuration,
   place: NamespacePlace,
   environment: NodeJS.ProcessEnv,
-): Promise<Deployment> {
+): Promise<Place> {
   const { namespace, apiServer } = place;
   const { client, server } = apiServer
     ? { client: await openNamespaceServer(place), server: apiServer.server }
@@ -240,11 +240,11 @@ export interface Deployment {
   readonly configuration: Configuration;
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
-  /** In sentences, such as `deployed namespace`. */
   readonly place: string;
   /** The folder of a store of files. */
   readonly directory?: string;
   /** Absent where the CA certifies its port itself. */
   readonly certificateFiles?: CertificateFiles | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
   close(): Promise<void>;
 }

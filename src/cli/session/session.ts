@@ -6,8 +6,9 @@ import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authori
 import { compose, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import { OperatorError } from "../../foundation/errors.ts";
+import { CaError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
+import { nodeKeyCustody } from "../../node/key-credentials.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
@@ -89,6 +90,7 @@ async function sessionOn(
     fetchingUpstream: { fetchTrusting },
     log: isDry ? errorsOf(log) : log,
     clock: () => now,
+    keyCustody: nodeKeyCustody(configuration, terminal.environment, terminal.clock),
   });
   return {
     mint: { ...mint, ...(isDry && { upstream: askNobody }), store },
@@ -150,7 +152,10 @@ async function mintOf(
   signer: string | undefined,
   platform: Platform,
 ): Promise<Mint> {
-  const { mint, signerMints } = await compose(configuration, platform);
+  const { mint, signerMints, keks } = await compose(configuration, platform);
+  await keks.hold(platform.clock())?.catch((error: unknown) => {
+    throw error instanceof CaError ? new OperatorError(error.message) : error;
+  });
   const chosen = signer === undefined ? mint : signerMints.get(signer);
   if (!chosen) throw new Error("a signer that was not composed");
   return chosen;

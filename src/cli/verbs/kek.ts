@@ -1,8 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
-import { kekRing } from "../../config/keks.ts";
+import { formatWrappedKek, kekRing } from "../../config/keks.ts";
 import { kekOctets } from "../../custody/kek.ts";
-import { OperatorError } from "../../foundation/errors.ts";
+import { openWrapped, wrapKek } from "../../custody/key-service/kek-lease.ts";
+import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
+import { nodeKeyCustody } from "../../node/key-credentials.ts";
+import { openDeployment } from "../session/deployment.ts";
 import {
   openStore,
   requireAllOpen,
@@ -39,6 +42,20 @@ export function kekCommand(terminal: Terminal): Command {
     .description("print a fresh KEK for the secret KEK")
     .addHelpText("after", changeHelp)
     .action((id: string) => printNew(terminal, id));
+  addDeploymentOptions(kek.command("wrap"))
+    .argument("<id>", "a new KEK's name, or one that KEK has")
+    .argument("<key...>", "the URIs of keys in key services, each of which shall open it")
+    .description("print a KEK that a key service opens, for KEK; its octets are never shown")
+    .addHelpText("after", wrapHelp)
+    .action((id: string, keys: string[], options: SessionOptions) =>
+      wrap(terminal, options, id, keys),
+    );
+  addDeploymentOptions(kek.command("unwrap"))
+    .argument("<id>", "a KEK that a key service opens")
+    .description(
+      "print its octets, which are a secret, for a move back to a KEK without a key service",
+    )
+    .action((id: string, options: SessionOptions) => unwrap(terminal, options, id));
   addExitCodes(addDeploymentOptions(kek.command("list")), {
     attention: "With --retire: a record is still sealed with this KEK.",
   })
@@ -56,11 +73,75 @@ To change the KEK while every reader can open every record:
   3. rampart kek list --retire <old id>  fails until no record needs the old KEK; then wait one more
                            PROPAGATION_INTERVAL, until every reader has the new records, and drop it`;
 
+const wrapHelp = `
+A key of AWS KMS, or of the transit engine of Vault and OpenBao:
+  awskms:///arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab
+  hashivault://vault.example.com:8200/transit/keys/rampart
+A KEK that nobody has seen takes a new id, and its place as \`rampart kek new --help\` says.`;
+
+/** Wraps the KEK of the configuration that has this id, or else a fresh one. */
+async function wrap(
+  terminal: Terminal,
+  options: SessionOptions,
+  id: string,
+  keys: readonly string[],
+): Promise<void> {
+  const { configuration, keyServices } = await openConfigured(terminal, options);
+  const { trustDomain, keks } = configuration;
+  const known = keks.find((kek) => kek.id === id);
+  requireId(id);
+  const octets =
+    known === undefined
+      ? new Uint8Array(randomBytes(kekOctets))
+      : "octets" in known
+        ? known.octets
+        : await asOperator(openWrapped(known, trustDomain, keyServices));
+  const entries: string[] = [];
+  for (const uri of keys) {
+    const wrapped = wrapKek({ id, octets }, uri, trustDomain, keyServices);
+    entries.push(formatWrappedKek(await asOperator(wrapped, uri)));
+  }
+  terminal.print(entries.join(","));
+  terminal.noticeNext([
+    ["wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK"],
+    ["rampart kek new --help", "says how to put it in the place of another KEK"],
+  ]);
+}
+
+async function unwrap(terminal: Terminal, options: SessionOptions, id: string): Promise<void> {
+  const { configuration, keyServices } = await openConfigured(terminal, options);
+  const kek = configuration.keks.find((each) => each.id === id);
+  if (!(kek && "mark" in kek)) throw new OperatorError(`KEK has no ${id} that a key service opens`);
+  const octets = await asOperator(openWrapped(kek, configuration.trustDomain, keyServices));
+  terminal.print(`${id}:${Buffer.from(octets).toString("base64")}`);
+}
+
+/** The configuration of a CA, whose store stays closed, and the key services by the operator's credentials. */
+async function openConfigured(terminal: Terminal, options: SessionOptions) {
+  const { clock, environment } = terminal;
+  // A CA that is new has no KEK yet, and no KEK is used here but one that is named.
+  const none = `none:${Buffer.alloc(kekOctets).toString("base64")}`;
+  const choice = { ...options, dryRun: true, mayBeNew: true };
+  const deployment = await openDeployment(choice, { KEK: none, ...environment }, clock());
+  const { configuration } = deployment;
+  await deployment.close();
+  return { configuration, ...nodeKeyCustody(configuration, environment, clock) };
+}
+
+const asOperator = <T>(work: Promise<T>, uri?: string): Promise<T> =>
+  work.catch((error: unknown) => {
+    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
+    throw new OperatorError(`${uri === undefined ? "" : `${uri} `}${messageOf(error)}`);
+  });
+
+function requireId(id: string): void {
+  if (!kekRing.safeParse(`${id}:${Buffer.alloc(kekOctets).toString("base64")}`).success)
+    throw usageError("a KEK's id is 1 to 64 letters, digits, dots, - and _");
+}
+
 function printNew(terminal: Terminal, id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
-  if (!kekRing.safeParse(entry).success) {
-    throw usageError("a KEK's id is 1 to 64 letters, digits, dots, - and _");
-  }
+  requireId(id);
   terminal.print(entry);
   terminal.noticeNext([
     ["wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK or KEK_FILE"],

@@ -76,13 +76,16 @@ function plain(value: unknown): unknown {
 
 /** The key for the file of a credential: the credential's own name, and `_FILE`. */
 export const credentialFileName: RegExp =
-  /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64}|UPSTREAM_CREDENTIAL)_FILE$/;
+  /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64}|KEY_CREDENTIAL_[A-Z]{1,16}|UPSTREAM_CREDENTIAL)_FILE$/;
 
-/** The credential in a file. */
-export function credentialInFile(path: string): Credential {
+/** The credential in a file: a bearer token, or in a form of its own. */
+export function credentialInFile(
+  path: string,
+  readFile: (path: string) => Promise<string> = readTokenFile,
+): Credential {
   return async () => {
     try {
-      return await readTokenFile(path);
+      return await readFile(path);
     } catch (error) {
       throw new FetchError(`cannot be asked: ${messageOf(error)}`, { cause: error });
     }

@@ -3,6 +3,7 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { type Hindrances, readinessIn } from "../../ca/readiness.ts";
+import type { HeldKeks } from "../../custody/kek.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
@@ -22,6 +23,7 @@ const errorsByReason: Readonly<Record<Reason, SignError | "authentication">> = {
   "policy-denied": "authentication",
   "no-signing-authority": "CA_NOT_READY",
   "store-unreachable": "CA_NOT_READY",
+  "kek-unavailable": "CA_NOT_READY",
   "log-unavailable": "CA_NOT_READY",
   "csr-malformed": "CSR_ERROR",
   "csr-signature-invalid": "CSR_ERROR",
@@ -172,6 +174,16 @@ export function addAuthorityGauges(
   for (const { read, ...gauge } of authorityGauges) {
     addReadGauge(registry, { ...gauge, ...shared, read: () => valueNow(read, Number.NaN) });
   }
+}
+
+/** When this process may hold its KEK no longer; NaN for a KEK without a lease. */
+export function addKekGauge(registry: Registry, { until }: HeldKeks): void {
+  addReadGauge(registry, {
+    name: "rampart_kek_held_until_timestamp",
+    help: "When the lease of the KEK ends, in Unix time, unless a key service opens it again; NaN without a lease.",
+    aggregator: "min",
+    read: () => unixTime(until()),
+  });
 }
 
 function expiryOf(der: Uint8Array<ArrayBuffer> | undefined): number {

@@ -1,8 +1,10 @@
 import * as z from "zod/mini";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
 import { dnsName, filePath, parseForm, partition } from "../../config/form.ts";
+import { keyServiceCredential } from "../../config/keks.ts";
 import { logKeys } from "../../config/log-keys.ts";
 import { ConfigurationError, type QuotaName } from "../../foundation/errors.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
 import type { Environment } from "../files/cluster-place.ts";
 import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
@@ -34,6 +36,8 @@ export interface ServeConfiguration {
   readonly perMinute: Readonly<Record<QuotaName, number>>;
   /** The log of this process: each of several processes has its own. */
   readonly logShard: number;
+  /** Where the tools of a cloud leave its credentials. */
+  readonly environment: Environment;
 }
 
 /** The DNS names of a mesh's CA (docs/explanation/istio.md#serving-names). */
@@ -75,6 +79,7 @@ export const serveRestartKeys: readonly string[] = [
   "PROPAGATION_INTERVAL",
   "CRL",
   ...Object.keys(logKeys),
+  "KEK_LEASE",
   "KEK",
   ...Object.keys(storeKeys),
   "IMPORT_DIRECTORY",
@@ -118,6 +123,7 @@ export function parseServeConfiguration(
     limits: form.LIMITS,
     perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
     logShard: 0,
+    environment,
   };
 }
 
@@ -148,9 +154,15 @@ function withFiles(
   if (twice.length > 0) throw new ConfigurationError(twice);
   return new Map([
     ...credentials,
-    ...files.map(([name, file]) => [name, credentialInFile(file)] as const),
+    ...files.map(([name, file]) => [name, credentialInFile(file, readerOf(name))] as const),
   ]);
 }
+
+/** The credential for a key service may be JSON in lines. */
+const readerOf = (name: string) =>
+  keyServiceCredential.test(name)
+    ? async (file: string) => (await readSmallFile(file, 32_768)).trim()
+    : undefined;
 
 /** Both files or neither, because a key without its certificate is a mistake. */
 export function certificateFilesOf({

@@ -1,7 +1,7 @@
 import type { Registry } from "prom-client";
 import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
-import { openKeks } from "../../config/keks.ts";
+import type { HeldKeks } from "../../custody/kek.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
@@ -23,13 +23,14 @@ import {
   type Rpc,
 } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
+import { holdKeksHere } from "../key-credentials.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { shareAside, Turn } from "../limits/turn.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
-import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
+import { addAuthorityGauges, addKekGauge, countingLog } from "./ca-metrics.ts";
 import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
 import { addPushGauges } from "./recurring-push.ts";
@@ -68,6 +69,7 @@ async function openServer(
   const live = await LiveCa.open(configuration, { platform, context, counts, ...stores });
   life.endsWith("the delivery of roots", live.end);
   addAuthorityGauges(registry, () => live.certificateAuthority.issuance, clock);
+  addKekGauge(registry, storage.keks);
   addPushGauges(registry, () => live.current().push.outcomes());
   return openPorts(configuration, context, { live, stores, callers });
 }
@@ -76,6 +78,7 @@ async function openServer(
 interface Storage {
   readonly stores: ReplicaStores;
   readonly storeFault: () => string | undefined;
+  readonly keks: HeldKeks;
   readonly issuanceLog: NodeLog | undefined;
   /** Aborts once no call needs what a watch keeps current. */
   readonly watching: AbortSignal;
@@ -94,16 +97,18 @@ async function openStorage(
   const watched = new WatchedStore(opened.store, program.log);
   const looking = recur(watched.look, lookSeconds, () => {}, program.pause);
   program.life.endsWith("the looks at the store", looking.end);
-  const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault };
+  const keks = await holdKeksHere(configuration.ca, configuration.environment, program);
+  const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault, keks };
   if (!ca.log || store.kind !== "directory")
     return { ...storage, issuanceLog: undefined, watching: signal };
+  await keks.hold(program.clock());
   const issuanceLog = await openNodeLog({
     ...program,
     storeDirectory: store.directory,
     configuration: ca.log,
     shard: logShard,
     trustDomain: ca.trustDomain,
-    keks: await openKeks(ca),
+    keks: keks.ring(),
   });
   program.life.endsWith("the issuance log", issuanceLog.end);
   return { ...storage, issuanceLog, watching: signal };
@@ -180,13 +185,14 @@ function openForCallers(
 /** The means of Node: its stores, its HTTP client, and its cryptography. */
 function platformHere(
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
-  { stores: { store, signerStore, lagSeconds }, storeFault, issuanceLog, watching }: Storage,
+  { stores: { store, signerStore, lagSeconds }, storeFault, keks, issuanceLog, watching }: Storage,
 ): Platform {
   const watchPods = createPodWatch(clock, watching);
   const records = {
     store,
     signerStore,
     storeFault,
+    keks,
     storeLagSeconds: lagSeconds,
     longestRefreshSeconds,
   };

@@ -44,6 +44,7 @@ export function toConnectError(refusal: Refusal, now: Date): ConnectError {
       return new ConnectError("deadline exceeded", Code.DeadlineExceeded);
     case "no-signing-authority":
     case "store-unreachable":
+    case "kek-unavailable":
     case "log-unavailable":
     case "too-many-waiting":
     case "key-provider-unreachable":

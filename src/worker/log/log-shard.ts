@@ -1,9 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
-import { parseConfiguration } from "../../config/configuration.ts";
-import { openKeks } from "../../config/keks.ts";
+import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
+import { holdKeks } from "../../config/keks.ts";
+import type { HeldKeks } from "../../custody/kek.ts";
+import type { OpenKeyCustody } from "../../custody/key-service/key-custody.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../foundation/events.ts";
+import { pollForWork } from "../../foundation/shared-work.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
@@ -29,6 +32,9 @@ export interface ShardState {
  */
 export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unknown>>> {
   readonly #log = createOperationLog(() => new Date(), writeToConsole);
+  /** Absent from a main module without key services. */
+  protected readonly openKeyCustody: OpenKeyCustody | undefined;
+  #keks: HeldKeks | undefined;
   #sequencer: Promise<Sequencer> | undefined;
   #isArmed = false;
   #trouble: string | undefined;
@@ -42,7 +48,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     before: readonly NamedEntry[] = [],
   ): Promise<AppendResult> {
     try {
-      const sequencer = await this.#open(origin);
+      const sequencer = await this.#openHeld(origin);
       const result = await sequencer.append(entry, before);
       if (!this.#isArmed) await this.#arm();
       return result;
@@ -69,7 +75,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     const origin = await this.ctx.storage.get<string>(originKey);
     if (origin === undefined) return;
     try {
-      const sequencer = await this.#open(origin);
+      const sequencer = await this.#openHeld(origin);
       if (!sequencer.isBehind) return;
       await this.#arm();
       await sequencer.publish();
@@ -91,6 +97,13 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     await this.ctx.storage.setAlarm(Date.now() + 1000 * Math.max(1, this.#intervalSeconds));
   }
 
+  /** The log signs for as long as its KEK is held. */
+  async #openHeld(origin: string): Promise<Sequencer> {
+    const sequencer = await this.#open(origin);
+    await this.#keks?.hold(new Date());
+    return sequencer;
+  }
+
   /** A log that may not go on stays closed until the object starts anew; another failure is tried again. */
   #open(origin: string): Promise<Sequencer> {
     this.#sequencer ??= this.#openOnce(origin).catch((error: unknown) => {
@@ -102,6 +115,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
 
   async #openOnce(origin: string): Promise<Sequencer> {
     const configuration = parseConfiguration(variablesOf(this.env));
+    const keks = await this.#holdKeks(configuration);
     const { log, trustDomain } = configuration;
     const bucket = this.env[bucketBinding];
     if (!log || !isBucket(bucket)) throw new LogRefusal("LOG_ORIGIN or LOG_BUCKET is missing");
@@ -112,7 +126,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       origin,
       stage: sqlStage(this.ctx.storage),
       objects,
-      keys: logKeysFor(origin, trustDomain, await openKeks(configuration)),
+      keys: logKeysFor(origin, trustDomain, keks.ring()),
       mayBegin: () => today === log.inceptionDate,
       hashEntry: leafHash,
       yieldTurn: async () => {},
@@ -122,6 +136,20 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     await this.ctx.storage.put(originKey, origin);
     await publishVerifierKey(objects, sequencer);
     return sequencer;
+  }
+
+  async #holdKeks(configuration: Configuration): Promise<HeldKeks> {
+    const clock = (): Date => new Date();
+    const keyCustody = this.openKeyCustody?.(configuration, {
+      fetch: (url, init) => fetch(url, init),
+      clock,
+    });
+    const keks = await holdKeks(configuration, {
+      ...{ keyCustody, clock, log: this.#log, shareWork: pollForWork(clock) },
+    });
+    this.#keks = keks;
+    await keks.hold(clock());
+    return keks;
   }
 
   /** What comes while a commit is being flushed forms the next one: each commit is a row, and rows are billed. */

@@ -38,6 +38,7 @@ test("the archive holds what runs, its types and its pages, in less than 660 kB"
       "dist/rampart-dev.js",
       "dist/worker.js",
       "dist/worker-with-console.js",
+      "dist/worker-with-keys.js",
       "dist/worker-with-log.js",
     ].toSorted(),
   );

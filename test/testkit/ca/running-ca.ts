@@ -5,6 +5,7 @@ import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
+import type { KeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
@@ -51,6 +52,8 @@ interface Means {
   readonly quotas?: Quotas;
   readonly issuanceLog?: IssuanceLog;
   readonly publishedLog?: PublishedLog;
+  readonly keyCustody?: KeyCustody;
+  readonly inBackground?: (work: Promise<void>) => void;
 }
 
 /** @param values Keys of the configuration. The others have values that work. */
@@ -75,8 +78,8 @@ export async function startCa(
   };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
   const clock = means.clock ?? (() => now);
-  const { quotas = unlimited, issuanceLog, publishedLog } = means;
-  const logs = { issuanceLog, publishedLog };
+  const { quotas = unlimited, issuanceLog, publishedLog, keyCustody, inBackground } = means;
+  const logs = { issuanceLog, publishedLog, keyCustody, inBackground };
   const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {

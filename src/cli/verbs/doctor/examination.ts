@@ -3,7 +3,8 @@ import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
 import { compose } from "../../../config/composition.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
-import { OperatorError } from "../../../foundation/errors.ts";
+import { CaError, OperatorError } from "../../../foundation/errors.ts";
+import { nodeKeyCustody } from "../../../node/key-credentials.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { offersPostQuantum } from "../../../program/tls-policy.ts";
@@ -180,7 +181,7 @@ async function deploymentFindings(
 
 /** The findings of the unnamed authorities and of every named signer. */
 async function recordFindings(deployment: Deployment, now: Date): Promise<readonly Finding[]> {
-  const { configuration, store, signerStore } = deployment;
+  const { configuration, store, signerStore, environment } = deployment;
   // A record that does not open is a finding, and needs no line beside it.
   const log = createEventLog(
     () => now,
@@ -192,6 +193,7 @@ async function recordFindings(deployment: Deployment, now: Date): Promise<readon
     cryptoProvider: nodeCryptoProvider,
     log,
     clock: () => now,
+    keyCustody: nodeKeyCustody(configuration, environment, () => new Date()),
   };
   const { mint, signerMints } = await compose(configuration, platform);
   const named = configuration.signers.flatMap(({ name }) => {
@@ -217,7 +219,12 @@ async function load(
     return { records: await store.load() };
   } catch (error) {
     const why = error instanceof Error ? error.message : "it failed";
+    if (error instanceof CaError && error.refusal.reason === "kek-unavailable")
+      return finding("kek-unavailable", `T${why.slice(1)}.`, kekRemedy);
     const what = `The store cannot be read: ${why.replace(/\.$/, "")}.`;
     return finding("store-unreadable", what, unreadableRemedy);
   }
 }
+
+const kekRemedy =
+  "Look at the key, its service and the credential for it: docs/how-to/key-services.md";

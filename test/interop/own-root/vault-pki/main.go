@@ -1,5 +1,5 @@
-// The PKI engine of HashiCorp Vault 1.14, from which OpenBao's comes, behind the part of Vault's HTTP API
-// that Rampart uses. Only the engine is real: tokens, mounts and storage are played here.
+// The PKI and the transit engine of HashiCorp Vault 1.14, from which OpenBao's come, behind the part of Vault's
+// HTTP API that Rampart uses. Only the engines are real: tokens, mounts and storage are played here.
 package main
 
 import (
@@ -15,14 +15,19 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/vault/builtin/logical/pki"
+	"github.com/hashicorp/vault/builtin/logical/transit"
 	"github.com/hashicorp/vault/sdk/logical"
 )
 
-const mount = "/v1/pki/"
+var factories = map[string]logical.Factory{"pki": pki.Factory, "transit": transit.Factory}
 
 type engine struct {
 	backend logical.Backend
 	storage logical.Storage
+}
+
+type server struct {
+	engines map[string]engine
 	token   string
 }
 
@@ -40,22 +45,13 @@ func run() error {
 	port := flag.Int("port", 0, "of this machine, 0 for a free one")
 	flag.Parse()
 
-	storage := &logical.InmemStorage{}
-	backend, err := pki.Factory(context.Background(), &logical.BackendConfig{
-		StorageView: storage,
-		Logger:      hclog.NewNullLogger(),
-		System: &logical.StaticSystemView{
-			DefaultLeaseTTLVal: 24 * time.Hour,
-			MaxLeaseTTLVal:     10 * 365 * 24 * time.Hour,
-		},
-		BackendUUID: "own-root",
-	})
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
-	if err := backend.Initialize(ctx, &logical.InitializationRequest{Storage: storage}); err != nil {
-		return err
+	engines := map[string]engine{}
+	for name, factory := range factories {
+		opened, err := open(name, factory)
+		if err != nil {
+			return err
+		}
+		engines[name] = opened
 	}
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", *port))
 	if err != nil {
@@ -63,16 +59,37 @@ func run() error {
 	}
 	line, _ := json.Marshal(map[string]int{"port": listener.Addr().(*net.TCPAddr).Port})
 	fmt.Println(string(line))
-	return http.ServeTLS(listener, &engine{backend, storage, *token}, *certificate, *key)
+	return http.ServeTLS(listener, &server{engines, *token}, *certificate, *key)
+}
+
+func open(name string, factory logical.Factory) (engine, error) {
+	storage := &logical.InmemStorage{}
+	ctx := context.Background()
+	backend, err := factory(ctx, &logical.BackendConfig{
+		StorageView: storage,
+		Logger:      hclog.NewNullLogger(),
+		System: &logical.StaticSystemView{
+			DefaultLeaseTTLVal: 24 * time.Hour,
+			MaxLeaseTTLVal:     10 * 365 * 24 * time.Hour,
+		},
+		BackendUUID: name,
+	})
+	if err != nil {
+		return engine{}, err
+	}
+	request := &logical.InitializationRequest{Storage: storage}
+	return engine{backend, storage}, backend.Initialize(ctx, request)
 }
 
 // ServeHTTP does with a request what Vault's core does with one for a mounted engine.
-func (e *engine) ServeHTTP(response http.ResponseWriter, request *http.Request) {
-	if request.Header.Get("X-Vault-Token") != e.token {
+func (s *server) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	if request.Header.Get("X-Vault-Token") != s.token {
 		answer(response, http.StatusForbidden, map[string]any{"errors": []string{"permission denied"}})
 		return
 	}
-	if !strings.HasPrefix(request.URL.Path, mount) {
+	name, path, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/v1/"), "/")
+	e, isMounted := s.engines[name]
+	if !isMounted {
 		answer(response, http.StatusNotFound, map[string]any{"errors": []string{"no handler for route"}})
 		return
 	}
@@ -89,10 +106,10 @@ func (e *engine) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	}
 	result, err := e.backend.HandleRequest(request.Context(), &logical.Request{
 		Operation:  operation,
-		Path:       strings.TrimPrefix(request.URL.Path, mount),
+		Path:       path,
 		Data:       data,
 		Storage:    e.storage,
-		MountPoint: "pki/",
+		MountPoint: name + "/",
 	})
 	switch {
 	case err != nil:

@@ -1,0 +1,151 @@
+import { AwsV4Signer } from "aws4fetch";
+import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import {
+  type Answer,
+  ask,
+  type KeyPlace,
+  KeyServiceError,
+  type KeyServiceMeans,
+  membersOf,
+  parseCredential,
+  type ServiceKey,
+  textOf,
+} from "./key-service.ts";
+
+const arnForm =
+  /^\/?(arn:aws[a-z-]*:kms:([a-z0-9-]{1,64}):\d{12}:)((?:key|alias)\/[A-Za-z0-9/_-]{1,256})$/;
+
+/** A key of AWS KMS: `awskms:///arn:aws:kms:<region>:<account>:key/<id>`. `undefined` for another URI. */
+export function awsKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | undefined {
+  const [, owner = "", region = "", name = ""] = arnForm.exec(place.path) ?? [];
+  if (name === "") return undefined;
+  const arn = owner + name;
+  const suffix = region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  const url = `${place.origin ?? `https://kms.${region}.${suffix}`}/`;
+
+  async function call(action: string, body: object): Promise<Readonly<Record<string, unknown>>> {
+    const signed = await sign(means, { url, region, action, body: { KeyId: arn, ...body } });
+    const answer = await ask(means.fetch, url, signed);
+    if (answer.status !== 200) throw faultOf(answer, action, region);
+    const json = membersOf(answer.json);
+    // An alias may lead to any key of the account; what it opens must still be the KEK that was wrapped.
+    const isNamed = name.startsWith("alias/")
+      ? `${json["KeyId"]}`.startsWith(`${owner}key/`)
+      : json["KeyId"] === arn;
+    if (!isNamed) throw new KeyServiceError("answered for another key");
+    return json;
+  }
+
+  const symmetric = { EncryptionAlgorithm: "SYMMETRIC_DEFAULT" };
+  return {
+    uri: place.uri,
+    wrap: async (octets, EncryptionContext) => {
+      const body = { Plaintext: toBase64(octets), EncryptionContext, ...symmetric };
+      return octetsIn(await call("Encrypt", body), "CiphertextBlob");
+    },
+    unwrap: async (ciphertext, EncryptionContext) => {
+      const body = { CiphertextBlob: toBase64(ciphertext), EncryptionContext, ...symmetric };
+      return octetsIn(await call("Decrypt", body), "Plaintext");
+    },
+  };
+}
+
+/** Octets in base64, as AWS and Google write them. @throws KeyServiceError */
+export function octetsIn(json: unknown, name: string): Bytes {
+  const octets = parseBase64(textOf(json, name));
+  if (octets) return octets;
+  throw new KeyServiceError(`answered a ${name} that is not base64`);
+}
+
+interface AwsRequest {
+  readonly url: string;
+  readonly region: string;
+  readonly action: string;
+  readonly body: object;
+}
+
+async function sign(
+  { clock, credential }: KeyServiceMeans,
+  { url, region, action, body }: AwsRequest,
+): Promise<RequestInit> {
+  const content = JSON.stringify(body);
+  const signer = new AwsV4Signer({
+    ...{ method: "POST", url, body: content, region, service: "kms" },
+    ...parseKeys(await credential("awskms")),
+    headers: {
+      "content-type": "application/x-amz-json-1.1",
+      "x-amz-target": `TrentService.${action}`,
+    },
+    datetime: clock()
+      .toISOString()
+      .replace(/[:-]|\.\d{3}/g, ""),
+  });
+  const { method, headers } = await signer.sign();
+  return { method, headers, body: content };
+}
+
+type AwsKeys = Pick<
+  ConstructorParameters<typeof AwsV4Signer>[0],
+  "accessKeyId" | "secretAccessKey" | "sessionToken"
+>;
+
+/** `<id>:<secret>`, or the JSON of `aws configure export-credentials`. No header has room for anything else. */
+function parseKeys(text: string): AwsKeys {
+  const json = parseCredential(text);
+  const [, first, second] = /^([^:]*):(.*)$/.exec(text) ?? [];
+  const [id, secret] = json ? [json["AccessKeyId"], json["SecretAccessKey"]] : [first, second];
+  const token = json?.["SessionToken"] ?? undefined;
+  const isToken =
+    token === undefined || (typeof token === "string" && /^[!-~]{1,16384}$/.test(token));
+  if (
+    /^[A-Z0-9]{1,128}$/.test(`${id ?? ""}`) &&
+    /^[!-~]{1,256}$/.test(`${secret ?? ""}`) &&
+    isToken
+  ) {
+    return {
+      accessKeyId: `${id}`,
+      secretAccessKey: `${secret}`,
+      ...(token !== undefined && { sessionToken: token }),
+    };
+  }
+  throw new KeyServiceError(
+    "cannot be asked: its credential is neither <access key id>:<secret access key> nor the JSON of `aws configure export-credentials`",
+  );
+}
+
+const sentences: Readonly<Record<string, string>> = {
+  DisabledException: "has disabled the key",
+  KMSInvalidStateException:
+    "cannot use the key in its state: it awaits its deletion or its material",
+  InvalidKeyUsageException:
+    "has a key of another use: a KEK takes a symmetric one (ENCRYPT_DECRYPT)",
+  IncorrectKeyException: "has another key than the one that wrapped the KEK",
+  InvalidCiphertextException:
+    "does not open the ciphertext: it is of another key, trust domain or KEK id",
+  ThrottlingException: "throttles its calls",
+  LimitExceededException: "throttles its calls",
+  KeyUnavailableException: "has the key nowhere at hand for now",
+  DependencyTimeoutException: "took too long inside",
+  KMSInternalException: "failed inside",
+};
+
+const refusedCredentials =
+  /^(?:UnrecognizedClient|InvalidClientTokenId|ExpiredToken|InvalidSignature|IncompleteSignature|MissingAuthenticationToken|NotAuthorized)/;
+
+function faultOf({ status, json }: Answer, action: string, region: string): KeyServiceError {
+  const members = membersOf(json);
+  const code = `${members["__type"] ?? ""}`.replace(/^.*#/, "").slice(0, 64);
+  const said = `${members["message"] ?? members["Message"] ?? ""}`;
+  const reason = /^[A-Za-z]+$/.test(code) ? `status ${status}, ${code}` : `status ${status}`;
+  const sentence = (): string => {
+    if (/expired|not yet current|skew/i.test(said) && /Signature|Request/.test(code))
+      return "refuses the time of the request: set the clock of this machine";
+    if (code === "NotFoundException") return `has no such key in ${region}`;
+    if (code === "AccessDeniedException")
+      return `does not let this credential: grant kms:${action}`;
+    if (refusedCredentials.test(code)) return "refuses the credential";
+    return sentences[code] ?? "refused";
+  };
+  return new KeyServiceError(`${sentence()} (${reason})`);
+}

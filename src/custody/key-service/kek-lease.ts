@@ -1,0 +1,211 @@
+import { CaError, messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { type HeldKeks, importKek, type Kek, type KekRing, kekOctets, markOf } from "../kek.ts";
+import type { KeyServices, WrappedKek } from "./key-services.ts";
+
+/** A KEK of a configuration: its octets, or what key services can open. */
+export type ConfiguredKek = { readonly id: string; readonly octets: Bytes } | WrappedKek;
+
+/** What a lease is made of. */
+export interface LeaseParts {
+  readonly keks: readonly ConfiguredKek[];
+  /** The named signers, whose KEKs are derived at the same time. */
+  readonly signers: readonly string[];
+  readonly trustDomain: TrustDomain;
+  readonly leaseSeconds: number;
+  readonly keyServices: KeyServices;
+  readonly clock: () => Date;
+  readonly log: OperationLog;
+  readonly shareWork: WorkSharing;
+  /** Goes on with work that no call waits for. Absent where work ends with its call. */
+  readonly inBackground?: ((work: Promise<void>) => void) | undefined;
+}
+
+/** The KEKs of one opening, by the names of the signers; those of the unnamed authorities have the name "". */
+interface Opening {
+  readonly at: Date;
+  readonly rings: ReadonlyMap<string, readonly Kek[]>;
+}
+
+/** A lease is renewed this often in its time, so that an outage may last for nearly all of it. */
+const renewalsInLease = 10;
+const longestRetrySeconds = 30;
+const shortestRetrySeconds = 2;
+
+/** Two KEKs in three regions each, of which only the last one answers. */
+const longestOpeningMilliseconds = 30_000;
+const maximumWaiting = 5000;
+
+/** A clock that was set back must not lengthen a lease. */
+const toleratedSetBackSeconds = 60;
+
+const never = new Date(0);
+
+/**
+ * KEKs that key services opened, held for the time of a lease. Within it no call asks a service or waits for
+ * one; at its end everything stops that a KEK has opened or derived.
+ */
+export class KekLease implements HeldKeks {
+  readonly #parts: LeaseParts;
+  readonly #opening: ReturnType<WorkSharing>;
+  #opened: Opening | undefined;
+  #due = never;
+  #fault: string | undefined;
+
+  constructor(parts: LeaseParts) {
+    this.#parts = parts;
+    this.#opening = parts.shareWork(new Semaphore(maximumWaiting), longestOpeningMilliseconds);
+  }
+
+  readonly fault = (): string | undefined => this.#fault;
+
+  readonly until = (): Date | undefined =>
+    this.#opened && addSeconds(this.#opened.at, this.#parts.leaseSeconds);
+
+  readonly ring = (signer = ""): KekRing => {
+    const held = (index: number): Kek => {
+      const kek = this.#holds(this.#parts.clock())
+        ? this.#opened?.rings.get(signer)?.[index]
+        : undefined;
+      if (!kek) throw this.#refusal();
+      return kek;
+    };
+    const [first, ...others] = this.#parts.keks.map(({ id }, i) => ({
+      id,
+      get key() {
+        return held(i).key;
+      },
+      get statementKey() {
+        return held(i).statementKey;
+      },
+    }));
+    if (!first) throw new Error("a configuration without a KEK");
+    return [first, ...others];
+  };
+
+  readonly hold = (now: Date): Promise<void> | undefined => {
+    if (!this.#holds(now)) return this.#require(now);
+    if (now < this.#due) return undefined;
+    // One call has it opened again, and none waits.
+    this.#retryAfter(now);
+    const renewal = this.#opening.join(() => this.#open());
+    const { inBackground } = this.#parts;
+    if (!inBackground) return renewal;
+    inBackground(renewal.catch(() => {}));
+    return undefined;
+  };
+
+  #holds(now: Date): boolean {
+    const until = this.until();
+    if (!(this.#opened && until)) return false;
+    return addSeconds(this.#opened.at, -toleratedSetBackSeconds) <= now && now < until;
+  }
+
+  /** After a failure, calls are refused at once until it is time to ask again. */
+  async #require(now: Date): Promise<void> {
+    const isSetBack = addSeconds(now, longestRetrySeconds) < this.#due;
+    if (this.#due <= now || isSetBack || this.#fault === undefined)
+      await this.#opening.join(() => this.#open());
+    if (this.#holds(now)) return;
+    this.#opened = undefined;
+    throw this.#refusal();
+  }
+
+  #refusal(): CaError {
+    const why = this.#fault ?? "no key service has opened it yet";
+    return new CaError({ reason: "kek-unavailable" }, `the KEK is not open: ${why}`);
+  }
+
+  #retryAfter(now: Date): void {
+    const { leaseSeconds } = this.#parts;
+    const seconds = this.#holds(now)
+      ? Math.min(longestRetrySeconds, leaseSeconds / renewalsInLease)
+      : shortestRetrySeconds;
+    this.#due = addSeconds(now, seconds);
+  }
+
+  async #open(): Promise<void> {
+    const { keks, clock, leaseSeconds, log } = this.#parts;
+    const at = clock();
+    try {
+      const opened = await Promise.all(keks.map((kek) => this.#import(kek)));
+      const names = ["", ...this.#parts.signers];
+      const rings = names.map((name, i): [string, Kek[]] => [
+        name,
+        opened.flatMap((each) => each[i] ?? []),
+      ]);
+      this.#opened = { at, rings: new Map(rings) };
+      this.#due = addSeconds(at, leaseSeconds / renewalsInLease);
+      this.#fault = undefined;
+    } catch (error) {
+      this.#fault = messageOf(error);
+      this.#retryAfter(at);
+      const isHeld = this.#holds(at);
+      log.operation({
+        event: "kek-unavailable",
+        level: isHeld ? "warning" : "error",
+        detail: this.#fault,
+        ...(isHeld && { heldUntil: this.until()?.toISOString() }),
+      });
+    }
+  }
+
+  /** The KEK, and those of the named signers. Its octets are overwritten, and no code can export the keys. */
+  async #import(kek: ConfiguredKek): Promise<readonly Kek[]> {
+    const { signers, trustDomain, keyServices } = this.#parts;
+    const octets = "octets" in kek ? kek.octets : await openWrapped(kek, trustDomain, keyServices);
+    const names = [undefined, ...signers];
+    const keks = await Promise.all(names.map((name) => importKek(kek.id, octets, name)));
+    if (!("octets" in kek)) octets.fill(0);
+    return keks;
+  }
+}
+
+/** What the services bind a KEK to. Both stand in their logs. */
+const contextOf = (trustDomain: string, id: string) => ({
+  "rampart-kek": id,
+  "rampart-trust-domain": trustDomain,
+});
+
+/**
+ * The octets of a KEK, by the first of its key services that opens it.
+ *
+ * @throws Error that says for each key why it was not, without a credential.
+ */
+export async function openWrapped(
+  { id, wrappings, mark }: WrappedKek,
+  trustDomain: string,
+  keyServices: KeyServices,
+): Promise<Bytes> {
+  const faults: string[] = [];
+  for (const { uri, ciphertext } of wrappings) {
+    try {
+      const octets = await keyServices(uri).unwrap(ciphertext, contextOf(trustDomain, id));
+      const isIt =
+        octets.length === kekOctets && bytesEqual(await markOf(octets, trustDomain, id), mark);
+      if (isIt) return octets;
+      faults.push(`${uri} opened another KEK than the one that was wrapped for ${trustDomain}`);
+    } catch (error) {
+      faults.push(`${uri} ${messageOf(error)}`);
+    }
+  }
+  throw new Error(`KEK ${id}: ${faults.join("; ")}`);
+}
+
+/** Wraps a KEK by a key, and opens it again as the CA will. @throws KeyServiceError */
+export async function wrapKek(
+  { id, octets }: { readonly id: string; readonly octets: Bytes },
+  uri: string,
+  trustDomain: string,
+  keyServices: KeyServices,
+): Promise<WrappedKek> {
+  const ciphertext = await keyServices(uri).wrap(octets, contextOf(trustDomain, id));
+  const mark = await markOf(octets, trustDomain, id);
+  const wrapped = { id, wrappings: [{ uri, ciphertext }], mark };
+  (await openWrapped(wrapped, trustDomain, keyServices)).fill(0);
+  return wrapped;
+}

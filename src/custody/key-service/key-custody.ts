@@ -1,0 +1,48 @@
+import { messageOf } from "../../foundation/errors.ts";
+import type { HeldKeks } from "../kek.ts";
+import { KekLease, type LeaseParts } from "./kek-lease.ts";
+import { KeyServiceError, type KeyServiceMeans, type ServiceName } from "./key-service.ts";
+import { type KeyServices, openKeyServices } from "./key-services.ts";
+
+/** What a platform gives for key services, beside what the configuration says. */
+interface CustodyMeans extends Pick<KeyServiceMeans, "fetch" | "clock"> {
+  /** The credential of the machine itself, where the configuration has none; `undefined` if it has none either. */
+  readonly ofTheMachine?: (service: ServiceName) => Promise<string | undefined>;
+}
+
+/** The key services of a platform, and how KEKs are held on a lease of them. */
+export interface KeyCustody {
+  readonly keyServices: KeyServices;
+  readonly lease: (parts: LeaseParts) => HeldKeks;
+}
+
+/** The texts of secrets by their names, or what reads them. */
+type Credentials = ReadonlyMap<string, () => string | Promise<string>>;
+
+/** Makes the key services of a configuration; a main module without them is smaller. */
+export type OpenKeyCustody = (
+  configuration: { readonly clusterCredentials: Credentials },
+  means: CustodyMeans,
+) => KeyCustody;
+
+export const openKeyCustody: OpenKeyCustody = (
+  { clusterCredentials },
+  { fetch, clock, ofTheMachine = async () => undefined },
+) => {
+  const credential = async (service: ServiceName): Promise<string> => {
+    const name = `KEY_CREDENTIAL_${service.toUpperCase()}`;
+    try {
+      const given = clusterCredentials.get(name);
+      const text = given ? await given() : await ofTheMachine(service);
+      if (text !== undefined) return text;
+    } catch (error) {
+      if (error instanceof KeyServiceError) throw error;
+      throw new KeyServiceError(`cannot be asked: ${messageOf(error)}`);
+    }
+    throw new KeyServiceError(`cannot be asked: ${name} is required`);
+  };
+  return {
+    keyServices: openKeyServices({ fetch, clock, credential }),
+    lease: (parts) => new KekLease(parts),
+  };
+};

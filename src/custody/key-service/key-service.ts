@@ -1,0 +1,110 @@
+import type { Fetch } from "../../foundation/fetch.ts";
+import { readText, toFetchError } from "../../foundation/fetch.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+
+/** What binds a wrapped KEK to its place. Names stand in the service's own log, and are no secret. */
+export type WrappingContext = Readonly<Record<string, string>>;
+
+/** A key in a key service, which never gives it away. The service is as little trusted as a CA upstream. */
+export interface ServiceKey {
+  /** As the operator wrote it. */
+  readonly uri: string;
+  /** @throws KeyServiceError */
+  readonly wrap: (octets: Bytes, context: WrappingContext) => Promise<Bytes>;
+  /** @throws KeyServiceError */
+  readonly unwrap: (ciphertext: Bytes, context: WrappingContext) => Promise<Bytes>;
+}
+
+/** Why a key service did not do its work, as a clause behind its name. It never holds a credential. */
+export class KeyServiceError extends Error {
+  override readonly name = "KeyServiceError";
+}
+
+/** The services by the schemes of their keys' URIs, which are those of sigstore. */
+export type ServiceName = "awskms" | "hashivault";
+
+/** What a platform gives to reach key services. */
+export interface KeyServiceMeans {
+  readonly fetch: Fetch;
+  readonly clock: () => Date;
+  /** The credential for a service, in one of the forms of its module. @throws KeyServiceError */
+  readonly credential: (service: ServiceName) => Promise<string>;
+}
+
+/** The parts of a key's URI: where its service answers, and the path of the key there. */
+export interface KeyPlace {
+  readonly uri: string;
+  /** The origin that the URI names; `undefined` for the usual one of the service. */
+  readonly origin: string | undefined;
+  readonly path: string;
+  readonly options: URLSearchParams;
+}
+
+/** An answer of a service, whatever its status. */
+export interface Answer {
+  readonly status: number;
+  /** `undefined` where there is no JSON. */
+  readonly json: unknown;
+}
+
+/** A key service that is asked twice in one load must still answer within its bound. */
+const timeoutMilliseconds = 5_000;
+
+const maximumOctets = 65_536;
+
+/** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
+export async function ask(fetch: Fetch, url: string, init: RequestInit): Promise<Answer> {
+  const signal = AbortSignal.timeout(timeoutMilliseconds);
+  try {
+    const response = await fetch(url, { ...init, redirect: "manual", signal });
+    const { status } = response;
+    if (status >= 300 && status < 400) {
+      await response.body?.cancel();
+      throw new KeyServiceError(`redirects elsewhere (status ${status}), which is not followed`);
+    }
+    return { status, json: jsonOf(await readText(response, maximumOctets)) };
+  } catch (error) {
+    if (error instanceof KeyServiceError) throw error;
+    throw new KeyServiceError(toFetchError(error, "did not answer").message, { cause: error });
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The JSON of a credential or an answer as an object of texts, numbers and objects. */
+export const membersOf = (json: unknown): Readonly<Record<string, unknown>> =>
+  typeof json === "object" && json !== null ? { ...json } : {};
+
+/** A member that must be a text. @throws KeyServiceError */
+export function textOf(json: unknown, name: string): string {
+  const value = membersOf(json)[name];
+  if (typeof value === "string" && value !== "") return value;
+  throw new KeyServiceError(`answered without ${name}`);
+}
+
+/** A credential that is JSON; `undefined` for any other text. */
+export const parseCredential = (text: string): Readonly<Record<string, unknown>> | undefined => {
+  const json = jsonOf(text);
+  return typeof json === "object" && json !== null ? membersOf(json) : undefined;
+};
+
+/** A token that is asked for again a minute before it ends. */
+export function remembered(
+  clock: () => Date,
+  obtain: () => Promise<{ readonly token: string; readonly seconds: number }>,
+): (isRefused?: boolean) => Promise<string> {
+  let known: { readonly token: string; readonly until: number } | undefined;
+  return async (isRefused = false) => {
+    const now = clock().getTime();
+    if (known && now < known.until && !isRefused) return known.token;
+    const { token, seconds } = await obtain();
+    known = { token, until: now + 1000 * Math.min(seconds - 60, 43_200) };
+    return token;
+  };
+}

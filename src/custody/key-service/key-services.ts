@@ -1,0 +1,63 @@
+import { ConfigurationError } from "../../foundation/errors.ts";
+import { isSafeToFetch } from "../../foundation/text.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { awsKey } from "./aws-kms.ts";
+import type { KeyPlace, KeyServiceMeans, ServiceKey, ServiceName } from "./key-service.ts";
+import { vaultKey } from "./vault-transit.ts";
+
+/** The key of a URI. @throws ConfigurationError for a URI that is of no key */
+export type KeyServices = (uri: string) => ServiceKey;
+
+/** A KEK that key services open: by each of these keys, the first that answers. */
+export interface WrappedKek {
+  readonly id: string;
+  readonly wrappings: readonly { readonly uri: string; readonly ciphertext: Bytes }[];
+  readonly mark: Bytes;
+}
+
+/** The key services of a platform. */
+export type OpenKeyServices = (means: KeyServiceMeans) => KeyServices;
+
+type OpenKey = (place: KeyPlace, means: KeyServiceMeans) => ServiceKey | undefined;
+
+const services: Readonly<Record<ServiceName, readonly [OpenKey, string]>> = {
+  awskms: [awsKey, "awskms:///arn:aws:kms:<region>:<account>:key/<id>"],
+  hashivault: [vaultKey, "hashivault://<host>/<mount>/keys/<name>"],
+};
+
+const uriForm = /^([a-z]+):\/\/([^/?#\s]*)(\/[^?#\s]*)(?:\?([^#\s]*))?$/;
+
+/** Opens keys by their URIs, each once, so that its tokens are asked for once. */
+export const openKeyServices: OpenKeyServices = (means) => {
+  const known = new Map<string, ServiceKey>();
+  return (uri) => {
+    const key = known.get(uri) ?? open(uri, means);
+    known.set(uri, key);
+    return key;
+  };
+};
+
+function open(uri: string, means: KeyServiceMeans): ServiceKey {
+  const [, scheme = "", host = "", path = "", query] = uriForm.exec(uri) ?? [];
+  const [openKey, form] = services[scheme as ServiceName] ?? [];
+  const origin = originOf(host);
+  const options = new URLSearchParams(query);
+  const key =
+    host === "" || origin !== undefined
+      ? openKey?.({ uri, origin, path, options }, means)
+      : undefined;
+  if (key) return key;
+  const forms =
+    form ??
+    Object.keys(services)
+      .map((name) => `${name}://`)
+      .join(", ");
+  throw new ConfigurationError([`KEK: the URI of a key must have the form ${forms}`]);
+}
+
+/** HTTPS, but for this machine itself. */
+function originOf(host: string): string | undefined {
+  if (host === "") return undefined;
+  const origins = [`http://${host}`, `https://${host}`];
+  return origins.find((origin) => isSafeToFetch(origin));
+}

@@ -1,0 +1,103 @@
+import { toBase64 } from "../../pki/encoding/base64.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { octetsIn } from "./aws-kms.ts";
+import {
+  type Answer,
+  ask,
+  type KeyPlace,
+  KeyServiceError,
+  type KeyServiceMeans,
+  membersOf,
+  parseCredential,
+  remembered,
+  type ServiceKey,
+  textOf,
+  type WrappingContext,
+} from "./key-service.ts";
+
+const pathForm = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
+
+/** A key of the transit engine of Vault or OpenBao: `hashivault://<host>/<mount>/keys/<name>`. */
+export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | undefined {
+  const { origin, options, uri } = place;
+  const [, mount = "", name = ""] = pathForm.exec(place.path) ?? [];
+  if (name === "" || origin === undefined) return undefined;
+  const namespace = options.get("namespace");
+  const ofVault = {
+    "x-vault-request": "true",
+    "content-type": "application/json",
+    ...(namespace !== null && { "x-vault-namespace": namespace }),
+  };
+
+  const post = (path: string, body: object, token?: string): Promise<Answer> =>
+    ask(means.fetch, `${origin}/v1/${path}`, {
+      method: "POST",
+      headers: { ...ofVault, ...(token !== undefined && { "x-vault-token": token }) },
+      body: JSON.stringify(body),
+    });
+
+  const tokenOf = remembered(means.clock, async () => {
+    const text = await means.credential("hashivault");
+    const login = parseCredential(text);
+    if (!login) return { token: requireToken(text.trim()), seconds: 0 };
+    const { auth = "auth/kubernetes/login", role, jwt } = login;
+    if (!/^auth\/[A-Za-z0-9/_-]{1,128}\/login$/.test(`${auth}`))
+      throw new KeyServiceError("cannot be asked: auth must be auth/<mount>/login");
+    const { status, json } = await post(`${auth}`, { role, jwt });
+    if (status !== 200) throw new KeyServiceError(`refuses the login (status ${status})`);
+    const { auth: given } = membersOf(json);
+    const seconds = Number(membersOf(given)["lease_duration"]) || 0;
+    return { token: requireToken(textOf(given, "client_token")), seconds };
+  });
+
+  async function call(act: "encrypt" | "decrypt", body: object): Promise<unknown> {
+    const path = `${mount}/${act}/${name}`;
+    let answer = await post(path, body, await tokenOf());
+    // A token may be revoked before it ends, and its login may give another.
+    if (answer.status === 403) answer = await post(path, body, await tokenOf(true));
+    if (answer.status === 200) return membersOf(answer.json)["data"];
+    throw faultOf(answer, `${mount}/${act}/${name}`);
+  }
+
+  return {
+    uri,
+    wrap: async (octets, context) => {
+      const body = { plaintext: toBase64(octets), associated_data: boundTo(context) };
+      return new TextEncoder().encode(textOf(await call("encrypt", body), "ciphertext")) as Bytes;
+    },
+    unwrap: async (ciphertext, context) => {
+      const text = new TextDecoder().decode(ciphertext);
+      if (!/^vault:v\d+:[A-Za-z0-9+/=]+$/.test(text))
+        throw new KeyServiceError("is to open what is no ciphertext of transit");
+      const body = { ciphertext: text, associated_data: boundTo(context) };
+      return octetsIn(await call("decrypt", body), "plaintext");
+    },
+  };
+}
+
+/** JSON is unambiguous, and the order of the names is fixed. */
+const boundTo = (context: WrappingContext): string =>
+  toBase64(new TextEncoder().encode(JSON.stringify(Object.entries(context))));
+
+function requireToken(token: string): string {
+  if (/^[!-~]{1,16384}$/.test(token)) return token;
+  throw new KeyServiceError("cannot be asked: its credential is no token");
+}
+
+function faultOf({ status, json }: Answer, path: string): KeyServiceError {
+  const said = `${membersOf(json)["errors"] ?? ""}`;
+  const sentence = (): string => {
+    if (status === 403) return `does not let this credential: grant update on ${path}`;
+    if (status === 404) return "has no transit engine at this mount";
+    if (status === 429) return "throttles its calls";
+    if (status === 503 || status === 472 || status === 473) return "is sealed, or stands by";
+    if (/key not found|no existing key/i.test(said)) return "has no such key";
+    if (/disallowed|too old/i.test(said)) return "no longer opens this version of the key";
+    if (/message authentication|invalid ciphertext|unable to decrypt/i.test(said))
+      return "does not open the ciphertext: it is of another key, trust domain or KEK id";
+    if (/associated data|not supported/i.test(said))
+      return "has a key of another type: a KEK takes aes256-gcm96 or chacha20-poly1305";
+    return "refused";
+  };
+  return new KeyServiceError(`${sentence()} (status ${status})`);
+}

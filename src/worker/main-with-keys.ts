@@ -1,0 +1,22 @@
+import { waitUntil } from "cloudflare:workers";
+import { openKeyCustody } from "../custody/key-service/key-custody.ts";
+import { addConsole } from "./console.ts";
+import { IssuanceLogShard as LogShard } from "./log/log-shard.ts";
+import { openWorkerLog } from "./log/worker-log.ts";
+import type { Worker } from "./variables.ts";
+import { createWorker } from "./worker.ts";
+
+/** A shard whose key rests under a KEK of a key service. */
+export class IssuanceLogShard extends LogShard {
+  protected override readonly openKeyCustody = openKeyCustody;
+}
+
+const worker: Worker = createWorker({
+  clock: () => new Date(),
+  openLog: openWorkerLog,
+  addConsole,
+  openKeyCustody,
+  inBackground: (work) => waitUntil(work),
+});
+
+export default worker;

@@ -1,0 +1,76 @@
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
+import { kekCommand } from "../../../src/cli/verbs/kek.ts";
+import { awsCredential, awsFault, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
+import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
+import { storeToml } from "../../testkit/programs/store-toml.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+let service: PlayedService;
+let uri: string;
+let config: string;
+let terminal: MemoryTerminal;
+
+const kek = (...words: readonly string[]) => terminal.run(kekCommand, [...words, "-c", config]);
+const authority = (...words: readonly string[]) =>
+  terminal.run(authorityCommand, [...words, "-c", config]);
+
+beforeEach(async () => {
+  service = await playAws();
+  const server = createServer(async (request, response) => {
+    const { method = "", headers } = request;
+    const answer = await service.fetch(`http://${headers.host}${request.url}`, {
+      method,
+      headers: headers as Record<string, string>,
+      body: await text(request),
+    });
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  const { host, close } = await listenOnLoopback(server);
+  onTestFinished(() => void close());
+  uri = `awskms://${host}/${awsKeyId}`;
+  const folder = await temporaryFolder();
+  config = join(folder, "rampart.toml");
+  await writeFile(config, storeToml(join(folder, "store")));
+  terminal = new MemoryTerminal();
+  const [id = "", secret = ""] = awsCredential.split(":");
+  terminal.setVariable("AWS_ACCESS_KEY_ID", id);
+  terminal.setVariable("AWS_SECRET_ACCESS_KEY", secret);
+});
+
+test("a new CA gets a KEK that nobody has seen, and its verbs open it with the operator's keys", async () => {
+  const wrapped = (await kek("wrap", "k1", uri)).trim();
+  expect(wrapped).toMatch(/^k1:awskms:\/\/127\.0\.0\.1:\d+\/arn:\S+#\S+\.\S{43}$/);
+  terminal.setVariable("KEK", wrapped);
+  await authority("init", "--yes");
+  expect(await kek("list")).toMatch(/^k1 +yes +1$/m);
+  expect(terminal.printed + terminal.said).not.toContain("secret/of");
+});
+
+test("a KEK is wrapped as it is, and unwrapped", async () => {
+  const plain = (await terminal.run(kekCommand, ["new", "k1"])).trim();
+  terminal.setVariable("KEK", plain);
+  await authority("init", "--yes");
+  terminal.setVariable("KEK", (await kek("wrap", "k1", uri, uri)).trim());
+  expect(await kek("list")).toMatch(/^k1 +yes +1$/m);
+  expect((await kek("unwrap", "k1")).trim()).toBe(plain);
+  await expect(kek("unwrap", "k2")).rejects.toThrow("KEK has no k2 that a key service opens");
+});
+
+test("a verb says in one sentence why the KEK does not open", async () => {
+  terminal.setVariable("KEK", (await kek("wrap", "k1", uri)).trim());
+  service.fault = awsFault("AccessDeniedException");
+  await expect(kek("list")).rejects.toThrow(
+    `the KEK is not open: KEK k1: ${uri} does not let this credential: grant kms:Decrypt (status 400, AccessDeniedException)`,
+  );
+  await expect(kek("wrap", "k2", uri)).rejects.toThrow("grant kms:Encrypt");
+  await expect(kek("wrap", "k2", "awskms:///mine")).rejects.toThrow(
+    "must have the form awskms:///",
+  );
+});

@@ -1,0 +1,208 @@
+import { describe, expect, test } from "vitest";
+import { CaError } from "../../../src/foundation/errors.ts";
+import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { issuer, randomKek } from "../../testkit/configuration.ts";
+import { awsFault } from "../../testkit/key-services/aws-kms.ts";
+import { type PlayedKek, playWrappedKek } from "../../testkit/key-services/wrapped-kek.ts";
+
+const hour = 3600;
+
+/** A CA whose KEK a service opens, and the renewals that go on beside its calls. */
+async function start(kek: PlayedKek, values: object = {}, store = createMemoryStore()) {
+  const renewals: Promise<void>[] = [];
+  let clock = (): Date => new Date("2026-11-21T12:00:00.250Z");
+  const ca = await startCa(
+    { KEK: kek.value, ...values },
+    {
+      store,
+      keyCustody: kek.keyCustodyAt(() => clock()),
+      inBackground: (work) => void renewals.push(work),
+    },
+  );
+  clock = ca.now;
+  return { ...ca, store, settle: () => Promise.all(renewals.splice(0)) };
+}
+
+const signerIn = async ({ certificateAuthority, now }: RunningCa): Promise<string | undefined> =>
+  (await certificateAuthority.issuance.authorities.at(now())).issuer?.authority.id;
+
+const refusalOf = (ca: RunningCa): Promise<unknown> =>
+  signerIn(ca).catch((error: unknown) => (error instanceof CaError ? error.refusal.reason : error));
+
+const readinessOf = async ({ app }: RunningCa) => {
+  const response = await app.request("/readyz");
+  return { status: response.status, said: JSON.stringify(await response.json()) };
+};
+
+test("a start opens the KEK once, and no call asks again while the lease is young", async () => {
+  const kek = await playWrappedKek();
+  const ca = await start(kek);
+  await ca.found();
+  expect(await signerIn(ca)).toBeDefined();
+  for (let i = 0; i < 5; i++) {
+    ca.pass(60);
+    await signerIn(ca);
+  }
+  expect(kek.service.asked).toEqual(["Decrypt"]);
+});
+
+test("it is opened again long before the lease ends, and no call waits for that", async () => {
+  const kek = await playWrappedKek();
+  const ca = await start(kek);
+  await ca.found();
+  const signer = await signerIn(ca);
+  ca.pass(hour / 2);
+  kek.service.conduct = "hangs";
+  expect(await signerIn(ca)).toBe(signer);
+  kek.service.conduct = "works";
+  await ca.settle();
+  ca.pass(60);
+  await signerIn(ca);
+  await ca.settle();
+  ca.pass(hour - 120);
+  expect(await signerIn(ca)).toBe(signer);
+});
+
+test("an outage shorter than the lease fails no call, and is told", async () => {
+  const kek = await playWrappedKek();
+  const ca = await start(kek);
+  await ca.found();
+  const signer = await signerIn(ca);
+  kek.service.conduct = "is away";
+  for (let minute = 0; minute < 59; minute++) {
+    ca.pass(60);
+    expect(await signerIn(ca)).toBe(signer);
+    await ca.settle();
+  }
+  const { status, said } = await readinessOf(ca);
+  expect([status, said]).toEqual([200, expect.stringContaining("did not answer")]);
+  const told = ca.log.operations.filter(({ event }) => event === "kek-unavailable");
+  expect(told[0]).toMatchObject({ level: "warning", heldUntil: "2026-11-21T13:00:00.250Z" });
+  kek.service.conduct = "works";
+  ca.pass(30);
+  await signerIn(ca);
+  await ca.settle();
+  ca.pass(hour / 2);
+  expect(await signerIn(ca)).toBe(signer);
+  await ca.settle();
+  expect((await readinessOf(ca)).said).not.toContain("did not answer");
+});
+
+describe("beyond the lease", () => {
+  test("every call is refused, and the next one after the outage is answered", async () => {
+    const kek = await playWrappedKek();
+    const ca = await start(kek);
+    await ca.found();
+    const signer = await signerIn(ca);
+    kek.service.fault = awsFault("DisabledException");
+    ca.pass(hour);
+    expect(await refusalOf(ca)).toBe("kek-unavailable");
+    const { status, said } = await readinessOf(ca);
+    expect([status, said]).toEqual([503, expect.stringContaining("has disabled the key")]);
+    await expect(ca.rotate()).rejects.toThrow("has disabled the key");
+    kek.service.fault = undefined;
+    ca.pass(2);
+    expect(await signerIn(ca)).toBe(signer);
+  });
+
+  test("refused calls ask the service no more often than every other second", async () => {
+    const kek = await playWrappedKek();
+    const ca = await start(kek);
+    kek.service.fault = awsFault("ThrottlingException");
+    for (let i = 0; i < 20; i++) expect(await refusalOf(ca)).toBe("kek-unavailable");
+    expect(kek.service.asked).toHaveLength(1);
+  });
+
+  test("nothing seals, and no statement is believed, by a KEK that was held", async () => {
+    const kek = await playWrappedKek();
+    const ca = await start(kek);
+    await ca.found();
+    ca.pass(hour);
+    const [held] = ca.mint.keks;
+    expect(() => held.key).toThrow("the KEK is not open");
+    expect(() => held.statementKey).toThrow("the KEK is not open");
+  });
+
+  test("a clock that is set back makes no lease longer", async () => {
+    const kek = await playWrappedKek();
+    const ca = await start(kek);
+    await ca.found();
+    kek.service.conduct = "is away";
+    ca.pass(-2 * hour);
+    expect(await refusalOf(ca)).toBe("kek-unavailable");
+  });
+});
+
+test("a start in an outage refuses, and serves once the service answers", async () => {
+  const kek = await playWrappedKek();
+  const store = createMemoryStore();
+  await (await start(kek, {}, store)).found();
+  kek.service.conduct = "is away";
+  const ca = await start(kek, {}, store);
+  expect(await refusalOf(ca)).toBe("kek-unavailable");
+  kek.service.conduct = "works";
+  ca.pass(2);
+  expect(await signerIn(ca)).toBeDefined();
+});
+
+test("the KEKs of named signers are derived in the same opening", async () => {
+  const kek = await playWrappedKek();
+  const ca = await start(kek, {
+    SIGNERS: [{ name: "team-a", callers: [{ issuer }], inception_date: "2026-11-21" }],
+  });
+  await ca.rotate();
+  ca.pass(91 * 24 * hour);
+  await ca.rotate();
+  expect(kek.service.asked).toEqual(["Decrypt", "Decrypt"]);
+  const signer = ca.signerMints.get("team-a");
+  expect((await ca.signerStores.get("team-a")?.load())?.length).toBeGreaterThan(0);
+  kek.service.conduct = "is away";
+  ca.pass(hour);
+  expect(() => signer?.keks[0].key).toThrow("the KEK is not open");
+});
+
+describe("moves", () => {
+  const idsOf = (store: MemoryStore): Promise<string[]> =>
+    store.load().then((all) => all.map(({ value }) => JSON.parse(value).kek as string));
+
+  test("the same KEK, wrapped: its records open as they are, and back", async () => {
+    const kek = await playWrappedKek();
+    const store = createMemoryStore();
+    const plain = `k1:${Buffer.from(kek.octets).toString("base64")}`;
+    const before = await startCa({ KEK: plain }, { store });
+    await before.found();
+    const signer = await signerIn(before);
+    expect(await signerIn(await start(kek, {}, store))).toBe(signer);
+    expect(await signerIn(await startCa({ KEK: plain }, { store }))).toBe(signer);
+  });
+
+  test("a new KEK takes the place of one without a service, and back, without a gap", async () => {
+    const kek = await playWrappedKek();
+    const store = createMemoryStore();
+    const old = randomKek("old");
+    const before = await startCa({ KEK: old }, { store });
+    await before.found();
+    const signer = await signerIn(before);
+    for (const [KEK, sealing] of [
+      [`${old},${kek.value}`, "old"],
+      [`${kek.value},${old}`, "k1"],
+      [kek.value, "k1"],
+      [`${old},${kek.value}`, "old"],
+      [old, "old"],
+    ]) {
+      const ca = await start(kek, { KEK }, store);
+      expect(await signerIn(ca)).toBe(signer);
+      await ca.rotate();
+      expect(await signerIn(ca)).toBe(signer);
+      expect(await idsOf(store)).toEqual([sealing]);
+    }
+  });
+});
+
+test("without key services, a configuration that names one is refused", async () => {
+  const kek = await playWrappedKek();
+  await expect(startCa({ KEK: kek.value })).rejects.toThrow(
+    "KEK: k1 rests in a key service, which needs main = src/worker/main-with-keys.ts",
+  );
+});

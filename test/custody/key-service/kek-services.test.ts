@@ -1,0 +1,165 @@
+import { describe, expect, test } from "vitest";
+import { formatWrappedKek } from "../../../src/config/keks.ts";
+import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
+import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
+import type { WrappedKek } from "../../../src/custody/key-service/key-services.ts";
+import { configurationOf } from "../../testkit/configuration.ts";
+import { awsCredential, awsFault, awsUri, playAws } from "../../testkit/key-services/aws-kms.ts";
+import type { Conduct, PlayedService } from "../../testkit/key-services/key-service.ts";
+import {
+  playVault,
+  vaultFault,
+  vaultToken,
+  vaultUri,
+} from "../../testkit/key-services/vault-transit.ts";
+
+const domain = "mesh.test";
+const octets = crypto.getRandomValues(new Uint8Array(32));
+const credentials = { KEY_CREDENTIAL_AWSKMS: awsCredential, KEY_CREDENTIAL_HASHIVAULT: vaultToken };
+
+const keyServicesOf = (service: PlayedService, given: object = credentials) =>
+  openKeyCustody(
+    {
+      clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
+    },
+    { fetch: service.fetch, clock: () => new Date() },
+  ).keyServices;
+
+describe.each([
+  ["AWS KMS", awsUri, playAws, "Plaintext", awsFault("DisabledException")],
+  ["transit", vaultUri, playVault, "plaintext", vaultFault(400, "encryption key not found")],
+] as const)("%s", (_, uri, play, plaintext, fault) => {
+  const wrapped = async (): Promise<[PlayedService, WrappedKek]> => {
+    const service = await play();
+    return [service, await wrapKek({ id: "k1", octets }, uri, domain, keyServicesOf(service))];
+  };
+
+  test("opens what it wrapped, in the form that KEK has", async () => {
+    const [service, kek] = await wrapped();
+    const [parsed] = configurationOf({ KEK: formatWrappedKek(kek) }).keks;
+    expect(parsed).toEqual(kek);
+    expect(await openWrapped(kek, domain, keyServicesOf(service))).toEqual(octets);
+  });
+
+  test.each([
+    ["another trust domain", "other.test", "k1"],
+    ["another id", domain, "k2"],
+  ])("opens nothing for %s", async (_, trustDomain, id) => {
+    const [service, kek] = await wrapped();
+    const opening = openWrapped({ ...kek, id }, trustDomain, keyServicesOf(service));
+    await expect(opening).rejects.toThrow(`answered without ${plaintext}`);
+  });
+
+  test("opens no other octets than those that were wrapped", async () => {
+    const [service, kek] = await wrapped();
+    const other = Buffer.alloc(32).toString("base64");
+    service.forge = (body) =>
+      "data" in body ? { data: { plaintext: other } } : { ...body, Plaintext: other };
+    await expect(openWrapped(kek, domain, keyServicesOf(service))).rejects.toThrow(
+      "opened another KEK than the one that was wrapped for mesh.test",
+    );
+  });
+
+  test.each<[Conduct, string]>([
+    ["is away", "did not answer"],
+    ["redirects", "redirects elsewhere (status 307)"],
+    ["never ends", "answered too much"],
+    ["answers HTML", "answered"],
+  ])("says why where it %s, and quotes no credential", async (conduct, sentence) => {
+    const [service, kek] = await wrapped();
+    service.conduct = conduct;
+    const opening = openWrapped(kek, domain, keyServicesOf(service));
+    const message = await opening.then(String, String);
+    expect(message).toContain(sentence);
+    expect(message).not.toMatch(/secret|hvs\./);
+  });
+
+  test("the next key opens where the first one does not", async () => {
+    const [service, kek] = await wrapped();
+    const services = keyServicesOf(service);
+    const [first] = kek.wrappings;
+    if (!first) throw new Error("no wrapping");
+    const lost = { uri: uri.replace("rampart", "lost"), ciphertext: new Uint8Array(40) };
+    service.fault = fault;
+    await expect(openWrapped(kek, domain, services)).rejects.toThrow(uri);
+    service.fault = undefined;
+    const both = { ...kek, wrappings: [lost, first] };
+    expect(await openWrapped(both, domain, services)).toEqual(octets);
+  });
+});
+
+test.each([
+  [awsFault("DisabledException"), "has disabled the key"],
+  [awsFault("KMSInvalidStateException", "is pending deletion"), "it awaits its deletion"],
+  [awsFault("NotFoundException"), "has no such key in eu-central-1"],
+  [awsFault("InvalidKeyUsageException"), "a KEK takes a symmetric one"],
+  [awsFault("IncorrectKeyException"), "has another key than the one"],
+  [awsFault("InvalidCiphertextException"), "another key, trust domain or KEK id"],
+  [awsFault("AccessDeniedException"), "grant kms:Decrypt"],
+  [awsFault("ThrottlingException"), "throttles"],
+  [awsFault("InvalidSignatureException", "Signature expired: 2026"), "set the clock"],
+  [awsFault("UnrecognizedClientException"), "refuses the credential"],
+  [awsFault("com.amazonaws.kms#KMSInternalException", "", 500), "failed inside"],
+  [{ status: 502, body: [] }, "refused (status 502)"],
+])("AWS KMS answers %j", async (fault, sentence) => {
+  const service = await playAws();
+  const services = keyServicesOf(service);
+  const kek = await wrapKek({ id: "k1", octets }, awsUri, domain, services);
+  service.fault = fault;
+  await expect(openWrapped(kek, domain, services)).rejects.toThrow(sentence);
+});
+
+test("AWS KMS that answers for another key is not believed", async () => {
+  const service = await playAws();
+  const services = keyServicesOf(service);
+  const kek = await wrapKek({ id: "k1", octets }, awsUri, domain, services);
+  service.forge = (body) => ({
+    ...body,
+    KeyId: `${body["KeyId"]}`.replace("1234abcd", "00000000"),
+  });
+  await expect(openWrapped(kek, domain, services)).rejects.toThrow("answered for another key");
+});
+
+test.each([
+  [vaultFault(403, "permission denied"), "grant update on transit/decrypt/rampart"],
+  [vaultFault(404), "has no transit engine"],
+  [vaultFault(429), "throttles"],
+  [vaultFault(503, "Vault is sealed"), "is sealed"],
+  [vaultFault(400, "ciphertext or signature version is disallowed by policy (too old)"), "version"],
+  [vaultFault(400, "cipher: message authentication failed"), "another key, trust domain"],
+])("transit answers %j", async (fault, sentence) => {
+  const service = await playVault();
+  const services = keyServicesOf(service);
+  const kek = await wrapKek({ id: "k1", octets }, vaultUri, domain, services);
+  service.fault = fault;
+  await expect(openWrapped(kek, domain, services)).rejects.toThrow(sentence);
+});
+
+test("a login of Vault is asked for once, until its token is refused", async () => {
+  const service = await playVault();
+  const login = JSON.stringify({ role: "rampart", jwt: "jwt.of.pod" });
+  const services = keyServicesOf(service, { KEY_CREDENTIAL_HASHIVAULT: login });
+  const kek = await wrapKek({ id: "k1", octets }, vaultUri, domain, services);
+  await openWrapped(kek, domain, services);
+  expect(service.asked).toEqual(["login", "encrypt", "decrypt", "decrypt"]);
+});
+
+test.each([
+  ["https://kms.test/key"],
+  ["awskms:///alias/mine"],
+  ["awskms://http://x/arn:aws:kms:eu-central-1:111122223333:key/1"],
+  ["hashivault:///transit/keys/rampart"],
+  ["hashivault://vault.test/transit/keys/../../sys"],
+])("%s is the URI of no key", async (uri) => {
+  const service = await playAws();
+  expect(() => keyServicesOf(service)(uri)).toThrow("KEK: the URI of a key must have the form");
+});
+
+test.each([
+  [{}, "KEY_CREDENTIAL_AWSKMS is required"],
+  [{ KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential is neither"],
+])("a credential that cannot be: %j", async (given, sentence) => {
+  const service = await playAws();
+  const wrapping = wrapKek({ id: "k1", octets }, awsUri, domain, keyServicesOf(service, given));
+  await expect(wrapping).rejects.toThrow(sentence);
+});

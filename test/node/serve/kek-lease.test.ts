@@ -1,0 +1,79 @@
+import { createServer } from "node:http";
+import { text } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
+import { formatWrappedKek } from "../../../src/config/keks.ts";
+import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
+import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
+import { serveCa } from "../../testkit/ca/served-ca.ts";
+import { issuerWithKeys } from "../../testkit/configuration.ts";
+import { awsCredential, awsFault, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
+import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
+import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
+
+const hour = 3600;
+
+/** A played service behind a real port. @returns Its host and port */
+async function listenAs(service: PlayedService): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const { method = "", headers, url } = request;
+    const answer = await service.fetch(`http://${headers.host}${url}`, {
+      method,
+      headers: headers as Record<string, string>,
+      body: await text(request),
+    });
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  const { host, close } = await listenOnLoopback(server);
+  onTestFinished(() => void close());
+  return host;
+}
+
+async function start() {
+  const service = await playAws();
+  const host = await listenAs(service);
+  const { keyServices } = openKeyCustody(
+    { clusterCredentials: new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]) },
+    { fetch: (url, init) => fetch(url, init), clock: () => new Date() },
+  );
+  const octets = crypto.getRandomValues(new Uint8Array(32));
+  const uri = `awskms://${host}/${awsKeyId}`;
+  const wrapped = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices);
+  service.asked.length = 0;
+  const time = createVirtualTime(new Date());
+  const values = {
+    ISSUERS: [issuerWithKeys],
+    KEK: formatWrappedKek(wrapped),
+    KEY_CREDENTIAL_AWSKMS: awsCredential,
+  };
+  return { service, time, values };
+}
+
+test("serve opens its KEK once, and says when a service does not open it again", async () => {
+  const { service, time, values } = await start();
+  const ca = await serveCa(values, time);
+  onTestFinished(ca.end);
+  const url = `http://127.0.0.1:${ca.monitoringPort}`;
+  const readiness = async () => (await fetch(`${url}/readyz`)).status;
+  const metrics = async () => (await fetch(`${url}/metrics`)).text();
+  expect(service.asked).toEqual(["Decrypt"]);
+  expect(await readiness()).toBe(200);
+  expect(await metrics()).toMatch(/^rampart_kek_held_until_timestamp [\d.e+]+$/m);
+  service.fault = awsFault("DisabledException");
+  time.pass(hour / 2);
+  expect(await readiness()).toBe(200);
+  await time.passUntil(() =>
+    expect(ca.log.operations.map(({ event }) => event)).toContain("kek-unavailable"),
+  );
+  time.pass(hour);
+  const response = await fetch(`${url}/readyz`);
+  expect([response.status, await response.text()]).toEqual([
+    503,
+    expect.stringContaining("has disabled the key (status 400, DisabledException)"),
+  ]);
+  expect((await fetch(`${url}/bundle.pem`)).status).toBe(503);
+  service.fault = undefined;
+  time.pass(10);
+  expect(await readiness()).toBe(200);
+  expect(ca.log.operations.map(String).join()).not.toContain(awsCredential);
+});

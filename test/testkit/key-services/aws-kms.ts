@@ -1,0 +1,61 @@
+import { AwsV4Signer } from "aws4fetch";
+import { createWrappingKey, type PlayedService, playService } from "./key-service.ts";
+
+export const awsKeyId =
+  "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+export const awsUri = `awskms:///${awsKeyId}`;
+export const awsCredential = "AKIAEXAMPLE:secret/of+the+test";
+
+/** A fault in the words of AWS KMS. */
+export const awsFault = (code: string, message = "", status = 400) => ({
+  status,
+  body: { __type: code, message },
+});
+
+interface Asked {
+  readonly KeyId: string;
+  readonly Plaintext?: string;
+  readonly CiphertextBlob?: string;
+  readonly EncryptionContext?: Readonly<Record<string, string>>;
+  readonly EncryptionAlgorithm?: string;
+}
+
+/** AWS KMS with one symmetric key. It refuses a request that is not signed as it has to be. */
+export async function playAws(): Promise<PlayedService> {
+  const key = await createWrappingKey();
+  return playService(async (url, request, body) => {
+    if (!["kms.eu-central-1.amazonaws.com", "127.0.0.1"].includes(url.hostname))
+      throw new Error(`asked at ${url}`);
+    await requireSignature(url, request, body);
+    const action = request.headers.get("x-amz-target") ?? "";
+    const asked = JSON.parse(body) as Asked;
+    if (asked.KeyId !== awsKeyId) throw new Error("asked for another key");
+    if (asked.EncryptionAlgorithm !== "SYMMETRIC_DEFAULT") throw new Error("another algorithm");
+    const bound = JSON.stringify(Object.entries(asked.EncryptionContext ?? {}).toSorted());
+    if (action === "TrentService.Encrypt") {
+      const sealed = await key.encrypt(octets(asked.Plaintext), bound);
+      return ["Encrypt", { KeyId: awsKeyId, CiphertextBlob: sealed.toString("base64") }];
+    }
+    if (action !== "TrentService.Decrypt") throw new Error(`asked for ${action}`);
+    const opened = await key.decrypt(Buffer.from(octets(asked.CiphertextBlob)), bound);
+    if (!opened) return ["Decrypt", { KeyId: awsKeyId }];
+    return ["Decrypt", { KeyId: awsKeyId, Plaintext: opened.toString("base64") }];
+  });
+}
+
+const octets = (base64 = ""): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(Buffer.from(base64, "base64"));
+
+async function requireSignature(url: URL, request: Request, body: string): Promise<void> {
+  const [accessKeyId = "", secretAccessKey = ""] = awsCredential.split(":");
+  const headers = Object.fromEntries(
+    ["content-type", "x-amz-target"].map((name) => [name, request.headers.get(name) ?? ""]),
+  );
+  const signer = new AwsV4Signer({
+    ...{ method: "POST", url: url.href, body, headers, accessKeyId, secretAccessKey },
+    ...{ service: "kms", region: "eu-central-1" },
+    datetime: request.headers.get("x-amz-date") ?? "",
+  });
+  const expected = (await signer.sign()).headers.get("authorization");
+  if (request.headers.get("authorization") !== expected) throw new Error("another signature");
+}

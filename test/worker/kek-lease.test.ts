@@ -1,0 +1,117 @@
+import { createScheduledController, reset } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, test } from "vitest";
+import { openKeyCustody } from "../../src/custody/key-service/key-custody.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createWorker } from "../../src/worker/worker.ts";
+import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
+import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
+import { awsCredential, awsFault } from "../testkit/key-services/aws-kms.ts";
+import { type PlayedKek, playWrappedKek } from "../testkit/key-services/wrapped-kek.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
+
+const key = await createTokenKey("ES256", "k1");
+const lines = recordConsoleLines();
+
+/** Isolates of one Worker, whose KEK a service opens. */
+async function start(kek: PlayedKek, values: object = {}) {
+  let now = new Date();
+  const clock = () => now;
+  const environment = {
+    ...env,
+    ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
+    KEK: kek.value,
+    KEY_CREDENTIAL_AWSKMS: awsCredential,
+    ...values,
+  };
+  const newIsolate = () =>
+    createWorker({
+      clock,
+      openKeyCustody: (configuration, means) =>
+        openKeyCustody(configuration, { ...means, fetch: kek.service.fetch }),
+    });
+  let isolate = newIsolate();
+  const send = (request: Request) => isolate.fetch(request, environment);
+  const service: ServiceUnderTest = { send, key, now: clock, takeAudits: () => [] };
+  return {
+    pass: (seconds: number) => {
+      now = addSeconds(now, seconds);
+    },
+    startIsolate: () => {
+      isolate = newIsolate();
+    },
+    cron: () => isolate.scheduled(createScheduledController(), environment),
+    readiness: async () => {
+      const response = await send(new Request(`${origin}/readyz`));
+      return { status: response.status, said: await response.text() };
+    },
+    call: async () => {
+      const { csrPem: csr } = await createWorkload();
+      const answer = await callWithClient(grpcWeb, service, { csr }, await bearer(service));
+      return "certChain" in answer ? "issued" : JSON.stringify(answer);
+    },
+  };
+}
+
+test("an isolate issues through an outage within its lease, and refuses beyond it", async () => {
+  await reset();
+  const kek = await playWrappedKek();
+  const ca = await start(kek);
+  await ca.cron();
+  expect(await ca.call()).toBe("issued");
+  expect(kek.service.asked).toEqual(["Decrypt"]);
+  kek.service.fault = awsFault("DisabledException");
+  for (let i = 0; i < 11; i++) {
+    ca.pass(300);
+    expect(await ca.call()).toBe("issued");
+  }
+  const { status, said } = await ca.readiness();
+  expect([status, said]).toEqual([200, expect.stringContaining("has disabled the key")]);
+  ca.pass(300);
+  expect(await ca.call()).toContain("unavailable");
+  await expect(ca.cron()).rejects.toThrow("has disabled the key");
+  kek.service.fault = undefined;
+  ca.pass(2);
+  expect(await ca.call()).toBe("issued");
+  expect(lines.join()).toContain('"kek-unavailable"');
+  expect(lines.join()).not.toContain(awsCredential);
+});
+
+test("an isolate that starts in an outage refuses, and issues after it", async () => {
+  await reset();
+  const kek = await playWrappedKek();
+  const ca = await start(kek);
+  await ca.cron();
+  kek.service.conduct = "is away";
+  ca.startIsolate();
+  expect((await ca.readiness()).status).toBe(503);
+  expect(await ca.call()).toContain("unavailable");
+  kek.service.conduct = "works";
+  ca.pass(2);
+  expect(await ca.call()).toBe("issued");
+});
+
+test("a KEK without a service gives way to one of a service, and comes back", async () => {
+  await reset();
+  const kek = await playWrappedKek();
+  const old = `${env["KEK"]}`;
+  for (const KEK of [old, `${old},${kek.value}`, `${kek.value},${old}`, kek.value]) {
+    const ca = await start(kek, { KEK });
+    await ca.cron();
+    expect(await ca.call()).toBe("issued");
+  }
+  for (const KEK of [`${kek.value},${old}`, `${old},${kek.value}`, old]) {
+    const ca = await start(kek, { KEK });
+    await ca.cron();
+    expect(await ca.call()).toBe("issued");
+  }
+});
+
+test("the Worker that is smaller says which main module it takes", async () => {
+  const kek = await playWrappedKek();
+  const worker = createWorker({ clock: () => new Date() });
+  const response = await worker.fetch(new Request(`${origin}/readyz`), { ...env, KEK: kek.value });
+  expect(await response.text()).toContain("needs main = src/worker/main-with-keys.ts");
+});
