@@ -32,6 +32,8 @@ export interface AuthorityView {
   readonly denials: readonly Denial[];
   /** The authorities whose roots are in the bundle, by their ids: each has leaves that may be revoked. */
   readonly crlIssuers: readonly OpenAuthority[];
+  /** Authorities of other signers whose roots are kept out of the bundle. Their CRLs are published alone. */
+  readonly apart: readonly OpenAuthority[];
   readonly revocations: readonly RevocationContent[];
   readonly trustBundle: TrustBundle;
   /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
@@ -64,6 +66,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     vouching: vouchingAt(store, now),
     denials: store.denials,
     crlIssuers: crlIssuersAt(store, now),
+    apart: [],
     revocations: store.revocations,
     trustBundle,
     chainPem: [...intermediates, trustBundle.pem],

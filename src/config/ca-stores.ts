@@ -5,7 +5,7 @@ import {
   longestRefreshSeconds,
 } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
-import { uniteBundles } from "../ca/issuance/signers.ts";
+import { type BundlePart, uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { HeldKeks, KekRing } from "../custody/kek.ts";
@@ -91,16 +91,18 @@ export async function openStores(
 
   const own = open(platform.store, platform.log);
   const named: [string, CaStore][] = [];
-  for (const { name } of signerStore ? signers : []) {
+  const parts: BundlePart[] = [{ authorities: own.authorities, sharesPostQuantum: false }];
+  for (const { name, mesh_bundle } of signerStore ? signers : []) {
     if (!signerStore) break;
-    named.push([name, open(signerStore(name), logOf(name, platform.log), name)]);
+    const opened = open(signerStore(name), logOf(name, platform.log), name);
+    named.push([name, opened]);
+    parts.push({ authorities: opened.authorities, sharesPostQuantum: mesh_bundle });
   }
-  const all = [own, ...named.map(([, each]) => each)].map(({ authorities }) => authorities);
   const united = (one: CaStore): CaStore => ({
     ...one,
     authorities: uniteBundles(
       one.authorities,
-      all.filter((other) => other !== one.authorities),
+      parts.filter(({ authorities }) => authorities !== one.authorities),
     ),
   });
   return {

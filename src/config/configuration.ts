@@ -25,6 +25,7 @@ import {
   authorityKey,
   inceptionDate,
   type SignerTable,
+  sharedPostQuantum,
   signerTables,
   unknownIssuers,
 } from "./signer-table.ts";
@@ -235,5 +236,6 @@ function warningsOf(form: Form): string[] {
     ...sharedKeys(ISSUERS),
     ...idleDenials(DENIED, { trustDomain: TRUST_DOMAIN, issuers: ISSUERS }),
     ...idleRules(form),
+    ...sharedPostQuantum(form.SIGNERS),
   ];
 }

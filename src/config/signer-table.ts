@@ -3,8 +3,13 @@ import { intermediateSigner, servingSigner } from "../ca/issuance/product.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json.ts";
 
-/** `AUTHORITY_KEY`, and `authority_key` of a signer. */
-export const authorityKey = z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"]);
+const authorityKeys = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"] as const;
+
+/** `AUTHORITY_KEY`: every data plane verifies what such a key has signed. */
+export const authorityKey = z.enum(authorityKeys);
+
+/** `authority_key` of a signer. */
+const signerKey = z.enum([...authorityKeys, "ML-DSA-44", "ML-DSA-65", "ML-DSA-87"]);
 
 /** `INCEPTION_DATE`, and `inception_date` of a signer. */
 export const inceptionDate = z.iso.date("must be a day, YYYY-MM-DD");
@@ -23,18 +28,26 @@ const callers = z.strictObject({ issuer: z.string(), namespaces: names, accounts
 
 const ownSigners: readonly string[] = [servingSigner, intermediateSigner];
 
-const table = z.strictObject({
-  name: z.string().check(
-    z.regex(/^[a-z0-9][a-z0-9.-]{0,62}$/, "must be lower-case letters, digits, dots and -"),
-    z.refine(
-      (name) => !ownSigners.includes(name),
-      `must not be ${ownSigners.join(" or ")}, which are taken`,
+const table = z
+  .strictObject({
+    name: z.string().check(
+      z.regex(/^[a-z0-9][a-z0-9.-]{0,62}$/, "must be lower-case letters, digits, dots and -"),
+      z.refine(
+        (name) => !ownSigners.includes(name),
+        `must not be ${ownSigners.join(" or ")}, which are taken`,
+      ),
     ),
-  ),
-  authority_key: z._default(authorityKey, "EC-P256"),
-  inception_date: z.optional(inceptionDate),
-  callers: z.array(callers).check(z.minLength(1, "must name who may use it"), z.maxLength(256)),
-});
+    authority_key: z._default(signerKey, "EC-P256"),
+    mesh_bundle: z._default(z.boolean(), false),
+    inception_date: z.optional(inceptionDate),
+    callers: z.array(callers).check(z.minLength(1, "must name who may use it"), z.maxLength(256)),
+  })
+  .check(
+    z.refine(
+      ({ mesh_bundle, authority_key }) => !mesh_bundle || authority_key.startsWith("ML-DSA"),
+      "mesh_bundle is for ML-DSA: other roots are in the bundle of the mesh in any case",
+    ),
+  );
 
 /** One table of `SIGNERS`, checked. */
 export type SignerTable = z.output<typeof table>;
@@ -46,6 +59,15 @@ const tables = z.array(table).check(
     "must not use a name twice",
   ),
 );
+
+/** A sentence for each signer whose roots some data planes cannot read. */
+export const sharedPostQuantum = (signers: readonly SignerTable[]): string[] =>
+  signers
+    .filter(({ mesh_bundle }) => mesh_bundle)
+    .map(
+      ({ name, authority_key }) =>
+        `SIGNERS: the mesh gets the ${authority_key} roots of ${name}, which no Envoy, ztunnel or GnuTLS verifies (docs/explanation/post-quantum.md)`,
+    );
 
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
 export const signerTables = z.pipe(jsonText, tables);

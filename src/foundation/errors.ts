@@ -30,7 +30,15 @@ export type ImpersonationRule =
   | "reach";
 
 /** The rule that a subject's public key breaks. */
-export type SubjectKeyFault = "algorithm" | "curve" | "point" | "modulus" | "exponent";
+export type SubjectKeyFault =
+  | "algorithm"
+  | "curve"
+  | "point"
+  | "modulus"
+  | "exponent"
+  | "length"
+  /** ML-DSA, for authorities that do not sign with the same parameter set. */
+  | "parameter-set";
 
 /** The callers whose certificates a quota counts: one alone, or all of an issuer. */
 export type QuotaName = "caller" | "issuer";

@@ -65,15 +65,28 @@ export function isOfModulusLength(
   return modulusLength === undefined || signature.length === Math.ceil(modulusLength / 8);
 }
 
+/** The parameter sets of ML-DSA (FIPS 204). */
+export type PostQuantumKey = "ML-DSA-44" | "ML-DSA-65" | "ML-DSA-87";
+
 /** The kinds of key that Rampart certifies, by their names in logs and configuration. */
-export type SubjectKeyAlgorithm = "EC-P256" | "EC-P384" | "EC-P521" | "RSA" | "Ed25519";
+export type SubjectKeyAlgorithm =
+  | "EC-P256"
+  | "EC-P384"
+  | "EC-P521"
+  | "RSA"
+  | "Ed25519"
+  | PostQuantumKey;
+
+/** Whether no data plane of today verifies what such a key has signed. */
+export const isPostQuantum = (algorithm: SubjectKeyAlgorithm): algorithm is PostQuantumKey =>
+  algorithm.startsWith("ML-DSA-");
 
 /** One way to sign as X.509 names it. */
 export interface SignatureAlgorithm extends SignatureScheme {
   readonly name: string;
   /**
-   * The whole AlgorithmIdentifier: ECDSA without parameters (RFC 5758 §3.2), RSA with NULL (RFC 4055
-   * §5).
+   * The whole AlgorithmIdentifier: ECDSA and ML-DSA without parameters (RFC 5758 §3.2, RFC 9881 §2), RSA
+   * with NULL (RFC 4055 §5).
    */
   readonly identifier: Bytes;
   /** Octets of the signature where only one length is possible; workerd fails on every other length. */
@@ -94,7 +107,17 @@ export const signatureAlgorithms: Record<SubjectKeyAlgorithm, readonly Signature
       signatureOctets: 64,
     },
   ],
+  "ML-DSA-44": [mlDsa("ML-DSA-44", "11", 2420)],
+  "ML-DSA-65": [mlDsa("ML-DSA-65", "12", 3309)],
+  "ML-DSA-87": [mlDsa("ML-DSA-87", "13", 4627)],
 };
+
+/** In the open, not over a digest, and without a context (RFC 9881 §3). */
+function mlDsa(name: PostQuantumKey, lastArc: string, signatureOctets: number): SignatureAlgorithm {
+  const identifier = fromHexLiteral(`300b06096086480165030403${lastArc}`);
+  const scheme = { importParameters: { name }, signParameters: name, hash: undefined };
+  return { ...scheme, scalarOctets: undefined, name, identifier, signatureOctets };
+}
 
 function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
   const withHash = (hash: Hash, lastArc: string): SignatureAlgorithm => ({

@@ -111,6 +111,7 @@ const authorities: Authorities = {
 const table = (name: string, ...callers: SignerTable["callers"]): SignerTable => ({
   name,
   authority_key: "EC-P256",
+  mesh_bundle: false,
   callers,
 });
 

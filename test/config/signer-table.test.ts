@@ -9,6 +9,7 @@ describe("SIGNERS", () => {
       {
         name: "a",
         authority_key: "EC-P256",
+        mesh_bundle: false,
         callers: [{ issuer, namespaces: ["*"], accounts: ["*"] }],
       },
     ]);

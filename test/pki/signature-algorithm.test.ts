@@ -86,9 +86,9 @@ test("leaves a signature alone that is not a pair, or is X.509's already", () =>
   }
 });
 
-test("names exactly the algorithms of SHA-2 and Ed25519", () => {
+test("names exactly the algorithms of SHA-2, Ed25519 and ML-DSA", () => {
   const known = Object.entries(signatureIdentifier)
-    .filter(([name]) => /SHA(256|384|512)$|^sha(256|384|512)With|^Ed25519$/.test(name))
+    .filter(([name]) => /SHA(256|384|512)$|^sha(256|384|512)With|^Ed25519$|^ML-DSA/.test(name))
     .map(([, identifier]) => inHex(identifier));
   const listed = Object.values(signatureAlgorithms).flatMap((list) =>
     list.map(({ identifier }) => inHex(identifier)),

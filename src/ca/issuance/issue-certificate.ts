@@ -3,6 +3,7 @@ import { CaError } from "../../foundation/errors.ts";
 import type { OpenAuthority, SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
+import { isPostQuantum } from "../../pki/signature-algorithm.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { issueIntermediate } from "../../pki/x509/intermediate.ts";
@@ -14,7 +15,7 @@ import {
 import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
 import type { LeafContent } from "../../pki/x509/leaf/to-be-signed.ts";
 import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
-import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { refuseSubjectKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import {
   earlier,
   type LeafLifetimes,
@@ -112,6 +113,7 @@ export async function issueCertificate(
   const view = known instanceof Promise ? await known : known;
   const issuer = requireIssuer(view);
   const { id } = issuer.authority;
+  requireFittingKey(publicKey, issuer.authority);
   const validity = leafValidity(
     granted.requestedSeconds,
     leafLifetimes,
@@ -184,6 +186,14 @@ function provedKey(
 
 function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): IdentityProof {
   return spiffeId === own ? proof : { ...proof, isImpersonated: true };
+}
+
+/** A post-quantum key is for a caller that has chosen a signer of the same kind: no other verifier would read it. */
+function requireFittingKey(publicKey: SubjectPublicKey, authority: SigningAuthority): void {
+  const { algorithm } = publicKey;
+  if (isPostQuantum(algorithm) && algorithm !== authority.publicKey.algorithm) {
+    throw refuseSubjectKey("parameter-set");
+  }
 }
 
 function requireIssuer({ issuer, reasons }: AuthorityView): OpenAuthority {

@@ -1,7 +1,11 @@
 import type { Caller } from "../../authn/caller.ts";
+import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
+import { isPostQuantum } from "../../pki/signature-algorithm.ts";
 import type { ServiceAccount } from "../../pki/spiffe-id.ts";
+import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { hasPostQuantumKey } from "../../pki/x509/subject-public-key.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 
@@ -12,28 +16,40 @@ export interface NamedSigner {
   readonly mayUse: (caller: Caller, account: ServiceAccount) => boolean;
 }
 
+/** The authorities of a signer, or those without a name, as others see them. */
+export interface BundlePart {
+  readonly authorities: Authorities;
+  /** Whether its post-quantum roots are in the bundles of the others as well: an operator says so. */
+  readonly sharesPostQuantum: boolean;
+}
+
 /**
  * Gives a signer the trust bundle of all signers of the trust domain. A verifier knows the trust domain of
  * a certificate, but not which of its signers signed (SPIFFE Trust Domain and Bundle §4).
  *
+ * The post-quantum roots of a signer are in its own bundle alone, because a verifier that cannot read one root
+ * may drop them all.
+ *
  * All of the stores must be readable: a bundle that lacks a signer's roots would cut off its workloads.
  */
-export function uniteBundles(own: Authorities, others: readonly Authorities[]): Authorities {
+export function uniteBundles(own: Authorities, others: readonly BundlePart[]): Authorities {
   if (others.length === 0) return own;
+  const all = [own, ...others.map(({ authorities }) => authorities)];
+  const areShared = [true, ...others.map(({ sharesPostQuantum }) => sharesPostQuantum)];
   let parts: readonly AuthorityView[] = [];
   let united: AuthorityView | undefined;
   const unite = (views: readonly AuthorityView[]): AuthorityView => {
     const isCurrent = united && views.every((view, i) => view === parts[i]);
-    if (!united || !isCurrent) [parts, united] = [views, unitedView(views)];
+    if (!united || !isCurrent) [parts, united] = [views, unitedView(views, areShared)];
     return united;
   };
   return {
     at: (now) => {
-      const views = [own, ...others].map((each) => each.at(now));
+      const views = all.map((each) => each.at(now));
       return views.every(isKnown) ? unite(views) : Promise.all(views).then(unite);
     },
     renew: async (now) => {
-      await Promise.all([own, ...others].map((each) => each.renew(now)));
+      await Promise.all(all.map((each) => each.renew(now)));
     },
   };
 }
@@ -41,21 +57,31 @@ export function uniteBundles(own: Authorities, others: readonly Authorities[]): 
 const isKnown = (view: AuthorityView | Promise<AuthorityView>): view is AuthorityView =>
   !(view instanceof Promise);
 
-function unitedView(views: readonly AuthorityView[]): AuthorityView {
+/** @param areShared Whether the post-quantum roots of each view count. */
+function unitedView(views: readonly AuthorityView[], areShared: readonly boolean[]): AuthorityView {
   const [own] = views;
   if (!own) throw new Error("no authorities to unite");
-  const roots = [...distinct(views.flatMap(({ trustBundle }) => trustBundle.roots)).values()];
+  const shared = views.flatMap(({ trustBundle }, i) =>
+    trustBundle.roots.filter((root) => areShared[i] || !isPostQuantumRoot(root)),
+  );
+  const roots = [...distinct(shared).values()];
+  const isIn = (i: number) => (issuer: OpenAuthority) =>
+    areShared[i] === true || !isPostQuantum(issuer.authority.publicKey.algorithm);
   const pem = roots.map((root) => toPem("CERTIFICATE", root)).join("");
   return {
     ...own,
     crlIssuers: views
-      .flatMap(({ crlIssuers }) => crlIssuers)
+      .flatMap(({ crlIssuers }, i) => crlIssuers.filter(isIn(i)))
       .toSorted((a, b) => (a.authority.id < b.authority.id ? -1 : 1)),
+    apart: views.flatMap(({ crlIssuers }, i) => crlIssuers.filter((each) => !isIn(i)(each))),
     trustBundle: { roots, pem },
     chainPem: [...own.chainPem.slice(0, -1), pem],
     sequence: Math.max(...views.map(({ sequence }) => sequence)),
   };
 }
+
+const isPostQuantumRoot = (root: Bytes): boolean =>
+  hasPostQuantumKey(parseCertificate(root).toBeSigned.spki);
 
 /** Sorted, so that every signer has the same bundle. */
 function distinct(roots: readonly Bytes[]): ReadonlyMap<string, Bytes> {

@@ -18,7 +18,16 @@ const choices = <const Choice extends string>(all: readonly [Choice, ...Choice[]
 
 const namespace = patterns(/^[a-z0-9*-]{1,63}$/);
 const account = patterns(/^[a-z0-9.*-]{1,253}$/);
-const keyTypes = choices(["EC-P256", "EC-P384", "EC-P521", "RSA", "Ed25519"]);
+const keyTypes = choices([
+  "EC-P256",
+  "EC-P384",
+  "EC-P521",
+  "RSA",
+  "Ed25519",
+  "ML-DSA-44",
+  "ML-DSA-65",
+  "ML-DSA-87",
+]);
 const life = durationSeconds.check(z.refine((seconds) => seconds > 0, "must be longer than 0s"));
 
 /** What must be true of a request. Everything in it is what the CA itself has established. */

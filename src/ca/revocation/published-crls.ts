@@ -19,13 +19,13 @@ export interface PublishedCrl {
   readonly digest: string;
 }
 
-/** The CRLs of all authorities whose roots are in the trust bundle. */
+/** The CRLs of all authorities whose roots are in the trust bundle, and of those that are kept apart. */
 export interface PublishedCrls {
-  /** In the order of the authorities' ids. */
+  /** In the order of the authorities' ids, those that are kept apart at the end. */
   readonly crls: readonly PublishedCrl[];
-  /** All of them as PEM blocks `X509 CRL`; empty if no authority can sign one. */
+  /** Those of the bundle's authorities as PEM blocks `X509 CRL`; empty if none can sign one. */
   readonly pem: string;
-  /** Of all of them, as {@link PublishedCrl.digest}. */
+  /** Of these, as {@link PublishedCrl.digest}. */
   readonly digest: string;
 }
 
@@ -49,6 +49,8 @@ interface CrlConfiguration extends CrlLengths {
 interface CrlInput {
   readonly period: Date;
   readonly issuers: readonly OpenAuthority[];
+  /** The ids of those issuers whose roots are in the bundle. */
+  readonly inBundle: ReadonlySet<string>;
   readonly revocations: readonly RevocationContent[];
 }
 
@@ -91,8 +93,9 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
   async function signAll(input: CrlInput, now: Date): Promise<void> {
     const crls: SignedCrl[] = [];
     for (const issuer of input.issuers) crls.push(...(await signOne(issuer, input, now)));
-    const pem = crls.map(({ der }) => toPem("X509 CRL", der)).join("");
-    const digests = crls.map(({ digest }) => digest).join();
+    const ofBundle = crls.filter(({ authority }) => input.inBundle.has(authority));
+    const pem = ofBundle.map(({ der }) => toPem("X509 CRL", der)).join("");
+    const digests = ofBundle.map(({ digest }) => digest).join();
     const digest = await digestOf(new TextEncoder().encode(digests));
     signed = crls;
     latest = { crls, pem, digest, input };
@@ -102,7 +105,8 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
     const view = await authorities.at(now);
     const input = {
       period: crlPeriodAt(configuration, now),
-      issuers: view.crlIssuers.filter(({ authority }) => maySignCrls(authority)),
+      issuers: issuersOfCrls(view).filter(({ authority }) => maySignCrls(authority)),
+      inBundle: new Set(view.crlIssuers.map(({ authority }) => authority.id)),
       revocations: [...configuredRevocations, ...view.revocations],
     };
     const isCurrent = (): boolean => latest !== undefined && isSame(latest.input, input);
@@ -113,6 +117,12 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
     return latest;
   };
 }
+
+/** Every authority whose leaves may be revoked. */
+export const issuersOfCrls = ({ crlIssuers, apart }: AuthorityView): readonly OpenAuthority[] => [
+  ...crlIssuers,
+  ...apart,
+];
 
 function isSame(a: CrlInput, b: CrlInput): boolean {
   return (

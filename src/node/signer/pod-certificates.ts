@@ -149,5 +149,10 @@ function podKeyTypeOf(key: SubjectPublicKey): PodKeyType | undefined {
       return "ED25519";
     case "RSA":
       return podKeyTypes.find((type) => type === `RSA${bitLength(rsaModulusOf(key))}`);
+    // Kubernetes has no such keys.
+    case "ML-DSA-44":
+    case "ML-DSA-65":
+    case "ML-DSA-87":
+      return undefined;
   }
 }

@@ -5,6 +5,7 @@ import { requireValues } from "../encoding/der-values.ts";
 import { type Certificate, parseCertificate } from "../x509/certificate.ts";
 import type { CertificateExtensions } from "../x509/certificate-extensions.ts";
 import { requireDistinguishedName } from "../x509/distinguished-name.ts";
+import { hasPostQuantumKey } from "../x509/subject-public-key.ts";
 
 /**
  * Reads the certificate of another CA's authority, as strictly as the strictest verifier of a mesh does. A
@@ -18,9 +19,12 @@ export function parseForeignAuthority(der: Bytes): Certificate {
   const certificate = parseCertificate(der);
   requireValues(new DerReader(der));
   requireStandardExtensions(certificate.signedBytes);
-  const { serialNumber, issuer, subject, extensions } = certificate.toBeSigned;
+  const { serialNumber, issuer, subject, spki, extensions } = certificate.toBeSigned;
   if ((serialNumber[0] ?? 0) >= 0x80) {
     throw new DerError("a negative serial number (RFC 5280 §4.1.2.2)");
+  }
+  if (hasPostQuantumKey(spki)) {
+    throw new DerError("a post-quantum key, which no data plane of a mesh verifies");
   }
   requireDistinguishedName(issuer);
   requireDistinguishedName(subject);

@@ -1,7 +1,12 @@
+import { OperatorError } from "../../foundation/errors.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { randomSerialNumber } from "../encoding/serial-number.ts";
-import { signatureAlgorithmOf, toX509Signature } from "../signature-algorithm.ts";
+import {
+  type PostQuantumKey,
+  signatureAlgorithmOf,
+  toX509Signature,
+} from "../signature-algorithm.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
@@ -25,13 +30,18 @@ import type { Schedule } from "./schedule.ts";
 import { createSigningAuthority, type SigningAuthority } from "./signing-authority.ts";
 
 /** The kinds of key that a new authority may have. */
-export type AuthorityKey = "EC-P256" | "EC-P384" | "RSA-2048" | "RSA-4096";
+export type AuthorityKey = "EC-P256" | "EC-P384" | "RSA-2048" | "RSA-4096" | PostQuantumKey;
 
-const generation: Readonly<Record<AuthorityKey, EcKeyGenParams | RsaHashedKeyGenParams>> = {
+const generation: Readonly<
+  Record<AuthorityKey, EcKeyGenParams | RsaHashedKeyGenParams | Algorithm>
+> = {
   "EC-P256": { name: "ECDSA", namedCurve: "P-256" },
   "EC-P384": { name: "ECDSA", namedCurve: "P-384" },
   "RSA-2048": rsa(2048),
   "RSA-4096": rsa(4096),
+  "ML-DSA-44": { name: "ML-DSA-44" },
+  "ML-DSA-65": { name: "ML-DSA-65" },
+  "ML-DSA-87": { name: "ML-DSA-87" },
 };
 
 function rsa(modulusLength: number): RsaHashedKeyGenParams {
@@ -67,12 +77,23 @@ export async function createAuthority(
 async function generateAuthorityKey(
   key: AuthorityKey,
 ): Promise<{ readonly privateKey: CryptoKey; readonly spki: Bytes }> {
-  const { privateKey, publicKey } = await crypto.subtle.generateKey(generation[key], true, [
-    "sign",
-    "verify",
-  ]);
+  const { privateKey, publicKey } = await generatePair(key);
   const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
   return { privateKey, spki };
+}
+
+/** @throws OperatorError on a platform without the algorithm. */
+async function generatePair(key: AuthorityKey): Promise<CryptoKeyPair> {
+  try {
+    const made = await crypto.subtle.generateKey(generation[key], true, ["sign", "verify"]);
+    return made as CryptoKeyPair;
+  } catch (error) {
+    const isUnknown = error instanceof DOMException && error.name === "NotSupportedError";
+    if (!isUnknown) throw error;
+    throw new OperatorError(
+      `this platform has no ${key}: a Worker needs the compatibility flag webcrypto_modern_algorithms, Node OpenSSL 3.5`,
+    );
+  }
 }
 
 async function fieldsOf(

@@ -18,7 +18,7 @@ type KeyForm = (keyOctets: Bytes) => SubjectKeyFault | undefined;
 
 /**
  * The AlgorithmIdentifiers of accepted keys: named curves (RFC 5480 §2.1.1), RSA (RFC 3279 §2.3.1),
- * Ed25519 (RFC 8410 §3).
+ * Ed25519 (RFC 8410 §3), ML-DSA (RFC 9881 §4).
  */
 const acceptedKeys: readonly (readonly [Bytes, SubjectKeyAlgorithm, KeyForm])[] = [
   [literal("301306072a8648ce3d020106082a8648ce3d030107"), "EC-P256", uncompressedPoint(32)],
@@ -26,13 +26,19 @@ const acceptedKeys: readonly (readonly [Bytes, SubjectKeyAlgorithm, KeyForm])[] 
   [literal("301006072a8648ce3d020106052b81040023"), "EC-P521", uncompressedPoint(66)],
   [literal("300d06092a864886f70d0101010500"), "RSA", rsaPublicKey],
   [literal("300506032b6570"), "Ed25519", (o) => (isEd25519Point(o) ? undefined : "point")],
+  [literal("300b0609608648016503040311"), "ML-DSA-44", ofLength(1312)],
+  [literal("300b0609608648016503040312"), "ML-DSA-65", ofLength(1952)],
+  [literal("300b0609608648016503040313"), "ML-DSA-87", ofLength(2592)],
 ];
+
+/** The arc of NIST's signature algorithms, in which every post-quantum key has its name. */
+const nistSignatures = literal("6086480165030403");
 
 const ecPublicKeyOid = "06072a8648ce3d0201";
 
 /**
  * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096
- * bits, Ed25519. It does not check that a point lies on its curve; importing the key does.
+ * bits, Ed25519, ML-DSA. It does not check that a point lies on its curve; importing the key does.
  *
  * @param spki The whole element.
  * @throws DerError for anything but a SubjectPublicKeyInfo.
@@ -64,6 +70,16 @@ export function refuseSubjectKey(fault: SubjectKeyFault): CaError {
 
 function refuseAlgorithm(identifier: Bytes): CaError {
   return refuseSubjectKey(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
+}
+
+function ofLength(length: number): KeyForm {
+  return (octets) => (octets.length === length ? undefined : "length");
+}
+
+/** Whether a SubjectPublicKeyInfo has a post-quantum key, of whatever kind: ML-DSA or SLH-DSA. @throws DerError */
+export function hasPostQuantumKey(spki: Bytes): boolean {
+  const name = new DerReader(spki).enter(Tag.sequence).enter(Tag.sequence);
+  return name.enter(Tag.objectIdentifier).isAt(nistSignatures);
 }
 
 function uncompressedPoint(coordinateOctets: number): KeyForm {

@@ -9,7 +9,13 @@ import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
 import { createLongPolls, type Waiter, waiting } from "./long-poll.ts";
 import { unavailable } from "./polled-endpoint.ts";
-import { addCrlRoutes, createBundleEndpoint, pemBundle, spiffeBundle } from "./trust-routes.ts";
+import {
+  addCrlRoutes,
+  addSignerBundles,
+  createBundleEndpoint,
+  pemBundle,
+  spiffeBundle,
+} from "./trust-routes.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
@@ -30,6 +36,7 @@ export function createRoutes(
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
   app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
+  addSignerBundles(app, ca, longPolls);
   if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
   if (ca.publishedLog) addLogRoutes(app, ca.publishedLog);
   const faulty = (error: unknown): Response => {

@@ -1,4 +1,5 @@
 import type { Context, Hono } from "hono";
+import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { CrlSource, PublishedCrl, PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
@@ -43,17 +44,29 @@ export function createBundleEndpoint(
   ca: CertificateAuthority,
   longPolls: LongPolls,
   format: BundleFormat,
+  authorities: Authorities = ca.issuance.authorities,
 ): (c: Context) => Promise<Response> {
-  return createPolledEndpoint(ca, longPolls, createReadBundle(ca, format));
+  return createPolledEndpoint(ca, longPolls, createReadBundle(ca, format, authorities));
+}
+
+/** The bundle of a named signer as PEM: that of the mesh, and the roots that are kept apart from it. */
+export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
+  for (const [name, { authorities }] of ca.issuance.signers) {
+    app.get(
+      `/signer/${name}/bundle.pem`,
+      createBundleEndpoint(ca, longPolls, pemBundle, authorities),
+    );
+  }
 }
 
 function createReadBundle(
   ca: CertificateAuthority,
   { contentType, write }: BundleFormat,
+  authorities: Authorities,
 ): ReadDocument {
   let latest: { view: AuthorityView; document: Representation | undefined } | undefined;
   return async () => {
-    const view = await ca.issuance.authorities.at(ca.clock());
+    const view = await authorities.at(ca.clock());
     if (latest?.view === view) return latest.document;
     const body = new TextEncoder().encode(await write(view));
     const document = body.length > 0 ? await representationOf(body, contentType) : undefined;

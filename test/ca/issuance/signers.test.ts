@@ -234,7 +234,9 @@ async function outdatedSigners() {
   const united = signers.map(({ authorities }) =>
     uniteBundles(
       authorities,
-      signers.flatMap((other) => (other.authorities === authorities ? [] : other.authorities)),
+      signers
+        .filter((other) => other.authorities !== authorities)
+        .map((other) => ({ authorities: other.authorities, sharesPostQuantum: false })),
     ),
   );
   const rootsAt = async () =>

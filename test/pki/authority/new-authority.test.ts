@@ -2,11 +2,11 @@ import "reflect-metadata/lite";
 import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { contentOf, der, elementAt, hex, inHex } from "../../testkit/der/mutation.ts";
 import { clusterLocal, schedule, tenDays, trustDomain } from "../../testkit/pki/certificates.ts";
 
-const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
+const keys = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"] as const;
 
 describe.each(keys)("a self-signed authority of %s", async (key) => {
   const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, tenDays);

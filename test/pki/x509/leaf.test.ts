@@ -2,7 +2,6 @@ import "reflect-metadata/lite";
 import { createHash, createPublicKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import type { AuthorityKey } from "../../../src/pki/authority/new-authority.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
@@ -18,7 +17,8 @@ import {
 } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 
-const authorityKeys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
+const authorityKeys = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"] as const;
+type AuthorityKey = (typeof authorityKeys)[number];
 const issuers = Object.fromEntries(
   await Promise.all(authorityKeys.map(async (key) => [key, await createTestIssuer(key)])),
 ) as Record<AuthorityKey, OpenAuthority>;

@@ -1,3 +1,4 @@
+import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
 import {
   maximumRevoked,
   maximumStatements,
@@ -130,7 +131,7 @@ async function choose(
 async function authoritiesOf({ currentView }: Session): Promise<readonly SigningAuthority[]> {
   const view = await currentView();
   if (!view) throw new OperatorError("the store of authorities cannot be read");
-  return view.crlIssuers.map(({ authority }) => authority);
+  return issuersOfCrls(view).map(({ authority }) => authority);
 }
 
 /** Without a certificate nobody knows its end, so the entry stays as long as a leaf can last. */

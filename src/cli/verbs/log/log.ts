@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError, Option } from "commander";
+import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { durationSeconds, instant } from "../../../foundation/text.ts";
 import {
@@ -211,7 +212,7 @@ async function distrustIn(
     const view = await currentView();
     if (!view) throw new OperatorError("the store of authorities cannot be read");
     const statements = {
-      authorities: view.crlIssuers.map(({ authority }) => authority),
+      authorities: issuersOfCrls(view).map(({ authority }) => authority),
       revocations: [...view.revocations, ...configuration.configuredRevocations],
       denials: [...view.denials, ...configuration.configuredDenials],
     };

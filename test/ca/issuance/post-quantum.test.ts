@@ -1,0 +1,194 @@
+import { verify, X509Certificate } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
+import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
+import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { type PostQuantumKey, signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { requestInfo, signedRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
+import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload, withBrokenSignature } from "../../testkit/callers/workload.ts";
+import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
+import { crlBlocks } from "../../testkit/pki/crls.ts";
+
+const issuer = "https://a.test";
+const key = await createTokenKey("ES256", "k1");
+const { csrPem: classical } = await createWorkload();
+const hour = 3600;
+
+/** A CSR with an ML-DSA key. @param last Octets that replace the end of its signature. */
+async function csrOf(name: PostQuantumKey, shorten = 0): Promise<string> {
+  const pair = (await crypto.subtle.generateKey({ name }, true, [
+    "sign",
+    "verify",
+  ])) as CryptoKeyPair;
+  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", pair.publicKey));
+  const info = requestInfo(new Uint8Array([0x30, 0]), spki, []);
+  const signature = new Uint8Array(await crypto.subtle.sign({ name }, pair.privateKey, info));
+  const [algorithm] = signatureAlgorithms[name];
+  if (!algorithm) throw new Error("no algorithm");
+  const der = signedRequest(info, algorithm.identifier, signature.slice(shorten));
+  return toPem("CERTIFICATE REQUEST", der);
+}
+
+const roots = (pem: string): X509Certificate[] =>
+  (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? []).map(
+    (each) => new X509Certificate(each),
+  );
+
+const kindsIn = (pem: string): (string | undefined)[] =>
+  roots(pem)
+    .map((root) => root.publicKey.asymmetricKeyType)
+    .toSorted();
+
+const signer = {
+  name: "pq",
+  authority_key: "ML-DSA-65",
+  inception_date: "2026-11-21",
+  callers: [{ issuer }],
+};
+
+describe.each([
+  ["WebCrypto", webCryptoProvider],
+  ["node:crypto", nodeCryptoProvider],
+])("a signer with ML-DSA, by %s", (_, cryptoProvider) => {
+  async function start(table: Readonly<Record<string, unknown>> = {}) {
+    const ca = await startCa(
+      {
+        MAX_WORKLOAD_CERT_TTL: "1h",
+        DEFAULT_WORKLOAD_CERT_TTL: "1h",
+        CRL: "on",
+        ISSUERS: [{ issuer, jwks: jwksOf(key) }],
+        SIGNERS: [{ ...signer, ...table }],
+      },
+      { cryptoProvider },
+    );
+    await ca.found();
+    await ca.rotate();
+    ca.pass(hour + 1);
+    const ask = async (csr: string, CertSigner = "") => {
+      const token = await mintAccountToken(key, issuer, "shop:cart", ca.now());
+      const headers = { authorization: `Bearer ${token}` };
+      const metadata = CertSigner ? { CertSigner } : {};
+      return outcomeOf(
+        connectJson,
+        await ca.app.fetch(requestOf(connectJson, { csr, metadata }, headers)),
+      );
+    };
+    const issued = async (csr: string, name?: string) => {
+      const outcome = await ask(csr, name);
+      if (!("certChain" in outcome)) throw new Error(JSON.stringify(outcome));
+      const [leaf = "", bundle = ""] = outcome.certChain;
+      return { leaf: new X509Certificate(leaf), bundle };
+    };
+    const text = async (path: string) => (await ca.app.request(path)).text();
+    return { ca, ask, issued, text };
+  }
+
+  test("signs leaves that OpenSSL verifies, and its root is in its own bundle alone", async () => {
+    const { issued, text } = await start();
+    for (const csr of [classical, await csrOf("ML-DSA-65")]) {
+      const { leaf, bundle } = await issued(csr, "pq");
+      expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/shop/sa/cart");
+      expect(roots(bundle).filter((root) => leaf.verify(root.publicKey))).toHaveLength(1);
+      expect(kindsIn(bundle)).toEqual(["ec", "ml-dsa-65"]);
+      expect(await text("/signer/pq/bundle.pem")).toBe(bundle);
+    }
+    const own = await issued(classical);
+    expect(kindsIn(own.bundle)).toEqual(["ec"]);
+    expect(await text("/bundle.pem")).toBe(own.bundle);
+    expect(JSON.parse(await text("/bundle.json")).keys).toHaveLength(1);
+    expect(await text("/signer/none/bundle.pem")).toBe("not found\n");
+  });
+
+  test("has its root in every bundle if the operator says so", async () => {
+    const { issued, text } = await start({ mesh_bundle: true });
+    expect(kindsIn((await issued(classical)).bundle)).toEqual(["ec", "ml-dsa-65"]);
+    expect(kindsIn(await text("/bundle.pem"))).toEqual(["ec", "ml-dsa-65"]);
+    expect(crlBlocks(await text("/crl.pem"))).toHaveLength(2);
+  });
+
+  test("refuses keys of another parameter set, and a mesh all of them", async () => {
+    const { ask, ca } = await start();
+    const refused = async (csr: string, name?: string) => {
+      expect(await ask(csr, name)).toMatchObject({ code: "InvalidArgument" });
+      const { reason, check } = ca.log.audits.at(-1) ?? {};
+      return [reason, check];
+    };
+    const fits = await csrOf("ML-DSA-65");
+    const unfit = ["subject-key-unacceptable", "parameter-set"];
+    expect(await refused(await csrOf("ML-DSA-44"), "pq")).toEqual(unfit);
+    expect(await refused(await csrOf("ML-DSA-87"), "pq")).toEqual(unfit);
+    expect(await refused(fits)).toEqual(unfit);
+    const forged = ["csr-signature-invalid", undefined];
+    expect(await refused(withBrokenSignature(fits), "pq")).toEqual(forged);
+    expect(await refused(await csrOf("ML-DSA-65", 1), "pq")).toEqual(forged);
+  });
+
+  test("publishes its CRL alone, with what was revoked", async () => {
+    const { ca, issued, text } = await start();
+    const { leaf, bundle } = await issued(classical, "pq");
+    const root = roots(bundle).find((each) => leaf.verify(each.publicKey));
+    const authorities = ca.certificateAuthority.issuance.signers.get("pq")?.authorities;
+    const id = (await authorities?.at(ca.now()))?.issuer?.authority.id;
+    const issuance = { ...ca.certificateAuthority.issuance, authorities };
+    await revokeCertificates(
+      { certificateAuthority: { ...ca.certificateAuthority, issuance } as never, mint: ca.mint },
+      [leaf.serialNumber],
+      ca.now(),
+    );
+    ca.pass(61);
+    const crl = new Uint8Array(await (await ca.app.request(`/crl/${id}.crl`)).arrayBuffer());
+    const fields = new DerReader(crl).enter(Tag.sequence);
+    const toBeSigned = fields.element(Tag.sequence);
+    fields.skip(Tag.sequence);
+    expect(root && verify(null, toBeSigned, root.publicKey, fields.bitStringOctets())).toBe(true);
+    expect(Buffer.from(crl).toString("hex")).toContain(leaf.serialNumber.toLowerCase());
+    expect(crlBlocks(await text("/crl.pem"))).toHaveLength(1);
+    expect(crlBlocks(await text("/crl.pem")).join()).not.toContain(
+      toPem("X509 CRL", crl).slice(40),
+    );
+  });
+
+  test("rotates: the next root is published before it signs, and leaves under it verify", async () => {
+    const { ca, issued, text } = await start();
+    const seen = new Set<string>();
+    for (let passed = 0; passed < 7; passed++) {
+      await ca.rotate();
+      const { leaf, bundle } = await issued(classical, "pq");
+      const root = roots(bundle).find((each) => leaf.verify(each.publicKey));
+      seen.add(root?.fingerprint256 ?? "none");
+      expect(kindsIn(await text("/bundle.pem"))).not.toContain("ml-dsa-65");
+      ca.pass(hour);
+    }
+    expect(seen.size).toBeGreaterThan(1);
+    expect(seen).not.toContain("none");
+  });
+
+  test("no post-quantum root of another CA comes into the mesh", async () => {
+    const { issued } = await start();
+    const { bundle } = await issued(classical, "pq");
+    const root = roots(bundle).find(({ publicKey }) => publicKey.asymmetricKeyType !== "ec");
+    expect(() => parseForeignAuthority(new Uint8Array(root?.raw ?? []))).toThrow(
+      "post-quantum key",
+    );
+  });
+});
+
+test("the mesh itself has no ML-DSA authority, and a root of a signer in its bundle is a warning", () => {
+  const values = { ISSUERS: [issuerWithKeys], KEK: randomKek(), TRUST_DOMAIN: "a.test" };
+  expect(() => parseConfiguration({ ...values, AUTHORITY_KEY: "ML-DSA-65" })).toThrow(
+    "AUTHORITY_KEY",
+  );
+  const table = { ...signer, callers: [{ issuer: issuerWithKeys.issuer }] };
+  expect(parseConfiguration({ ...values, SIGNERS: [table] }).warnings).toEqual([]);
+  const shared = parseConfiguration({ ...values, SIGNERS: [{ ...table, mesh_bundle: true }] });
+  expect(shared.warnings).toEqual([expect.stringContaining("Envoy")]);
+  const idle = { ...table, authority_key: "EC-P256", mesh_bundle: true };
+  expect(() => parseConfiguration({ ...values, SIGNERS: [idle] })).toThrow("mesh_bundle");
+});
