@@ -12,7 +12,7 @@ import {
   requireSignature,
 } from "./json-web-signature.ts";
 import { candidatesIn, type JwsAlgorithm, type VerificationKey } from "./key-set.ts";
-import { audiencesOf, requireAudience, requireTime } from "./registered-claims.ts";
+import { audiencesOf, isText, requireAudience, requireTime } from "./registered-claims.ts";
 
 /** The claims of a JWT-SVID. Whoever read them without its signature has proved none of them. */
 export interface JwtSvid {
@@ -73,6 +73,20 @@ function parse(token: string): JsonWebSignature {
   return parseSigned(token);
 }
 
+/** Libraries in other languages refuse a token that only JavaScript reads: its claims must be theirs too. */
+function requireReadable(claims: JsonObject): void {
+  const { iss = "", jti = "" } = claims;
+  if (isText(iss) && isText(jti) && isReadable(claims)) return;
+  throw rejectCredential("form", "the claims are none that every verifier reads");
+}
+
+function isReadable(value: unknown): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).flat().every(isReadable);
+}
+
 function svidOf({ algorithm, keyId, claims }: JsonWebSignature, now: Date): JwtSvid {
   if (!jwtSvidAlgorithms.some((allowed) => allowed === algorithm)) {
     throw rejectCredential("algorithm", "no JWT-SVID has the token's algorithm");
@@ -85,6 +99,7 @@ function svidOf({ algorithm, keyId, claims }: JsonWebSignature, now: Date): JwtS
     throw rejectCredential("subject", "the token's subject is no SPIFFE ID of a workload");
   }
   requireTime(claims, now);
+  requireReadable(claims);
   const audiences = audiencesOf(claims);
   if (audiences.length === 0) throw rejectCredential("audience", "the token has no audience");
   const expiresAt = new Date(Number(exp) * 1000);

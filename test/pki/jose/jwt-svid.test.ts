@@ -1,4 +1,4 @@
-import { createLocalJWKSet, jwtVerify, SignJWT } from "jose";
+import { CompactSign, createLocalJWKSet, jwtVerify, SignJWT } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { jwtSvidAlgorithms, readJwtSvid, validateJwtSvid } from "../../../src/pki/jose/jwt-svid.ts";
@@ -102,6 +102,10 @@ describe("a JWT-SVID", () => {
     ["a relative path", { sub: "spiffe://cluster.local/../a" }, {}, "subject"],
     ["a ServiceAccount as subject", { sub: "system:serviceaccount:foo:bar" }, {}, "subject"],
     ["a foreign trust domain", { sub: "spiffe://other.test/ns/foo/sa/bar" }, {}, "issuer"],
+    ["an issuer that is no text", { iss: 7 }, {}, "form"],
+    ["a token id that is no text", { jti: ["a"] }, {}, "form"],
+    ["half a character in a claim", { more: { a: ["\ud800"] } }, {}, "form"],
+    ["half a character in the name of a claim", { "\udc00": 1 }, {}, "form"],
     ["no key id", {}, { kid: undefined }, "key"],
     ["an empty key id", {}, { kid: "" }, "key"],
     ["an unknown key id", {}, { kid: "key-0" }, "key"],
@@ -129,6 +133,22 @@ describe("a JWT-SVID", () => {
     expect(await verdict(token)).toBe("signature");
     expect(await verdict(token.slice(0, -2))).toBe("signature");
     expect(await verdict(`${token.slice(0, token.lastIndexOf("."))}.`)).toBe("form");
+  });
+
+  test("is refused with a number that no other language holds", async () => {
+    const header = { alg: "ES256", kid: "key-ES256" };
+    const key = keys.get("ES256");
+    if (!key) throw new Error("no key");
+    for (const [number, said] of [
+      ["1e999", "form"],
+      ["1e9", subject],
+    ]) {
+      const text = JSON.stringify({ ...good, more: ["n"] }).replace('"n"', String(number));
+      const token = await new CompactSign(new TextEncoder().encode(text))
+        .setProtectedHeader(header)
+        .sign(key.privateKey);
+      expect(await verdict(token)).toBe(said);
+    }
   });
 
   test("is refused beyond 8 KiB, in parts and as something else", async () => {
