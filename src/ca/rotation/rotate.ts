@@ -1,5 +1,9 @@
 import { resealAuthority } from "../../custody/authority-record.ts";
-import { recordKey, type StoredRecord } from "../../custody/authority-store.ts";
+import {
+  type AuthorityStore,
+  recordKey,
+  type StoredRecord,
+} from "../../custody/authority-store.ts";
 import { resealRequest } from "../../custody/request-record.ts";
 import { resealStatement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
@@ -29,8 +33,9 @@ import { successionReasonsAt } from "./next-step.ts";
  */
 export async function rotate(mint: Mint, now: Date): Promise<void> {
   const stored = await mint.store.load();
-  if (!stored.some(({ kind }) => kind === "authority")) {
-    return foundIfEmpty(mint, now).catch((fault: unknown) => {
+  if (stored.some(({ kind }) => kind === "authority")) founded.add(mint.store);
+  else {
+    return foundUnlessLost(mint, now).catch((fault: unknown) => {
       logFault(mint, fault);
       throw fault;
     });
@@ -172,6 +177,15 @@ function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   for (const detail of successionReasonsAt(opened, now)) {
     log.operation({ event: "intermediate-due", level: "warning", detail });
   }
+}
+
+/** The stores in which this process has seen an authority. */
+const founded = new WeakSet<AuthorityStore>();
+
+/** Whoever empties a store on the very day of its inception gets no new CA from the program that knew the old one. */
+async function foundUnlessLost(mint: Mint, now: Date): Promise<void> {
+  if (!founded.has(mint.store)) return foundIfEmpty(mint, now);
+  throw new Error("the store held authorities and holds none now: restore a backup");
 }
 
 /**

@@ -85,7 +85,7 @@ export function viewFileStore(directory: string): AuthorityStore {
   const isThere = async (): Promise<boolean> =>
     (await stat(folderOf(directory, "authority")).catch(ignoring("ENOENT"))) !== undefined;
   return {
-    load: async () => ((await isThere()) ? loadAll(directory) : []),
+    load: async () => ((await isThere()) ? loadAll(directory, lacking) : []),
     put: refuse,
     delete: refuse,
   };
@@ -138,8 +138,20 @@ interface SignerDirectories {
   readonly ca: { readonly signers: readonly { readonly name: string }[] };
 }
 
-async function loadAll(directory: string): Promise<StoredRecord[]> {
-  const names = (await Promise.all(recordKinds.map((kind) => list(directory, kind)))).flat();
+/** A folder that the start has made and that is gone is no empty one: its volume may not be mounted. */
+const failing = (error: unknown): never => {
+  throw error;
+};
+
+/** A store of an older version, which is only looked at, may lack a folder. */
+const lacking: (error: unknown) => undefined = ignoring("ENOENT");
+
+async function loadAll(
+  directory: string,
+  onFault: (error: unknown) => undefined = failing,
+): Promise<StoredRecord[]> {
+  const lists = recordKinds.map((kind) => list(directory, kind, onFault));
+  const names = (await Promise.all(lists)).flat();
   if (names.length > maximumRecords) {
     throw new Error(`more than ${maximumRecords} records in ${directory}`);
   }
@@ -151,9 +163,12 @@ async function loadAll(directory: string): Promise<StoredRecord[]> {
   return records;
 }
 
-async function list(directory: string, kind: RecordKind): Promise<RecordName[]> {
-  // A store of an older version, which is only looked at, may lack a folder.
-  const files = (await readdir(folderOf(directory, kind)).catch(ignoring("ENOENT"))) ?? [];
+async function list(
+  directory: string,
+  kind: RecordKind,
+  onFault: (error: unknown) => undefined,
+): Promise<RecordName[]> {
+  const files = (await readdir(folderOf(directory, kind)).catch(onFault)) ?? [];
   return files.flatMap((file) => {
     const [, id] = recordName.exec(file) ?? [];
     return id === undefined ? [] : [{ kind, id }];

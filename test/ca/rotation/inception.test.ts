@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { createAuthorities } from "../../../src/ca/authorities.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
-import { foundIfEmpty } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import {
@@ -40,6 +40,15 @@ describe("an empty store", () => {
         signsFrom: expect.stringMatching(/^2026-11-21T12:[0-5]\d:00\.000Z$/),
       }),
     ]);
+  });
+
+  test("gets no other authority from the program that has seen one, on the day of inception either", async () => {
+    const emptied = mint();
+    await foundIfEmpty(emptied, noon);
+    await rotate(emptied, noon);
+    emptied.store.records.clear();
+    await expect(rotate(emptied, noon)).rejects.toThrow(/held authorities and holds none now/);
+    expect(emptied.store.records.size).toBe(0);
   });
 
   test("gets an authority that is published at once and signs when every reader has seen it", async () => {

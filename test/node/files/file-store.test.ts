@@ -4,6 +4,7 @@ import {
   readdir,
   readFile,
   readlink,
+  rename,
   stat,
   symlink,
   writeFile,
@@ -140,6 +141,20 @@ describe("a file store", () => {
     }
     await expect(store.load()).rejects.toThrow(/more than 500/);
   });
+
+  test.each(["", "authorities", "taints"])(
+    "takes a folder that has gone for a fault, and not for an empty one: %j",
+    async (gone) => {
+      const parent = await temporaryFolder();
+      const directory = join(parent, "store");
+      const store = await openFileStore(directory);
+      await store.put({ ...name, value: "{}" });
+      await rename(join(directory, gone), join(parent, "lost"));
+      await expect(store.load()).rejects.toThrow(/ENOENT/);
+      await rename(join(parent, "lost"), join(directory, gone));
+      expect(await store.load()).toHaveLength(1);
+    },
+  );
 
   test("cuts a file that is longer than any record", async () => {
     const directory = join(await temporaryFolder(), "store");
