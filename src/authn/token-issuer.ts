@@ -80,8 +80,9 @@ export interface TokenIssuer {
 const looksAtOnce = 4;
 
 /**
- * Why no token can be verified now, one sentence: no issuer's keys are here, or can be fetched. It looks by itself, so
- * that a CA without callers finds out, and finds out again once it is over.
+ * Why no token can be verified now, one sentence: no issuer's keys are here, or can be fetched, and no API server
+ * reviews tokens in their place. It looks by itself, so that a CA without callers finds out, and finds out again once
+ * it is over.
  *
  * @param wait Waits for a look that goes on without its request; by default to its end.
  */
@@ -90,22 +91,39 @@ export function findKeyFault(
   wait: (look: Promise<void>) => Promise<void> = (look) => look,
 ): (now: Date) => Promise<string | undefined> {
   return async (now) => {
-    const withoutKeys = issuers.filter((each) => !isVerifiable(each, now));
+    const withoutKeys = issuers.filter((each) => !hasKeys(each, now));
     if (withoutKeys.length < issuers.length || issuers.length === 0) return undefined;
-    const tried = ({ keys }: TokenIssuer): number => keys.state?.(now).failure?.at.getTime() ?? 0;
+    const tried = (each: TokenIssuer): number => failureOf(each, now)?.at.getTime() ?? 0;
     const next = withoutKeys.toSorted((a, b) => tried(a) - tried(b)).slice(0, looksAtOnce);
     // A look that finds no room has others before it, who wait for the same.
-    await wait(Promise.allSettled(next.map(({ keys }) => keys.look?.(now))).then(() => {}));
-    const [failed, ...others] = issuers.map(({ cluster, keys, ...each }) => {
-      const failure = keys.state?.(now).failure;
-      return failure && !isVerifiable({ keys, ...each }, now) ? { cluster, failure } : undefined;
-    });
+    await wait(Promise.allSettled(next.map((each) => lookAt(each, now))).then(() => {}));
+    const [failed, ...others] = issuers.map((each) =>
+      hasKeys(each, now) ? undefined : failureOf(each, now),
+    );
     if (!failed || others.includes(undefined)) return undefined;
     const more = others.length > 0 ? `, and ${others.length} more fail` : "";
-    return `no issuer's keys can be had: that of cluster ${failed.cluster} ${failed.failure.detail}${more}`;
+    return `${failed.detail}${more}`;
   };
 }
 
-/** An API server may decide about tokens without keys. */
-const isVerifiable = ({ keys, review }: Pick<TokenIssuer, "keys" | "review">, now: Date): boolean =>
-  review !== undefined || !keys.state || keys.state(now).keys.length > 0;
+const hasKeys = ({ keys, review }: Pick<TokenIssuer, "keys" | "review">, now: Date): boolean =>
+  review?.order !== "instead-of-keys" && (!keys.state || keys.state(now).keys.length > 0);
+
+async function lookAt({ keys, review }: TokenIssuer, now: Date): Promise<void> {
+  const ofKeys = review?.order === "instead-of-keys" ? undefined : keys.look?.(now);
+  await Promise.allSettled([ofKeys, review?.ask.look?.(now)]);
+}
+
+/** Why the tokens of an issuer without keys cannot be verified: an API server may decide about them. */
+function failureOf(
+  { cluster, keys, review }: TokenIssuer,
+  now: Date,
+): { readonly at: Date; readonly detail: string } | undefined {
+  if (review) {
+    const failure = review.ask.failure?.();
+    return failure && { ...failure, detail: `no token can be verified: ${failure.detail}` };
+  }
+  const failure = keys.state?.(now).failure;
+  const detail = `no issuer's keys can be had: that of cluster ${cluster} ${failure?.detail}`;
+  return failure && { at: failure.at, detail };
+}

@@ -1,5 +1,5 @@
 import { createTtlCache } from "../foundation/caches.ts";
-import { CaError, rejectCredential } from "../foundation/errors.ts";
+import { CaError, messageOf, rejectCredential } from "../foundation/errors.ts";
 import { type ClusterApi, reviewToken, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
@@ -22,7 +22,13 @@ export interface ReviewQuestion {
  * @throws CaError `credential-rejected` (`review`, `audience`, `subject`), `cluster-unreachable`,
  *   `cluster-busy`.
  */
-export type TokenReview = (question: ReviewQuestion, now: Date) => Promise<BoundAccount>;
+export interface TokenReview {
+  (question: ReviewQuestion, now: Date): Promise<BoundAccount>;
+  /** Finds out whether the API server answers, once in ten seconds. It does not reject. */
+  readonly look?: (now: Date) => Promise<void>;
+  /** Why the API server gave no answer to the last look. What callers ask decides nothing: it may be made to fail. */
+  readonly failure?: () => { readonly at: Date; readonly detail: string } | undefined;
+}
 
 /** Two ways to one API server, so that reviews of forged tokens never use up the bound of others. */
 interface ReviewApis {
@@ -39,6 +45,11 @@ export const badAnswerSeconds = 5;
 /** The most answers of either kind that are remembered for one cluster. */
 export const maximumAnswers = 2048;
 
+const lookEverySeconds = 10;
+
+/** A token of nobody. An API server that reviews tokens says so. */
+const nobody = "rampart-looks-whether-tokens-are-reviewed";
+
 /** @param audiences Sent with every token, and required in every answer. */
 export function createTokenReview(audiences: readonly string[], apis: ReviewApis): TokenReview {
   // Two caches, so that forged tokens never evict a positive answer.
@@ -47,7 +58,7 @@ export function createTokenReview(audiences: readonly string[], apis: ReviewApis
   const until = (seconds: number, { expiresAt }: ReviewQuestion, now: Date): Date =>
     earlier(addSeconds(now, seconds), expiresAt);
 
-  return async (question, now) => {
+  const ask = async (question: ReviewQuestion, now: Date): Promise<BoundAccount> => {
     const key = await digestOf(question.text);
     const known = accepted.recall(key, now);
     if (known) return known;
@@ -64,6 +75,28 @@ export function createTokenReview(audiences: readonly string[], apis: ReviewApis
       throw error;
     }
   };
+  return Object.assign(ask, lookingAt(apis.verified, audiences));
+}
+
+function lookingAt(
+  api: ClusterApi,
+  audiences: readonly string[],
+): Required<Pick<TokenReview, "look" | "failure">> {
+  let nextLook = new Date(0);
+  let failure: ReturnType<NonNullable<TokenReview["failure"]>>;
+  const look = async (now: Date): Promise<void> => {
+    if (now < nextLook) return;
+    nextLook = addSeconds(now, lookEverySeconds);
+    try {
+      await reviewToken(api, nobody, audiences, now);
+      failure = undefined;
+    } catch (error) {
+      // A busy one answers.
+      const isAway = error instanceof CaError && error.refusal.reason === "cluster-unreachable";
+      failure = isAway ? { at: now, detail: messageOf(error) } : undefined;
+    }
+  };
+  return { look, failure: () => failure };
 }
 
 async function digestOf(token: string): Promise<string> {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
-import { findKeyFault, type TokenIssuer } from "../../src/authn/token-issuer.ts";
+import { findKeyFault, type ReviewOrder, type TokenIssuer } from "../../src/authn/token-issuer.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const key = { keyId: "a", algorithms: [] };
@@ -38,9 +38,36 @@ test.each<[string, Answer[]]>([
   expect(await faultOf(...answers.map((answer, i) => issuerOf(answer, `${i}`)))).toBeUndefined();
 });
 
-test("an API server that reviews tokens needs no keys", async () => {
-  const reviewed = { ...issuerOf("fails", "a"), review: { order: "after-keys" } } as TokenIssuer;
-  expect(await faultOf(reviewed)).toBeUndefined();
+/** An issuer without keys, whose API server reviews tokens. */
+function reviewedBy(
+  answer: "answers" | "fails",
+  order: ReviewOrder,
+  looked: string[] = [],
+): TokenIssuer {
+  const detail = "the API server of a cannot be reached";
+  let failure: { at: Date; detail: string } | undefined;
+  const look = async (at: Date): Promise<void> => {
+    looked.push("API server");
+    failure = answer === "fails" ? { at, detail } : undefined;
+  };
+  const ask = Object.assign(async () => Promise.reject(), { look, failure: () => failure });
+  return { ...issuerOf("fails", "a", looked), review: { order, ask } };
+}
+
+test.each(["after-keys", "before-keys", "instead-of-keys"] as const)(
+  "an API server that reviews tokens (%s) needs no keys, and is a fault while it is away",
+  async (order) => {
+    expect(await faultOf(reviewedBy("answers", order))).toBeUndefined();
+    const away = "no token can be verified: the API server of a cannot be reached";
+    expect(await faultOf(reviewedBy("fails", order))).toBe(away);
+    expect(await faultOf(reviewedBy("fails", order), issuerOf("answers", "b"))).toBeUndefined();
+  },
+);
+
+test("an API server that alone decides on tokens has nobody look for keys", async () => {
+  const looked: string[] = [];
+  await faultOf(reviewedBy("fails", "instead-of-keys", looked));
+  expect(looked).toEqual(["API server"]);
 });
 
 test("many issuers are asked a few at a time, each in its turn", async () => {

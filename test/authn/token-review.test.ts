@@ -6,6 +6,7 @@ import {
   maximumAnswers,
   type TokenReview,
 } from "../../src/authn/token-review.ts";
+import { CaError } from "../../src/foundation/errors.ts";
 import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
 import {
   type ClusterApi,
@@ -196,5 +197,48 @@ test.each<[string, unknown]>([
   expect(await refusalOf(() => reviewedAs(answer))).toEqual({
     reason: "cluster-unreachable",
     cluster: "a",
+  });
+});
+
+describe("a look at the API server", () => {
+  const looking = (send: ClusterApi["send"]) => {
+    const api = { cluster: "c", send };
+    return createTokenReview(["istio-ca"], { verified: api, unverified: { ...api, send: never } });
+  };
+  const never = async () => {
+    throw new Error("a look takes the way of verified tokens, which no stranger can fill");
+  };
+  const refused = (reason: "cluster-unreachable" | "cluster-busy") => async () => {
+    throw new CaError({ reason, cluster: "c" }, `the API server of c: ${reason}`);
+  };
+
+  test("has no failure while it reviews tokens, or is busy with it", async () => {
+    for (const send of [async () => answerOf(no), refused("cluster-busy")]) {
+      const { look, failure } = looking(send);
+      await look?.(now);
+      expect(failure?.()).toBeUndefined();
+    }
+  });
+
+  test("has one while it is away, asks no more than once in ten seconds, and none once it is back", async () => {
+    let send: ClusterApi["send"] = refused("cluster-unreachable");
+    let asked = 0;
+    const { look, failure } = looking((...request) => {
+      asked++;
+      return send(...request);
+    });
+    for (const seconds of [0, 1, 9]) await look?.(addSeconds(now, seconds));
+    expect(asked).toBe(1);
+    expect(failure?.()).toEqual({ at: now, detail: "the API server of c: cluster-unreachable" });
+    send = async () => answerOf(no);
+    await look?.(addSeconds(now, 10));
+    expect(failure?.()).toBeUndefined();
+  });
+
+  test("knows nothing of what callers ask", async () => {
+    const review = looking(refused("cluster-unreachable"));
+    const question = { text: "forged", expiresAt: inAnHour, isVerified: true };
+    await expect(review(question, now)).rejects.toThrow(CaError);
+    expect(review.failure?.()).toBeUndefined();
   });
 });

@@ -1,10 +1,12 @@
 import "reflect-metadata/lite";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { join, resolve } from "node:path";
 import { PemConverter, X509CertificateGenerator } from "@peculiar/x509";
 import { stringify } from "smol-toml";
+import { recordKey } from "../../../src/custody/authority-store.ts";
 import { importKek } from "../../../src/custody/kek.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { scheduleAfter, sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
@@ -15,6 +17,7 @@ import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-i
 import { type Row, usualHours } from "../../testkit/outages/rows.ts";
 import { type Ended, run, runWell } from "../../testkit/programs/child-process.ts";
 import { launchRampart } from "../../testkit/programs/rampart-process.ts";
+import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 /** What all scenes share: issuers that are well and not, and the key of the good ones. */
@@ -94,11 +97,51 @@ export interface Said {
 
 type Server = ReturnType<typeof launchRampart>;
 
+/** A bucket beside a scene, which is as the files in the folder `bucket` say: `away`, `slow` or `refusing`. */
+async function startBucket(folder: string) {
+  const api = await startS3Api();
+  const is = (state: string): boolean => existsSync(join(folder, "bucket", state));
+  api.instead = (request, response) => {
+    if (is("away")) return response.destroy() !== undefined;
+    if (is("slow")) return true;
+    if (!is("refusing") || request.method === "GET") return false;
+    return response.writeHead(403).end("<Error><Code>AccessDenied</Code></Error>") !== undefined;
+  };
+  const values = {
+    STORE: "s3",
+    STORE_BUCKET: api.place.url.split("/").at(-1),
+    STORE_PREFIX: api.place.prefix,
+    S3_ENDPOINT: api.origin,
+    S3_REGION: api.place.region,
+    S3_CREDENTIALS_FILE: "credentials",
+    STORE_DIRECTORY: undefined,
+    PROPAGATION_INTERVAL: "10s",
+  };
+  return { ...api, values };
+}
+
+/** What Node runs first, so that the clock of a program differs as the file `clock` says, in seconds. */
+const clockOfFolder = `import { readFileSync } from "node:fs";
+const now = Date.now;
+let [read, ahead] = [0, 0];
+Date.now = () => {
+  if (now() - read > 1000) {
+    read = now();
+    try { ahead = 1000 * Number(readFileSync(new URL("clock", import.meta.url), "utf8")); } catch { ahead = 0; }
+  }
+  return now() + ahead;
+};
+globalThis.Date = new Proxy(Date, {
+  construct: (target, values, made) => Reflect.construct(target, values.length > 0 ? values : [Date.now()], made),
+});
+`;
+
 /** One CA in a folder of its own. */
 export class Scene {
   readonly row: Row;
   readonly folder: string;
   #server: Server | undefined;
+  #bucket: Awaited<ReturnType<typeof startBucket>> | undefined;
 
   private constructor(row: Row, folder: string) {
     this.row = row;
@@ -108,6 +151,8 @@ export class Scene {
   static async create(row: Row, world: World): Promise<Scene> {
     const folder = await lastingFolder();
     const scene = new Scene(row, folder);
+    const bucket = row.store === "bucket" ? await startBucket(folder) : undefined;
+    if (bucket) scene.#bucket = bucket;
     const octets = crypto.getRandomValues(new Uint8Array(32));
     const values = {
       STORE_DIRECTORY: join(folder, "store"),
@@ -118,6 +163,7 @@ export class Scene {
       TRUST_DOMAIN: "cluster.local",
       PROPAGATION_INTERVAL: "0s",
       ISSUERS: [{ issuer: "https://a.test", jwks: "KEYS" }],
+      ...bucket?.values,
       ...row.values,
     };
     const program = resolve("src/cli/main.ts");
@@ -128,12 +174,15 @@ export class Scene {
       "tls.key": world.tls.key,
       "over.crt": world.over.ca,
       "over.key": world.over.key,
+      "clock.mjs": clockOfFolder,
+      credentials: `[default]\naws_access_key_id=${s3Credential.accessKeyId}\naws_secret_access_key=${s3Credential.secretAccessKey}\n`,
       token: world.token,
       "call.json": JSON.stringify({ csr: world.csrPem, validityDuration: "3600" }),
       "bin/rampart": `#!/bin/sh\n[ -e kek ] && export KEK="$(cat kek)"\nexec ${process.execPath} ${program} "$@"\n`,
       "bin/ask": `#!/bin/sh\nfor i in 1 2 3; do curl -s -o answer -H "authorization: Bearer $(cat token)" -H "content-type: application/json" --data @call.json "http://$(cat address)/istio.v1.auth.IstioCertificateService/CreateCertificate"; done\n`,
     };
     await mkdir(join(folder, "bin"));
+    await mkdir(join(folder, "bucket"));
     await mkdir(join(folder, "store"), { mode: 0o700 });
     for (const [name, text] of Object.entries(files)) {
       await writeFile(join(folder, name), text, { mode: name.startsWith("bin/") ? 0o700 : 0o600 });
@@ -153,7 +202,9 @@ export class Scene {
     if (hours) {
       const seconds = hours.map((each) => each * 3600) as [number, number, number, number];
       const ring = [await importKek("k1", octets)] as const;
-      await store.put(await sealNewAuthority(ring, scheduleAfter(new Date(), seconds)));
+      const record = await sealNewAuthority(ring, scheduleAfter(new Date(), seconds));
+      await store.put(record);
+      bucket?.put(`${bucket.place.prefix}${recordKey(record)}`, record.value);
     }
     return scene;
   }
@@ -170,9 +221,17 @@ export class Scene {
         PATH: `${this.folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
         HOME: this.folder,
         RAMPART_PASSPHRASE: "correct horse battery staple",
-        CLUSTER_CREDENTIAL_A: "token",
+        ...this.#environment,
       },
     });
+  }
+
+  /** Of the program and of the verbs, which run on one machine. */
+  get #environment(): Record<string, string> {
+    return {
+      CLUSTER_CREDENTIAL_A: "token",
+      ...(this.row.hasOwnClock && { NODE_OPTIONS: `--import=${join(this.folder, "clock.mjs")}` }),
+    };
   }
 
   async start(): Promise<void> {
@@ -181,7 +240,7 @@ export class Scene {
       folder: this.folder,
       environment: {
         HOME: this.folder,
-        CLUSTER_CREDENTIAL_A: "token",
+        ...this.#environment,
         ...(kek !== undefined && { KEK: kek.trim() }),
       },
     });
@@ -197,6 +256,7 @@ export class Scene {
 
   async end(): Promise<void> {
     await this.stop();
+    await this.#bucket?.close();
     if (this.row.store === "small disk") await run("umount", ["-l", join(this.folder, "store")]);
   }
 

@@ -9,7 +9,9 @@ export interface Row {
   readonly values?: Readonly<Record<string, unknown>>;
   /** The phases of the authority in the store, in hours from now; `undefined` for a store without one. */
   readonly hours?: readonly [number, number, number, number] | undefined;
-  readonly store?: "small disk";
+  readonly store?: "small disk" | "bucket";
+  /** Whether the file `clock` says by how many seconds the machine's clock is ahead. */
+  readonly hasOwnClock?: true;
   /** Typed before the program starts. */
   readonly before?: string;
   /** Typed while the program runs. */
@@ -108,6 +110,50 @@ export const rows: readonly Row[] = [
     during: "rampart authority export --out rampart-backup.age && rm store/*/*.json",
     cure: "rampart authority restore rampart-backup.age --yes",
     page: doctor("inception-date-passed"),
+  },
+  {
+    name: "store-emptied-on-first-day",
+    what: "Somebody deletes every record on the day of `INCEPTION_DATE`, while `serve` runs.",
+    kind: "outage",
+    during: "rampart authority export --out rampart-backup.age && rm store/*/*.json",
+    cure: "rampart authority restore rampart-backup.age --yes",
+    page: doctor("store-empty"),
+  },
+  {
+    name: "bucket-away",
+    what: "A replica does not reach the bucket of its store.",
+    kind: "outage",
+    store: "bucket",
+    during: "touch bucket/away",
+    cure: "rm bucket/away",
+    page: runbook("store-unreachable"),
+  },
+  {
+    name: "bucket-slow",
+    what: "The bucket of the store takes requests, and answers none.",
+    kind: "outage",
+    store: "bucket",
+    during: "touch bucket/slow",
+    cure: "rm bucket/slow",
+    page: runbook("store-unreachable"),
+  },
+  {
+    name: "bucket-credential-refused",
+    what: "The bucket does not take the credential any more.",
+    kind: "outage",
+    store: "bucket",
+    during: "cp credentials kept; sed -i s/AKID/OLD/ credentials",
+    cure: "cp kept credentials",
+    page: runbook("store-unreachable"),
+  },
+  {
+    name: "bucket-read-only",
+    what: "The credential of the bucket may read, and not write.",
+    kind: "danger",
+    store: "bucket",
+    during: "touch bucket/refusing",
+    cure: "rm bucket/refusing",
+    page: runbook("rotation-fault"),
   },
   {
     name: "store-empty",
@@ -294,6 +340,34 @@ export const rows: readonly Row[] = [
       ],
     },
     page: runbook("rampartrootsnotpushed"),
+  },
+  {
+    name: "token-review-away",
+    what: "The API server that alone decides on tokens does not answer.",
+    kind: "outage",
+    values: {
+      ISSUERS: [
+        {
+          issuer: "https://a.test",
+          kubernetes: {
+            server: "http://127.0.0.1:9",
+            credential: "CLUSTER_CREDENTIAL_A",
+            review: "instead-of-keys",
+          },
+        },
+      ],
+    },
+    page: runbook("cluster-unreachable"),
+  },
+  {
+    name: "clock-ahead",
+    what: "The clock of the CA's machine is two hours ahead, and verifiers refuse its certificates until then.",
+    kind: "danger",
+    values: { ISSUERS: [{ issuer: "http://ISSUER/good", cluster: "good" }] },
+    hasOwnClock: true,
+    during: "echo 7200 > clock",
+    cure: "echo 0 > clock",
+    page: doctor("clock-skew"),
   },
   {
     name: "serving-certificate-missing",
