@@ -1,9 +1,11 @@
+import { globSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   asksAgain,
   type Block,
   blocksOf,
   isTyped,
+  needs,
   staysOpen,
   suites,
 } from "../../pages/shell-blocks.ts";
@@ -53,9 +55,11 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "docs/how-to/deny.md": { scene: scenes.operator },
   "docs/how-to/install.md": { scene: scenes.checkout },
   "docs/how-to/issuance-log.md": { scene: scenes.loggedOperator, until: [/"listening"/] },
+  "docs/how-to/operate.md": { scene: scenes.operator },
   "docs/how-to/replace-the-kek.md": { scene: scenes.operator },
   "docs/how-to/revocation.md": { scene: scenes.loggedOperator },
   "docs/how-to/rotate.md": { scene: scenes.operator },
+  "docs/how-to/s3.md": { scene: scenes.operator },
   "docs/how-to/taint.md": { scene: scenes.operator },
   "docs/how-to/troubleshoot.md": { scene: scenes.operator },
   "docs/how-to/upgrade.md": { scene: scenes.operator },
@@ -147,5 +151,16 @@ const pages = Object.keys(suites)
   .filter((page) => suites[page] === "pages")
   .filter((page) => words.length === 0 || words.some((word) => page.includes(word)));
 const outcomes: Outcome[] = [];
+const reasons: Readonly<Record<string, string>> = needs;
+/** The blocks that no suite types, on any page. */
+const left =
+  words.length > 0
+    ? []
+    : globSync(["*.md", "docs/**/*.md"])
+        .toSorted()
+        .flatMap(blocksOf)
+        .filter(({ language, mark }) => language === "sh" && reasons[mark] !== undefined);
 for (const page of pages) outcomes.push(await outcomeOf(page));
+for (const { page, line, mark } of left)
+  console.log(`pages: not typed: ${page}:${line} needs ${reasons[mark]}`);
 report(outcomes);

@@ -142,10 +142,24 @@ issuer = "${issuer}"
   });
 }
 
+/**
+ * `npx wrangler` for a reader without an account: it does nothing, and knows the commands and options of the wrangler
+ * that is installed.
+ */
+const wranglerWithoutAccount = `#!/bin/sh -eu
+[ "$1" = wrangler ]
+shift
+help="$("${root}/node_modules/.bin/wrangler" "$@" --help 2>&1)"
+echo "$help" | grep -q "^wrangler $1 $2"
+for word; do case "$word" in --*) echo "$help" | grep -q -e "$word\\b" ;; esac; done
+[ -t 0 ] || cat > /dev/null
+`;
+
 /** An operator beside a `rampart serve` that signs. */
 export const operator: Scene = async (folder, ends) => {
   const today = new Date().toISOString().slice(0, 10);
   const terminal = await operatorIn(folder, ends, `INCEPTION_DATE = ${today}`);
+  await writeFile(join(folder, ".home/bin/npx"), wranglerWithoutAccount, { mode: 0o755 });
   await terminal.leaveOpen("rampart serve", /"gRPC on /);
   return terminal;
 };
