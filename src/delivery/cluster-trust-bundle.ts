@@ -5,7 +5,8 @@ import { type KubernetesClient, maximumObjectOctets } from "../kubernetes/client
 import { addSeconds } from "../pki/x509/validity.ts";
 import { logDeliveryFault, type RootDelivery } from "./root-delivery.ts";
 
-const apiVersion = "certificates.k8s.io/v1beta1";
+/** `v1` from Kubernetes 1.37, which has `v1beta1` off. */
+const apiVersions = ["certificates.k8s.io/v1", "certificates.k8s.io/v1beta1"];
 
 /** No watch observes the object. A change by another writer is repaired after this long. */
 const repairSeconds = 300;
@@ -57,27 +58,35 @@ interface Bundle {
   readonly trustBundle: string;
 }
 
-/** @throws FetchError also where the API server has stored something else. */
+/**
+ * An API server is asked each time: an update changes what it serves. An apply makes what is not there, so status
+ * 404 means a version that it does not serve.
+ *
+ * @throws FetchError also where the API server has stored something else.
+ */
 async function apply(
   { send }: KubernetesClient,
   { name, signerName, trustBundle }: Bundle,
   signal: AbortSignal,
 ): Promise<void> {
-  const path = `/apis/${apiVersion}/clustertrustbundles/${encodeURIComponent(name)}`;
-  const answer = await send({
-    method: "PATCH",
-    path: `${path}?fieldManager=rampart-distribute&force=true`,
-    body: {
-      apiVersion,
-      kind: "ClusterTrustBundle",
-      metadata: { name },
-      spec: { signerName, trustBundle },
-    },
-    maximumOctets: maximumObjectOctets,
-    signal,
-  });
-  if (answer === undefined) throw new FetchError(`serves no ClusterTrustBundle (${apiVersion})`);
-  const stored = storedForm.safeParse(answer);
-  if (stored.success && stored.data.spec.trustBundle === trustBundle) return;
-  throw new FetchError("has stored something else than what was applied");
+  for (const apiVersion of apiVersions) {
+    const path = `/apis/${apiVersion}/clustertrustbundles/${encodeURIComponent(name)}`;
+    const answer = await send({
+      method: "PATCH",
+      path: `${path}?fieldManager=rampart-distribute&force=true`,
+      body: {
+        apiVersion,
+        kind: "ClusterTrustBundle",
+        metadata: { name },
+        spec: { signerName, trustBundle },
+      },
+      maximumOctets: maximumObjectOctets,
+      signal,
+    });
+    if (answer === undefined) continue;
+    const stored = storedForm.safeParse(answer);
+    if (stored.success && stored.data.spec.trustBundle === trustBundle) return;
+    throw new FetchError("has stored something else than what was applied");
+  }
+  throw new FetchError(`serves no ClusterTrustBundle (${apiVersions.join(", ")})`);
 }

@@ -36,14 +36,33 @@ test("the bundle is applied as Istio's ClusterTrustBundle", async () => {
   expect(requests).toMatchObject([
     {
       method: "PATCH",
-      path: "/apis/certificates.k8s.io/v1beta1/clustertrustbundles/istio.io%3Aistiod-ca%3Aroot-cert?fieldManager=rampart-distribute&force=true",
+      path: "/apis/certificates.k8s.io/v1/clustertrustbundles/istio.io%3Aistiod-ca%3Aroot-cert?fieldManager=rampart-distribute&force=true",
       body: {
+        apiVersion: "certificates.k8s.io/v1",
         kind: "ClusterTrustBundle",
         metadata: { name },
         spec: { signerName: "istio.io/istiod-ca", trustBundle: "the roots" },
       },
     },
   ]);
+});
+
+test("the bundle is applied in the version that the API server serves at that time", async () => {
+  let served = "v1beta1";
+  const { deliver, stateOf, requests } = deliveryTo(async ({ path, body }) =>
+    path.startsWith(`/apis/certificates.k8s.io/${served}/`) ? body : undefined,
+  );
+  const versions = (): unknown[] => requests.splice(0).map(({ body }) => body);
+  await deliver(bundle, start);
+  expect(stateOf(bundle).pending).toEqual([]);
+  expect(versions()).toMatchObject([
+    { apiVersion: "certificates.k8s.io/v1" },
+    { apiVersion: "certificates.k8s.io/v1beta1" },
+  ]);
+  served = "v1";
+  await deliver(bundle, addSeconds(start, 300));
+  expect(stateOf(bundle).pending).toEqual([]);
+  expect(versions()).toMatchObject([{ apiVersion: "certificates.k8s.io/v1" }]);
 });
 
 test("another bundle is applied at once", async () => {
@@ -76,7 +95,7 @@ describe("the bundle is pending, and applied again every fifteen seconds, while 
     for (let seconds = 0; seconds <= 30; seconds++)
       await deliver(bundle, addSeconds(start, seconds));
     expect(stateOf(bundle)).toEqual({ delivered: [], pending: [name], hasAll: true });
-    expect(requests).toHaveLength(3);
+    expect(requests.filter(({ path }) => path.includes("/v1/"))).toHaveLength(3);
     expect(log.operations).toHaveLength(3);
     expect(log.operations[0]).toMatchObject({
       event: "root-not-delivered",

@@ -1,5 +1,6 @@
 import { messageOf } from "../../foundation/errors.ts";
 import { type EventName, logFault, type OperationLog } from "../../foundation/events.ts";
+import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import {
@@ -41,6 +42,8 @@ interface AnswerContext {
   readonly clock: () => Date;
   readonly pause?: Pause | undefined;
   readonly signal: AbortSignal;
+  /** The API server serves the collection no longer. */
+  readonly gone?: () => void;
 }
 
 /** A queue that a watch fills. */
@@ -112,7 +115,7 @@ const approval = {
 } as const;
 
 function watchedQueue<Request>(
-  { client, signer, log, clock, pause, signal }: AnswerContext,
+  { client, signer, log, clock, pause, signal, gone }: AnswerContext,
   listing: Parameters<typeof watchCollection>[0]["listing"],
   keep: (object: unknown) => readonly [string, Request | undefined] | undefined,
   answer: (request: Request, now: Date) => Promise<void>,
@@ -123,7 +126,10 @@ function watchedQueue<Request>(
   const collection = watchCollection<Request>({
     ...{ client, listing, keep, signal },
     ...(pause && { pause }),
-    failed: (error) => warn("watch-failed", `the API server ${messageOf(error)}`),
+    failed: (error) => {
+      warn("watch-failed", `the API server ${messageOf(error)}`);
+      if (error instanceof FetchError && error.status === 404) gone?.();
+    },
   });
   const queue = createRequestQueue({
     items: collection.items,
@@ -166,9 +172,9 @@ export function answerRequests(
 
   function whenServed(own: AnswerContext, signer: SignerName, policy: PodPolicy): WatchedQueue {
     const certificates = podCertificates(signer, policy, trustDomain, certificate);
-    return onceOpen(own, async () => {
+    return whileServed(own, async (opened) => {
       const version = await podCertificatesVersion(own.client.send);
-      return version && podQueue(own, version, certificates);
+      return version && podQueue(opened, version, certificates);
     });
   }
 
@@ -192,18 +198,31 @@ export function answerRequests(
   };
 }
 
-/** A queue whose collection may not be served yet: an API server has PodCertificateRequests by a feature gate. */
-function onceOpen(
-  { client: _, signer, log, clock }: AnswerContext,
-  open: () => Promise<WatchedQueue | undefined>,
+/**
+ * A queue whose collection may not be served yet, or no longer: an API server has PodCertificateRequests by a feature
+ * gate, and an update takes the version away that a watch had.
+ */
+function whileServed(
+  context: AnswerContext,
+  open: (opened: AnswerContext) => Promise<WatchedQueue | undefined>,
 ): WatchedQueue {
+  const { signer, log, clock } = context;
   let queue: WatchedQueue | undefined;
   let next = new Date(0);
+  const begin = (): Promise<WatchedQueue | undefined> => {
+    const ending = new AbortController();
+    const gone = (): void => {
+      ending.abort();
+      queue = undefined;
+      next = new Date(0);
+    };
+    return open({ ...context, gone, signal: AbortSignal.any([context.signal, ending.signal]) });
+  };
   return {
     work: async () => {
       if (!queue && clock() >= next) {
         next = addSeconds(clock(), absenceSeconds);
-        queue = await open();
+        queue = await begin();
         const detail = "the API server serves no PodCertificateRequest: its feature gate is off";
         if (!queue) log.operation({ event: "not-served", level: "warning", detail, signer });
       }

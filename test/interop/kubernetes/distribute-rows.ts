@@ -69,7 +69,7 @@ async function distributes(scene: Scene): Promise<void> {
 async function appliesClusterTrustBundle(scene: Scene): Promise<void> {
   const { plane } = scene;
   const name = encodeURIComponent("istio.io:istiod-ca:root-cert");
-  const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${name}`;
+  const path = `${plane.certificates}/clustertrustbundles/${name}`;
   await published(scene, async (UPSTREAM, pem) => {
     const values = { UPSTREAM, CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true };
     await distributing(scene, plane.adminToken, values, () =>

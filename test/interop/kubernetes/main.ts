@@ -5,7 +5,8 @@ import {
   type ControlPlanePrograms,
   controlPlanePrograms,
   findHelm,
-  version,
+  type KubernetesVersion,
+  versions,
 } from "./cluster/programs.ts";
 import { type Scene, setScene } from "./cluster/scene.ts";
 import { playDeployments } from "./deployments/deployment-rows.ts";
@@ -16,17 +17,18 @@ import { rootRows } from "./root-rows.ts";
 import { namedRows, playRows, type Row } from "./rows.ts";
 import { pageRows } from "./signers/page-rows.ts";
 import { serviceRows } from "./signers/service-rows.ts";
-import { signerRows } from "./signers/signer-rows.ts";
+import { betaSignerRows, signerRows } from "./signers/signer-rows.ts";
 import { storeRows } from "./store-rows.ts";
 import { tokenRows } from "./token-rows.ts";
 import { tutorialRows } from "./tutorial-rows.ts";
 
-const rows: readonly Row<Scene>[] = [
+const rowsOn = (isBeta: boolean): readonly Row<Scene>[] => [
   ...tokenRows,
   ...podRows,
   ...distributeRows,
   ...rootRows,
   ...signerRows,
+  ...(isBeta ? betaSignerRows : []),
   ...serviceRows,
   ...pageRows,
   ...storeRows,
@@ -54,34 +56,36 @@ async function inCluster(
   }
 }
 
-async function runRows(plane: ControlPlane, folder: string): Promise<Outcome[]> {
-  return [
-    ...(await runNamed(plane, folder)),
-    ...(await playDeployments(plane, participants.server, part)),
-  ];
+/** Plays all rows on a version of Kubernetes. */
+async function playOn(version: KubernetesVersion): Promise<Outcome[]> {
+  const participants = { client: "Rampart", server: `kube-apiserver ${version.version}` };
+  console.log(`on ${participants.server}`);
+  const programs = await controlPlanePrograms(version);
+  if (typeof programs === "string")
+    return [{ ...participants, passed: 0, faults: [], missing: programs }];
+  const { server } = participants;
+  const outcomes = await inCluster(programs, async (plane, folder) => {
+    const wanted = namedRows(rowsOn(version.isBeta), part);
+    const named = wanted.length > 0 ? [await playRows(wanted, await setScene(plane, folder))] : [];
+    const deployments = await playDeployments(plane, server, part);
+    return [...named.map((played) => ({ ...participants, ...played })), ...deployments];
+  });
+  if (namedRows(tutorialRows, part).length === 0) return outcomes;
+  return [...outcomes, ...(await inCluster(programs, (...of) => runTutorial(server, ...of)))];
 }
 
-async function runNamed(plane: ControlPlane, folder: string): Promise<Outcome[]> {
-  const wanted = namedRows(rows, part);
-  if (wanted.length === 0) return [];
-  return [{ ...participants, ...(await playRows(wanted, await setScene(plane, folder))) }];
-}
-
-async function runTutorial(plane: ControlPlane, folder: string): Promise<Outcome[]> {
-  const outcome = { ...participants, client: "kubectl and helm" };
+async function runTutorial(
+  server: string,
+  plane: ControlPlane,
+  folder: string,
+): Promise<Outcome[]> {
+  const outcome = { client: "kubectl and helm", server };
   const helm = await findHelm();
   if ("missing" in helm) return [{ ...outcome, passed: 0, faults: [], missing: helm.missing }];
   const scene = { plane, folder, helm: helm.program };
   return [{ ...outcome, ...(await playRows(tutorialRows, scene)) }];
 }
 
-const participants = { client: "Rampart", server: `kube-apiserver ${version}` };
-const programs = await controlPlanePrograms();
-if (typeof programs === "string") {
-  report([{ ...participants, passed: 0, faults: [], missing: programs }]);
-} else {
-  const outcomes = await inCluster(programs, runRows);
-  if (namedRows(tutorialRows, part).length > 0)
-    outcomes.push(...(await inCluster(programs, runTutorial)));
-  report(outcomes);
-}
+const outcomes: Outcome[] = [];
+for (const version of versions) outcomes.push(...(await playOn(version)));
+report(outcomes);

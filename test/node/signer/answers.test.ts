@@ -116,6 +116,33 @@ test("answers the pods that await it, by the field selector of its name, in the 
   );
 });
 
+test("answers pods after an update that has taken the version away", async () => {
+  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
+  const [before, after] = ["v1beta1", "v1"].map((version) =>
+    memoryApi({ [`${group}/${version}/podcertificaterequests`]: [podRequestJson(spec)] }),
+  );
+  if (!before || !after) throw new Error("unreachable");
+  let isUpdated = false;
+  const { promise: cut, resolve: cutWatches } = Promise.withResolvers<void>();
+  const { reasons } = start(
+    {
+      send: (request) => (isUpdated ? after : before).client.send(request),
+      watch: async function* (path, signal) {
+        if (path.includes("/v1/")) yield* after.client.watch(path, signal);
+        if (isUpdated) throw new FetchError("answered with status 404", { status: 404 });
+        await cut;
+      },
+    },
+    { pods: {} },
+  );
+  await eventually(() => expect(counted).toEqual(["pod issued"]));
+  isUpdated = true;
+  cutWatches();
+  await eventually(() => expect(counted).toEqual(["pod issued", "pod issued"]));
+  expect(after.writes[0]?.path).toMatch(`${group}/v1/namespaces/shop/podcertificaterequests/`);
+  expect(reasons()).toEqual([]);
+});
+
 test("approves a service before it asks for its certificate, and denies another", async () => {
   const csr = async (value: string) => (await emptyCsr("P-256", [{ type: "dns", value }])).pem;
   const named = (name: string, json: ReturnType<typeof serviceRequestJson>) => ({

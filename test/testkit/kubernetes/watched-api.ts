@@ -146,9 +146,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
   function route(request: IncomingMessage, response: ServerResponse, url: URL, body: string): void {
     const [, namespace] =
       /^\/api\/v1\/namespaces\/([^/]+)\/configmaps\/[^/]+$/.exec(url.pathname) ?? [];
-    const isBundle = url.pathname.startsWith(
-      "/apis/certificates.k8s.io/v1beta1/clustertrustbundles/",
-    );
+    const isBundle = url.pathname.startsWith("/apis/certificates.k8s.io/v1/clustertrustbundles/");
     const [, kind] = collections.find(([path]) => path === url.pathname) ?? [];
     const isSelected: Selected = (object) =>
       object?.kind === kind && fitsSelector(object, url.searchParams.get("fieldSelector"));

@@ -22,6 +22,8 @@ export interface ControlPlane {
   readonly ca: string;
   readonly issuer: string;
   readonly adminToken: string;
+  /** The path of the version of `certificates.k8s.io` that has what pod certificates take. */
+  readonly certificates: string;
   /** Sends JSON as the cluster's administrator. Rejects on every status but success. */
   readonly call: Call;
   /** Sends JSON as the bearer of a token. */
@@ -43,6 +45,12 @@ export const nodeToken = (node: string): string => `token-of-${node}`;
 const tokens = [
   `${adminToken},admin,1,system:masters`,
   ...nodes.map((node) => `${nodeToken(node)},system:node:${node},${node},system:nodes`),
+];
+
+/** Kubernetes 1.36 has them off; 1.37 is started as users start it. */
+const betaWords = [
+  "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true",
+  "--runtime-config=certificates.k8s.io/v1beta1=true",
 ];
 
 export async function startControlPlane(programs: ControlPlanePrograms): Promise<ControlPlane> {
@@ -87,8 +95,7 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
     `--service-account-key-file=${keyFile}`,
     `--service-account-signing-key-file=${keyFile}`,
     "--disable-admission-plugins=ServiceAccount",
-    "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true",
-    "--runtime-config=certificates.k8s.io/v1beta1=true",
+    ...(programs.isBeta ? betaWords : []),
   ];
   start(programs.apiServer, apiServerWords);
   try {
@@ -103,7 +110,9 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
       start(programs.apiServer, apiServerWords);
       await untilReady(fetch, server, children);
     };
-    return { server, ca, issuer, adminToken, call: callAs(adminToken), callAs, restart, stop };
+    const certificates = `/apis/certificates.k8s.io/${programs.isBeta ? "v1beta1" : "v1"}`;
+    const call = callAs(adminToken);
+    return { server, ca, issuer, adminToken, certificates, call, callAs, restart, stop };
   } catch (error) {
     console.error(said.join("").slice(-4000));
     await stop();

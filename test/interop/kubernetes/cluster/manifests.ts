@@ -16,13 +16,15 @@ const places: Readonly<Record<string, string>> = {
   Deployment: "/apis/apps/v1/namespaces/istio-system/deployments",
 };
 
-const applied = new Set<string>();
+const appliedTo = new WeakMap<ControlPlane["call"], Set<string>>();
 
 /** Creates every object of a manifest in deploy/kustomize, unless a row has done so before. */
 export async function applyManifest(
   { call }: Pick<ControlPlane, "call">,
   name: string,
 ): Promise<void> {
+  const applied = appliedTo.get(call) ?? new Set();
+  appliedTo.set(call, applied);
   if (applied.has(name)) return;
   applied.add(name);
   const file = join(import.meta.dirname, "../../../../deploy/kustomize", name);

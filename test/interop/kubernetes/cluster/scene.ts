@@ -8,6 +8,14 @@ export interface Pod {
   readonly uid: string;
 }
 
+/** From Kubernetes 1.37 on, a node may request only what a volume of the pod asks for. */
+const podCertificates = ["mesh.example.com/workload", "other.example.com/workload"].flatMap(
+  (signerName, i) =>
+    ["ECDSAP256", "RSA3072", "ED25519"].map((keyType) => ({
+      podCertificate: { signerName, keyType, credentialBundlePath: `${keyType}-${i}.pem` },
+    })),
+);
+
 export async function createPod(
   { call }: ControlPlane,
   namespace: string,
@@ -17,7 +25,12 @@ export async function createPod(
   const name = `${account}-${node}`;
   const pod = {
     metadata: { name },
-    spec: { nodeName: node, serviceAccountName: account, containers: [{ name: "a", image: "a" }] },
+    spec: {
+      nodeName: node,
+      serviceAccountName: account,
+      containers: [{ name: "a", image: "a" }],
+      volumes: [{ name: "certificates", projected: { sources: podCertificates } }],
+    },
   };
   const created = await call("POST", `/api/v1/namespaces/${namespace}/pods`, pod);
   const { metadata } = created;

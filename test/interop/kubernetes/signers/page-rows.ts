@@ -100,7 +100,7 @@ async function publishedRoots(
       type(look).then((said) => said.includes(bundleName) && said.includes(signer), never),
     ),
   );
-  const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIComponent(bundleName)}`;
+  const path = `${plane.certificates}/clustertrustbundles/${encodeURIComponent(bundleName)}`;
   const { spec } = await plane.call("GET", path);
   return (spec as { trustBundle: string }).trustBundle;
 }

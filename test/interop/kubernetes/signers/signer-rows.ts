@@ -78,7 +78,7 @@ async function clusterTrustBundle(scene: Scene, { ca }: SignerScene): Promise<st
     CLUSTER_TRUST_BUNDLE: [signerName],
   };
   const name = encodeURIComponent(`${signerName.replace("/", ":")}:root-cert`);
-  const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${name}`;
+  const path = `${plane.certificates}/clustertrustbundles/${name}`;
   return distributing(scene, token, values, async () => {
     let pem = "";
     await until("there is no ClusterTrustBundle of the signer", async () => {
@@ -256,13 +256,17 @@ export const signerRows: readonly Row<Scene>[] = [
     "pod certificates: requested as a kubelet does, verified with the ClusterTrustBundle, refreshed",
     issuesToPods,
   ],
-  [
-    "pod certificates of kubelets before 1.36, which prove their keys by the pod's UID",
-    issuesForProofs,
-  ],
   ["pod certificates denied: a key type, annotations, a namespace", deniesByPolicy],
   ["pod certificates of a strange signer, and for another node's pod", leavesStrangersAlone],
   ["pod certificates that the CA refuses wait until it does not", waitsForTheCa],
   ["pod certificates of a denied node and a denied pod wait until they are not", waitsForADenial],
   ["two signers, of which one answers, and the other when that has ended", takesOver],
+];
+
+/** `v1` has no such form of a key. */
+export const betaSignerRows: readonly Row<Scene>[] = [
+  [
+    "pod certificates of kubelets before 1.36, which prove their keys by the pod's UID",
+    issuesForProofs,
+  ],
 ];

@@ -103,11 +103,12 @@ export async function setSignerScene(
   };
 }
 
-let reviewer: Promise<string> | undefined;
+const reviewers = new WeakMap<ControlPlane, Promise<string>>();
 
 function reviewerToken(plane: ControlPlane): Promise<string> {
   const rules = [rule("authentication.k8s.io", ["tokenreviews"], ["create"])];
-  reviewer ??= createAccount(plane, "signer-reviewer", rules);
+  const reviewer = reviewers.get(plane) ?? createAccount(plane, "signer-reviewer", rules);
+  reviewers.set(plane, reviewer);
   return reviewer;
 }
 
@@ -137,9 +138,9 @@ export async function requestAs(
   const accountPath = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}`;
   const created = await callAs(nodeToken(node))(
     "POST",
-    `/apis/certificates.k8s.io/v1beta1/namespaces/${namespace}/podcertificaterequests`,
+    `${plane.certificates}/namespaces/${namespace}/podcertificaterequests`,
     {
-      apiVersion: "certificates.k8s.io/v1beta1",
+      apiVersion: plane.certificates.replace("/apis/", ""),
       kind: "PodCertificateRequest",
       metadata: { generateName: "req-" },
       spec: {
@@ -180,11 +181,11 @@ export interface PodCertificateStatusJson {
 }
 
 export async function statusOf(
-  { callAs }: ControlPlane,
+  { callAs, certificates }: ControlPlane,
   { namespace, node }: ScenePod,
   name: string,
 ): Promise<PodCertificateStatusJson> {
-  const path = `/apis/certificates.k8s.io/v1beta1/namespaces/${namespace}/podcertificaterequests/${name}`;
+  const path = `${certificates}/namespaces/${namespace}/podcertificaterequests/${name}`;
   const { status = {} } = await callAs(nodeToken(node))("GET", path);
   return status as PodCertificateStatusJson;
 }
