@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
 import { OperatorError } from "../../foundation/errors.ts";
+import { otherRuntime } from "../../program/runtime.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 
 /** The Worker's bindings on this machine, as `wrangler dev` gives them. */
@@ -120,6 +121,10 @@ const require: NodeJS.Require = createRequire(import.meta.url);
  */
 export function wranglerPath(config: string): string {
   const folder = dirname(config);
+  if (otherRuntime)
+    throw new OperatorError(
+      `a Worker's store takes wrangler and Node, and this is ${otherRuntime}`,
+    );
   try {
     return require.resolve("wrangler", { paths: [folder, import.meta.dirname] });
   } catch (cause) {

@@ -21,17 +21,26 @@ interface RampartProcess extends Child {
   readonly portOf: (name: string) => Promise<number>;
 }
 
+/** The words before the verb: this Node, and the program of the checkout. */
+const ofTheCheckout: readonly string[] = [process.execPath, program];
+
+interface LaunchOptions extends ChildOptions {
+  readonly descriptors?: number;
+  /** The words before the verb, for an installed program or another runtime. */
+  readonly command?: readonly string[];
+}
+
 /** Starts `rampart` as an operator does. */
 export function launchRampart(
   words: readonly string[],
-  options: ChildOptions & { readonly descriptors?: number } = {},
+  options: LaunchOptions = {},
 ): RampartProcess {
-  const { descriptors, ...others } = options;
-  const command = [process.execPath, program, ...words];
+  const { descriptors, command: runtime = ofTheCheckout, ...others } = options;
+  const command = [...runtime, ...words];
   const limited = ["-c", `ulimit -n ${descriptors} && exec "$@"`, "sh", ...command];
   const child =
     descriptors === undefined
-      ? startChild(process.execPath, command.slice(1), others)
+      ? startChild(command[0] ?? "", command.slice(1), others)
       : startChild("sh", limited, others);
   const addresses = new Map<string, PromiseWithResolvers<string>>();
   const told = (name: string): PromiseWithResolvers<string> => {
@@ -92,7 +101,9 @@ export const launchServer = (
   verb: "serve" | "gateway",
   config: string,
   environment: NodeJS.ProcessEnv = {},
-): Promise<ServerProcess> => whenListening(launchRampart([verb, "-c", config], { environment }));
+  command: readonly string[] = ofTheCheckout,
+): Promise<ServerProcess> =>
+  whenListening(launchRampart([verb, "-c", config], { environment, command }));
 
 async function whenListening(process: RampartProcess): Promise<ServerProcess> {
   // Callers get their port last.

@@ -7,6 +7,7 @@ import { CaError, OperatorError } from "../../../foundation/errors.ts";
 import { nodeKeyCustody } from "../../../node/key-credentials.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
+import { otherRuntime, runtimeLimits } from "../../../program/runtime.ts";
 import { offersPostQuantum } from "../../../program/tls-policy.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import {
@@ -71,12 +72,15 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const config = configOf(choice);
   const opened = await open(choice, terminal, now);
   const source = await sourceOf(config, choice);
+  const ofRuntime = runtimeLimits().map((what) =>
+    finding("configuration-warning", `${what}.`, "See docs/tutorials/deno-and-bun.md"),
+  );
   const ofNode = [
-    ...nodeFindings(process.versions.node),
+    ...(otherRuntime ? ofRuntime : nodeFindings(process.versions.node)),
     ...keyExchangeFindings(offersPostQuantum()),
   ];
   const before = [
-    ...judged("the Node that runs this", ofNode),
+    ...judged(`the ${otherRuntime ?? "Node"} that runs this`, ofNode),
     ...judged(basename(config), await textFindings(config)),
   ];
   if (!("store" in opened)) {

@@ -7,6 +7,7 @@ import { readConfigurationFile, unreadVariables } from "../../../node/files/conf
 import type { ServerContext } from "../../../node/server.ts";
 import { type RunningProgram, run } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
+import { runtimeLimits } from "../../../program/runtime.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -35,6 +36,9 @@ export async function runFollowing<C>({
     throw new OperatorError(`${path} does not exist: name the configuration with --config`);
   }
   const { start, context, parse, restartKeys } = program;
+  for (const detail of runtimeLimits()) {
+    context.log.operation({ event: "configuration-warning", level: "warning", detail });
+  }
   const variables = { ...environment };
   let reads = 0;
   const source = {

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
-import { isSea } from "node:sea";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import { type Backoff, backoffMilliseconds, pause } from "../../../foundation/pause.ts";
 import type { PeerProcesses, Report } from "../../../program/metrics.ts";
+import { otherRuntime } from "../../../program/runtime.ts";
 import { watchSignals } from "../../../program/signals.ts";
 
 /** The time that all processes together have for their reports; a scraper has a timeout. */
@@ -23,6 +23,8 @@ export async function runProcesses(
   argumentsOf: (index: number) => readonly string[],
   log: OperationLog,
 ): Promise<void> {
+  if (otherRuntime)
+    throw new OperatorError(`several processes take Node, and this is ${otherRuntime}`);
   const children = new ChildProcesses(argumentsOf, log);
   using watch = watchSignals();
   const reload = (): void => children.reload();
@@ -79,7 +81,7 @@ const restarts: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 30_00
 class ChildProcesses {
   readonly #argumentsOf: (index: number) => readonly string[];
   readonly #log: OperationLog;
-  readonly #program = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
+  readonly #program = isExecutable() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
   readonly #channels = new Map<ChildProcess, IpcChannel>();
   readonly #serving = new Set<ChildProcess>();
   readonly #exits = new Set<Promise<void>>();
@@ -157,6 +159,9 @@ class ChildProcesses {
     if (!signal.aborted) this.start(index);
   }
 }
+
+/** Deno and Bun have no such module, and a static import of it keeps them from loading this one. */
+const isExecutable = (): boolean => process.getBuiltinModule("node:sea")?.isSea() ?? false;
 
 /** The reports of all processes that answer in time. */
 async function reportsOf(channels: readonly IpcChannel[]): Promise<unknown[]> {

@@ -1,0 +1,273 @@
+import assert from "node:assert/strict";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "smol-toml";
+import { run, runWell } from "../../testkit/programs/child-process.ts";
+import { launchServer, type ServerProcess } from "../../testkit/programs/rampart-process.ts";
+import { until } from "../../testkit/time/until.ts";
+import { casesFor } from "../native-grpc/cases.ts";
+import type { Server } from "../native-grpc/clients/client.ts";
+import { grpcJsClient } from "../native-grpc/clients/grpc-js.ts";
+import { playHandshakes } from "../native-grpc/clients/s-client.ts";
+import { obtainCertificates } from "../native-grpc/credentials.ts";
+import type { Mesh } from "../native-grpc/mesh.ts";
+import { playCases, type Tally } from "../native-grpc/play.ts";
+import { playRotation, rotationLifetimes } from "../native-grpc/rotation.ts";
+import type { Scratch } from "../native-grpc/scratch.ts";
+import { verdictOf } from "../native-grpc/verdicts.ts";
+import { bucket as bucketName, credential, type Gateway } from "../s3/gateway.ts";
+import type { Runtime } from "./installed.ts";
+
+/** A runtime, and what its programs are played with. */
+export interface Stage {
+  readonly runtime: Runtime;
+  readonly folder: string;
+  readonly kek: string;
+  readonly bucket: Gateway;
+  readonly mesh: Mesh;
+  readonly scratch: Scratch;
+  readonly tally: Tally;
+}
+
+const servedName = "istiod.istio-system.svc";
+
+/** A CA on a store, a gateway in front of it, and the verbs beside it. */
+interface Running {
+  readonly serve: Server;
+  readonly gateway: Server;
+  readonly processes: readonly ServerProcess[];
+  readonly verb: (...words: readonly string[]) => Promise<string>;
+  readonly end: () => Promise<readonly number[]>;
+}
+
+/** Plays serve and the gateway on files and on a bucket, then the verbs and what is refused. */
+export async function playRuntime(stage: Stage): Promise<void> {
+  const { tally, folder } = stage;
+  const files = { STORE_DIRECTORY: join(folder, "store"), PROPAGATION_INTERVAL: "0s" };
+  const on = (name: string, store: object, play: typeof playCalls): Promise<void> =>
+    tally
+      .show(name, playOn(stage, name, store, play))
+      .then(() =>
+        console.log(
+          `runtimes: ${stage.runtime.name}: ${name} (${Math.round(performance.now() / 1000)} s)`,
+        ),
+      );
+  await on("files", files, playCalls);
+  await on("files, again", { ...files, ...rotationLifetimes.serve }, playRenewals);
+  await on("s3", bucketKeys(stage), playCalls);
+  await tally.show("one process alone", oneProcess(stage));
+  await tally.show("no Worker's store", noWorker(stage));
+}
+
+const bucketKeys = ({ bucket, runtime }: Stage): object => ({
+  STORE: "s3",
+  STORE_BUCKET: bucketName,
+  STORE_PREFIX: `${runtime.name}/`,
+  PROPAGATION_INTERVAL: "10s",
+  S3_ENDPOINT: bucket.origin,
+  S3_CA_FILE: bucket.rootsFile,
+});
+
+/** Starts the programs, always ends them, and checks their output. */
+async function playOn(
+  stage: Stage,
+  name: string,
+  store: object,
+  play: (stage: Stage, running: Running) => Promise<void>,
+): Promise<undefined> {
+  const { tally } = stage;
+  const running = await start(stage, name, store);
+  try {
+    await play(stage, running);
+  } finally {
+    const ends = await running.end();
+    await tally.show(
+      `${name}: SIGTERM ends both`,
+      shown(() => assert.deepEqual(ends, [0, 0])),
+    );
+    const lines = running.processes.flatMap((each) => each.lines);
+    const isWrong = (line: string): boolean => /eyJ|BEGIN |PRIVATE KEY|^\s+at /.test(line);
+    const found = lines.find(isWrong);
+    await tally.show(
+      `${name}: logs no secret and no trace`,
+      shown(() => assert.equal(found, undefined)),
+    );
+  }
+}
+
+/** Every success and refusal, the handshakes, and the verbs beside them. */
+async function playCalls(stage: Stage, running: Running): Promise<void> {
+  const { mesh, scratch, tally } = stage;
+  const missing = { missing: "played by the suite native-grpc" };
+  const judge = verdictOf({ istioClient: missing, zlint: missing, scratch });
+  for (const server of [running.serve, running.gateway]) {
+    const certificates = await obtainCertificates(server, mesh, scratch);
+    const cases = await casesFor(mesh, certificates, scratch);
+    await playCases(grpcJsClient, server, cases, judge, tally);
+    await playHandshakes(server, missing, scratch, tallyOf(stage));
+  }
+  await playVerbs(stage, running);
+}
+
+/** What src/program/runtime.ts says of a runtime; Deno's TLS refuses an old client by another alert. */
+const differences: Readonly<Record<Runtime["name"], readonly string[]>> = {
+  deno: [
+    "no TLS 1.1",
+    "no TLS 1.0",
+    "no ChaCha20 in TLS 1.3",
+    "no ChaCha20 in TLS 1.2",
+    "no ticket to resume with",
+  ],
+  bun: ["no ChaCha20 in TLS 1.3"],
+};
+
+/** A tally in which a difference counts as long as there is one, so that a sentence about it is true. */
+function tallyOf({ tally, runtime: { name } }: Stage): Tally {
+  const until = (fault: string | undefined): string | undefined =>
+    fault === undefined ? "is as on Node now: take the difference out of the list" : undefined;
+  return {
+    ...tally,
+    show: (what, shown) =>
+      tally.show(what, differences[name].includes(what) ? shown.then(until) : shown),
+  };
+}
+
+/** Renewals by certificate and by token, through a rotation by the verb. */
+async function playRenewals(stage: Stage, running: Running): Promise<void> {
+  const { mesh, scratch, tally } = stage;
+  const servers = [running.serve, running.gateway];
+  const pairs = servers.map((server) => ({ client: grpcJsClient, server, tally }));
+  const renewed = playRotation(servers, pairs, mesh, scratch);
+  await Promise.all([running.verb("authority", "rotate", "--yes"), renewed]);
+}
+
+const shown = async (act: () => unknown): Promise<undefined> => {
+  await act();
+  return undefined;
+};
+
+async function start(stage: Stage, name: string, store: object): Promise<Running> {
+  const { runtime, mesh } = stage;
+  const folder = join(stage.folder, name);
+  await mkdir(folder);
+  const file = (each: string): string => join(folder, each);
+  const environment = {
+    KEK: stage.kek,
+    AWS_ACCESS_KEY_ID: credential.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
+    RAMPART_PASSPHRASE: await readFile(join(stage.folder, "passphrase"), "utf8"),
+  };
+  const listen = { LISTEN: "127.0.0.1:0", MONITORING_LISTEN: "127.0.0.1:0" };
+  const keys = {
+    ...store,
+    ...listen,
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    ISSUERS: [mesh.issuerTable(servedName)],
+  };
+  await writeFile(file("rampart.toml"), stringify(keys));
+  const { command } = runtime;
+  const serve = await launchServer("serve", file("rampart.toml"), environment, command);
+  await writeFile(file("token"), await mesh.token({ account: mesh.gatewayAccount }));
+  const upstream = {
+    UPSTREAM: `http://127.0.0.1:${serve.plaintextPort}`,
+    TOKEN_FILE: file("token"),
+  };
+  await writeFile(file("gateway.toml"), stringify({ ...upstream, ...listen }));
+  const gateway = await launchServer("gateway", file("gateway.toml"), environment, command);
+  const host = serve.monitoringAddress;
+  return {
+    serve: await serverOf("rampart serve", serve.address, host, file("serve.pem")),
+    gateway: await serverOf("rampart gateway", gateway.address, host, file("gateway.pem")),
+    processes: [serve, gateway],
+    verb: (...words) =>
+      runWell(command[0] ?? "", [...command.slice(1), ...words, "-c", file("rampart.toml")], {
+        environment,
+      }),
+    end: async () => [await gateway.end(), await serve.end()],
+  };
+}
+
+async function serverOf(
+  name: Server["name"],
+  address: string,
+  host: string,
+  rootsFile: string,
+): Promise<Server> {
+  // Deno closes a connection that is kept without a word to its client.
+  const ask = (path: string): Promise<Response> =>
+    fetch(`http://${host}${path}`).catch(() => fetch(`http://${host}${path}`));
+  const bundle = async (): Promise<string> => (await ask("/bundle.pem")).text();
+  await writeFile(rootsFile, await bundle());
+  return {
+    ...{ name, address, bundle, bundleUrl: `http://${host}/bundle.json` },
+    tls: { serverName: servedName, rootsFile },
+    signer: async () => {
+      const { authority = "none" } = (await (await ask("/readyz")).json()) as {
+        authority?: string;
+      };
+      return authority;
+    },
+  };
+}
+
+/** What an operator types beside a CA that runs; and a file that changes under it. */
+async function playVerbs({ tally, folder }: Stage, { verb, processes }: Running): Promise<void> {
+  const show = (what: string, act: () => unknown): Promise<void> => tally.show(what, shown(act));
+  await show("authority list", async () => {
+    assert.equal(JSON.parse(await verb("authority", "list", "--json")).length, 1);
+  });
+  await show("authority plan, root list, deny add", async () => {
+    await verb("authority", "plan");
+    await verb("deny", "add", "ns/foo/sa/nobody", "--yes");
+    assert.match(await verb("deny", "list"), /ns\/foo\/sa\/nobody/);
+  });
+  await show("authority export", async () => {
+    const file = join(folder, `backup-${Date.now()}.age`);
+    await verb("authority", "export", "-o", file);
+    assert.match(await readFile(file, "utf8"), /^-----BEGIN AGE ENCRYPTED FILE/);
+  });
+  await show("doctor", () =>
+    verb("doctor", "--json").catch((error: Error) => {
+      assert.doesNotMatch(error.message, /\n\s+at /);
+    }),
+  );
+  await show("SIGHUP reads the file again", async () => {
+    for (const each of processes) {
+      each.send("SIGHUP");
+      await until("the file was not read again", async () =>
+        each.lines.some((line) => line.includes('"configuration-')),
+      );
+    }
+  });
+}
+
+/** Node shares its port among processes; the other runtimes are refused in a sentence. */
+async function oneProcess({ runtime: { command }, folder, kek }: Stage): Promise<undefined> {
+  const file = join(folder, "files/rampart.toml");
+  const words = ["serve", "-c", file, "--processes", "2"];
+  const { exitCode, stderr } = await run(command[0] ?? "", [...command.slice(1), ...words], {
+    environment: { KEK: kek },
+    timeoutSeconds: 20,
+  });
+  assert.equal(exitCode, 1, stderr);
+  assert.match(stderr, /^rampart: several processes take Node, and this is (?:Deno|Bun)$/m);
+  return undefined;
+}
+
+async function noWorker({ runtime: { command }, folder }: Stage): Promise<undefined> {
+  const own = join(folder, "worker");
+  await mkdir(own);
+  await writeFile(
+    join(own, "wrangler.toml"),
+    'name = "a"\nkv_namespaces = [{ binding = "AUTHORITIES", id = "a" }]\n',
+  );
+  const words = [...command.slice(1), "authority", "list"];
+  const { exitCode, stderr } = await run(command[0] ?? "", words, { folder: own });
+  assert.equal(exitCode, 1);
+  assert.match(
+    stderr,
+    /^rampart: a Worker's store takes wrangler and Node, and this is (?:Deno|Bun)$/m,
+  );
+  return undefined;
+}
