@@ -50,7 +50,21 @@ export class Answers {
         throw violation(state, `a live leaf of ${one.root} does not verify`);
       }
     }
-    return { ...state, answers: all, contents, settled: this.#settled(state) };
+    const settled = this.#settled(state);
+    return { ...state, answers: this.#longest(state, all), contents, settled };
+  }
+
+  /** Of answers that are alike in all that a later check asks, the last one: it lives longest. */
+  #longest({ tainting, left }: State, all: readonly Answer[]): readonly Answer[] {
+    const isIssuerAsked =
+      tainting !== undefined || left.taints > 0 || this.#world.beginning === "joining";
+    const alike = new Map<string, Answer>();
+    for (const each of all.toSorted((a, b) => a.at - b.at)) {
+      const isAfter = tainting !== undefined && each.at >= tainting.at;
+      const issuer = isIssuerAsked ? each.issuer : "";
+      alike.set(JSON.stringify([issuer, each.root, [...each.bundle], isAfter]), each);
+    }
+    return [...alike.values()];
   }
 
   #answers(

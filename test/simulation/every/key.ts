@@ -1,3 +1,4 @@
+import { byPublication } from "../../../src/pki/authority/schedule.ts";
 import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 import type { Written } from "./records.ts";
 import { at, nameOf, type State, tickOf, type World } from "./world.ts";
@@ -13,29 +14,37 @@ export function keyOf(world: World, state: State): string {
   };
   const since = (instant: number | undefined): number | undefined =>
     instant === undefined ? undefined : Math.max(instant - now, -world.propagation);
-  const horizon = -3 * world.leaf - 4 * world.propagation;
-  const rel = (instant: Date): number => Math.max(tickOf(instant) - now, horizon * 20);
+  // Of a change of the bundle before the latest one, the order alone counts; a reader that is behind gives a number of
+  // the contents below. An intermediate needs to know for how long the bundle has had its root.
+  const latest =
+    settled === undefined ? 0 : Math.floor((settled.sequence - at(0).getTime()) / 60_000);
+  const oldest = Math.min(latest - now, -world.leaf - 3 * world.propagation) - 1;
+  const rel = (instant: Date): number => Math.max(tickOf(instant) - now, oldest);
   const authorities = store.authorities
     .toSorted(byOrder)
     .map(({ record, at: written, deletedAt }) => [
       nameIn(record.id),
       record.roots.map((root) => nameIn(nameOf(root))),
-      Object.values(record.schedule).map(rel),
+      [record.schedule.publishedFrom, record.schedule.retiresAt].map(rel),
+      [record.schedule.signsFrom, record.schedule.signsUntil].map((each) => tickOf(each) - now),
       since(written),
       since(deletedAt),
     ]);
+  const published = [...store.authorities, ...store.roots].map(({ record }) => record);
+  const order = published.toSorted(byPublication);
   const roots = store.roots.map(({ record, at: written }) => [
     nameIn(record.id),
+    order.indexOf(record),
     rel(record.schedule.publishedFrom),
     rel(record.schedule.retiresAt),
     since(written),
   ]);
-  const taints = store.taints.map(({ record, at: written }) => [
-    nameIn(record.id),
-    Math.max(tickOf(record.taintedAt) - now, horizon),
-    Math.max(tickOf(record.retiresAt) - now, horizon),
-    since(written),
-  ]);
+  const taints = store.taints.map(({ record, at: written }) => {
+    const isNamed = published.some(({ id }) => id === record.id);
+    const known = isNamed ? [nameIn(record.id), rel(record.taintedAt), rel(record.retiresAt)] : [];
+    return [...known, since(written), tickOf(record.retiresAt) <= now];
+  });
+  const excused = -2 * (world.leaf + world.propagation + world.skew) - 1;
   const numbers = (sequence: number): number => sequence - at(now).getTime();
   const named = (content: string): readonly number[] => content.split(",").map(nameIn);
   const given = answers
@@ -51,7 +60,7 @@ export function keyOf(world: World, state: State): string {
     roots,
     taints,
     given,
-    [...contents].map(([sequence, { content, at: last }]) => [
+    sorted(contents).map(([sequence, { content, at: last }]) => [
       numbers(sequence),
       named(content),
       last - now,
@@ -59,12 +68,14 @@ export function keyOf(world: World, state: State): string {
     settled && [numbers(settled.sequence), named(settled.content)],
     dueSince === undefined ? "" : dueSince - now,
     madeAt === undefined ? "" : madeAt - now,
-    tainting ? [nameIn(tainting.id), Math.max(tainting.at - now, horizon), tainting.departure] : "",
+    tainting ? [nameIn(tainting.id), Math.max(tainting.at - now, excused), tainting.departure] : "",
     left,
     Math.max(-now, -3 * world.propagation - world.leaf - world.skew - 1),
     nameIn(`company ${state.company}`),
   ]);
 }
+
+const sorted = (contents: State["contents"]) => [...contents].toSorted(([a], [b]) => a - b);
 
 /** As the planner orders them; of one instant, by their names, which it compares as well. */
 function byOrder(

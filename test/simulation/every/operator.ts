@@ -125,7 +125,7 @@ export class Operator {
     const from = at(now + this.#world.propagation);
     const schedule = {
       ...{ publishedFrom: from, signsFrom: from, signsUntil: from },
-      retiresAt: at(now + 3 * this.#world.life),
+      retiresAt: at(now + this.#world.life),
     };
     const record = { id: `r${made}`, roots: [octetsOf("another")], schedule };
     return [
