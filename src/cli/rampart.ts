@@ -10,6 +10,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["init", async () => (await import("./verbs/init/init.ts")).initCommand],
   ["authority", async () => (await import("./verbs/authority/authority.ts")).authorityCommand],
   ["root", async () => (await import("./verbs/root.ts")).rootCommand],
+  ["policy", async () => (await import("./verbs/policy/policy.ts")).policyCommand],
   ["deny", async () => (await import("./verbs/deny.ts")).denyCommand],
   [
     "certificate",

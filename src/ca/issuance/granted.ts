@@ -54,7 +54,11 @@ export function grantedTo(
   audit: AuditEvent,
 ): Granted {
   const { order, requestedSeconds } = asked;
-  if (!policy) return { ...order, requestedSeconds, evidence: evidenceOf(caller, asked) };
+  if (!policy) {
+    const usual = requestedSeconds > 0n ? Number(requestedSeconds) : leafLifetimes.defaultSeconds;
+    const evidence = evidenceOf(caller, asked, usual);
+    return { ...order, requestedSeconds, evidence };
+  }
   const circumstances = circumstancesOf(caller, asked);
   const { live, shadow } = decide(policy, circumstances);
   const outcome = outcomeOf(live, circumstances, leafLifetimes);
@@ -69,8 +73,10 @@ export function grantedTo(
   }
   const { product } = order;
   const { policy: hash, rule, shadowRule, shadowEffect } = audit;
-  const evidence = { ...evidenceOf(caller, asked), policy: hash, rule, shadowRule, shadowEffect };
-  const granted = { ...order, requestedSeconds: BigInt(outcome.lifeSeconds ?? 0), evidence };
+  const seconds = outcome.lifeSeconds ?? 0;
+  const noted = { policy: hash, rule, shadowRule, shadowEffect };
+  const evidence = { ...evidenceOf(caller, asked, seconds), ...noted };
+  const granted = { ...order, requestedSeconds: BigInt(seconds), evidence };
   const { signer } = outcome;
   if (product.kind !== "workload" || signer === undefined || signer === product.signer) {
     return granted;
@@ -88,16 +94,23 @@ export function grantedTo(
   };
 }
 
-/** What a replay cannot read from the rest of an entry. */
+/**
+ * What a replay cannot read from the rest of an entry.
+ *
+ * @param seconds The life for a caller that asks for none, or by a rule.
+ */
 function evidenceOf(
   caller: Caller,
   { order, spiffeId, holder, requestedSeconds }: Asked,
+  seconds: number,
 ): Evidence {
   const { product } = order;
   const account =
     product.kind === "workload" ? undefined : accountOf(caller, product, spiffeId, holder);
+  const requested = requestedSeconds > 0n ? Number(requestedSeconds) : 0;
   return {
-    requestedSeconds: requestedSeconds > 0n ? Number(requestedSeconds) : 0,
+    requestedSeconds: requested,
+    grantedSeconds: seconds === requested ? undefined : seconds,
     account: account && `${account.namespace}/${account.name}`,
     holder: holder ? undefined : "unnamed",
   };

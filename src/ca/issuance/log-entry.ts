@@ -46,6 +46,8 @@ const decision = {
   shadowEffect: z.optional(z.enum(effects)),
   /** The life that the caller asked for, in seconds; 0 where it asked for none. */
   requestedSeconds: z.optional(z.int().check(z.nonnegative())),
+  /** The life that counts as asked for in its place: the default, or what a rule made of it. */
+  grantedSeconds: z.optional(z.int().check(z.nonnegative())),
   /** Whom it is for, `<namespace>/<account>`, where the certificate does not say. */
   account: z.optional(text),
   /** The signer that the caller asked for, where a rule has chosen another one; empty for none. */

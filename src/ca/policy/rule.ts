@@ -16,18 +16,16 @@ const patterns = (form: RegExp) =>
 const choices = <const Choice extends string>(all: readonly [Choice, ...Choice[]]) =>
   oneOrMore(z.enum(all));
 
+export const keyTypeNames = [
+  ...(["EC-P256", "EC-P384", "EC-P521", "RSA", "Ed25519"] as const),
+  ...(["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"] as const),
+] as const;
+export const proofs = ["token", "certificate", "forwarded"] as const;
+export const products = ["workload", "serving", "intermediate"] as const;
+
 const namespace = patterns(/^[a-z0-9*-]{1,63}$/);
 const account = patterns(/^[a-z0-9.*-]{1,253}$/);
-const keyTypes = choices([
-  "EC-P256",
-  "EC-P384",
-  "EC-P521",
-  "RSA",
-  "Ed25519",
-  "ML-DSA-44",
-  "ML-DSA-65",
-  "ML-DSA-87",
-]);
+const keyTypes = choices(keyTypeNames);
 const life = durationSeconds.check(z.refine((seconds) => seconds > 0, "must be longer than 0s"));
 
 /** What must be true of a request. Everything in it is what the CA itself has established. */
@@ -42,10 +40,10 @@ const condition = z.strictObject({
     z.strictObject({ namespace: z.optional(namespace), account: z.optional(account) }),
   ),
   node: z.optional(patterns(/^[a-z0-9.*-]{1,253}$/)),
-  proof: z.optional(choices(["token", "certificate", "forwarded"])),
+  proof: z.optional(choices(proofs)),
   /** The `CertSigner` of the request, where it names one. */
   signer: z.optional(patterns(/^[a-z0-9.*-]{1,63}$/)),
-  product: z.optional(choices(["workload", "serving", "intermediate"])),
+  product: z.optional(choices(products)),
   requested_over: z.optional(durationSeconds),
   key_type: z.optional(keyTypes),
 });
@@ -72,8 +70,39 @@ const rule = z.strictObject({
   then: z._default(effect, {}),
 });
 
+const plainText = z.string().check(z.minLength(1), z.maxLength(1024));
+
+/** A request as a person describes it. One that says nothing else is for a workload, by its token. */
+export const question = z.strictObject({
+  cluster: z.optional(plainText),
+  issuer: z.optional(plainText),
+  namespace: plainText,
+  account: plainText,
+  caller: z.optional(z.strictObject({ namespace: plainText, account: plainText })),
+  node: z.optional(plainText),
+  proof: z._default(z.enum(proofs), "token"),
+  signer: z.optional(plainText),
+  product: z._default(z.enum(products), "workload"),
+  requested: z.optional(durationSeconds),
+  key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
+});
+export type Question = z.output<typeof question>;
+
+/** A case of `rampart policy test`; what `expect` leaves out may be anything. */
+const testCase = z.strictObject({
+  asks: question,
+  expect: z.strictObject({
+    /** The name of the rule that decides; empty for none. */
+    rule: z.optional(z.string()),
+    denied: z.optional(z.boolean()),
+    life: z.optional(durationSeconds),
+    signer: z.optional(z.string()),
+  }),
+});
+
 const table = z.strictObject({
   shadow: z._default(z.boolean(), false),
+  cases: z._default(z.array(testCase).check(z.maxLength(1000)), []),
   rules: z.array(rule).check(
     z.maxLength(200),
     z.refine(

@@ -165,5 +165,5 @@ test("the effect of one outcome against another", () => {
     effectOf(usual, usual),
     effectOf({ ...usual, denied: "no" }, { ...usual, denied: "because" }),
   ];
-  expect(effects).toEqual(["denied", "shortened", "changed", "changed", "changed", "same", "same"]);
+  expect(effects).toEqual(["denied", "shortened", "changed", "changed", "allowed", "same", "same"]);
 });

@@ -84,6 +84,7 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
       expect(entry).toEqual({
         kind: "certificate",
         requestedSeconds: 0,
+        grantedSeconds: expect.any(Number),
         certificate: der,
         at: service.now().toISOString(),
         proof: "token",

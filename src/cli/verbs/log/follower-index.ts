@@ -106,6 +106,9 @@ export class FollowerIndex implements Disposable {
         checkpoint TEXT NOT NULL, verifierKey TEXT NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS authority (
         certificate BLOB PRIMARY KEY, idx INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS facts (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE) STRICT;
+      CREATE TABLE IF NOT EXISTS asked (
+        idx INTEGER PRIMARY KEY, at TEXT NOT NULL, facts INTEGER, hidden TEXT) STRICT;
       CREATE TABLE IF NOT EXISTS watched (id INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
       CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
     `);
@@ -223,6 +226,11 @@ export class FollowerIndex implements Disposable {
       "SELECT * FROM authority WHERE idx >= ? ORDER BY idx",
       from,
     ).map(({ idx, certificate }) => ({ idx, certificate: new X509Certificate(certificate) }));
+  }
+
+  /** Runs a statement that changes the copy. */
+  run(statement: string, ...values: readonly SQLInputValue[]): void {
+    this.#prepared(statement).run(...values);
   }
 
   /** The rows of a query. */

@@ -22,6 +22,7 @@ import {
   policyOfKey,
   type SourceOptions,
 } from "./log-source.ts";
+import { addRequest } from "./logged-requests.ts";
 
 /** The options of every verb that reads a log. */
 export interface FollowerOptions extends SourceOptions {
@@ -145,6 +146,7 @@ function addEntry(index: FollowerIndex, idx: number, octets: Uint8Array): void {
   const entry = parseEntry(octets);
   const logged = loggedEntry(entry);
   index.addEntry(idx, octets, logged);
+  addRequest(index, idx, entry, logged);
   const certificate = certificateOf(entry);
   if (certificate && logged.isAuthority) index.addAuthority(idx, certificate);
 }

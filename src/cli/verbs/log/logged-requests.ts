@@ -1,0 +1,137 @@
+import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import type { Circumstances, Outcome } from "../../../ca/policy/policy.ts";
+import { parseWorkloadSpiffeId, type ServiceAccount } from "../../../pki/spiffe-id.ts";
+import { parseCertificate } from "../../../pki/x509/certificate.ts";
+import { parseSubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
+import { type LoggedEntry, loggedEntry } from "./entry.ts";
+import type { FollowerIndex } from "./follower-index.ts";
+
+/** A request of the log, as a policy is asked about it, and what came of it. */
+export interface LoggedRequest {
+  readonly circumstances: Circumstances;
+  readonly made: Outcome & {
+    readonly rule?: string | undefined;
+    readonly policy?: string | undefined;
+  };
+  /** Whether the entry is too old to say whom its certificate is for. */
+  readonly isVague?: boolean | undefined;
+}
+
+/** Requests of which nothing differs but when, and the last token of a certificate. */
+export interface AlikeRequests extends LoggedRequest {
+  readonly count: number;
+  /** The index of the first of them. */
+  readonly first: number;
+}
+
+/** The request of an entry; `undefined` for what nobody asked for, and for a token. */
+export function loggedRequest(
+  entry: LogEntry,
+  { spiffeId }: Pick<LoggedEntry, "spiffeId">,
+): LoggedRequest | undefined {
+  const { proof } = entry;
+  if (entry.kind === "token" || proof === "own" || proof === "authority") return undefined;
+  const named = parseWorkloadSpiffeId(spiffeId)?.account;
+  const account = named ?? accountIn(entry.account);
+  const product = productOf(spiffeId, named !== undefined);
+  const asker =
+    parseWorkloadSpiffeId(entry.gateway ?? entry.impersonator ?? "")?.account ?? account;
+  const { spki } = parseCertificate(entry.certificate).toBeSigned;
+  const { requestedSeconds, certSigner, rule, policy } = entry;
+  const signer = product === "workload" ? entry.signer : undefined;
+  const nodeHidden = nodeHiddenIn(entry);
+  return {
+    circumstances: {
+      cluster: entry.cluster,
+      issuer: entry.issuer,
+      namespace: account?.namespace,
+      account: account?.name,
+      callerNamespace: asker?.namespace,
+      callerAccount: asker?.name,
+      node: nodeHidden ? undefined : entry.node?.name,
+      nodeHidden,
+      proof,
+      signer: (certSigner ?? signer) || undefined,
+      product,
+      requestedSeconds,
+      keyType: parseSubjectPublicKey(spki).algorithm,
+    },
+    made: { lifeSeconds: entry.grantedSeconds ?? requestedSeconds, signer, rule, policy },
+    ...(!account && { isVague: true }),
+  };
+}
+
+function productOf(name: string, isWorkload: boolean): Circumstances["product"] {
+  if (isWorkload) return "workload";
+  return name.startsWith("DNS:") ? "serving" : "intermediate";
+}
+
+function accountIn(text: string | undefined): ServiceAccount | undefined {
+  const [namespace = "", name = ""] = text?.split("/") ?? [];
+  return text === undefined ? undefined : { namespace, name };
+}
+
+function nodeHiddenIn(entry: LogEntry): Circumstances["nodeHidden"] {
+  if (entry.provedAt !== undefined) return new Date(entry.provedAt);
+  return entry.holder === "unnamed" || entry.gateway !== undefined ? "always" : undefined;
+}
+
+/** Keeps in a copy of a log what rules ask for, once for all requests that are alike. */
+export function addRequest(
+  index: FollowerIndex,
+  idx: number,
+  entry: LogEntry,
+  logged: LoggedEntry,
+): void {
+  const request = loggedRequest(entry, logged);
+  const { nodeHidden, ...circumstances } = request?.circumstances ?? {};
+  const json = request && JSON.stringify({ ...request, circumstances });
+  if (json !== undefined) index.run("INSERT OR IGNORE INTO facts (json) VALUES (?)", json);
+  const hidden = nodeHidden instanceof Date ? nodeHidden.toISOString() : nodeHidden;
+  index.run(
+    "INSERT OR REPLACE INTO asked VALUES (?, ?, (SELECT id FROM facts WHERE json = ?), ?)",
+    ...[idx, entry.at, json ?? null, hidden ?? null],
+  );
+}
+
+/** Reads the entries of a copy that an older program has made. */
+export async function addMissingRequests(index: FollowerIndex): Promise<void> {
+  const [row] = index.all<{ first: number | null }>(
+    "SELECT min(idx) AS first FROM entry LEFT JOIN asked USING (idx) WHERE asked.idx IS NULL",
+  );
+  const first = row?.first;
+  if (typeof first !== "number") return;
+  await index.transaction(async () => {
+    for (const { idx, octets } of index.from(first)) {
+      const entry = parseEntry(octets);
+      addRequest(index, idx, entry, loggedEntry(entry));
+    }
+  });
+}
+
+/**
+ * The requests of a copy from an instant on, those that are alike together.
+ *
+ * @param instants Where a last token before and after one of them counts differently.
+ */
+export function* requestsSince(
+  index: FollowerIndex,
+  since: string,
+  instants: readonly Date[],
+): Generator<AlikeRequests> {
+  const ages = instants.map(() => ", hidden > ?").join("");
+  const rows = index.all<{ json: string; latest: string | null; n: number; first: number }>(
+    `SELECT json, alike.* FROM (
+       SELECT facts, max(hidden) AS latest, count(*) AS n, min(idx) AS first FROM asked
+       WHERE at >= ? AND facts IS NOT NULL GROUP BY facts, hidden = 'always'${ages}
+     ) alike JOIN facts ON facts.id = alike.facts ORDER BY first`,
+    since,
+    ...instants.map((each) => each.toISOString()),
+  );
+  for (const { json, latest, n, first } of rows) {
+    const { circumstances, ...request } = JSON.parse(json) as LoggedRequest;
+    const nodeHidden = latest === null || latest === "always" ? latest : new Date(latest);
+    const known = { ...circumstances, ...(nodeHidden && { nodeHidden }) } as Circumstances;
+    yield { ...request, circumstances: known, count: n, first };
+  }
+}

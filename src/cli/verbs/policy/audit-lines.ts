@@ -1,0 +1,61 @@
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+import * as z from "zod/mini";
+import { keyTypeNames, products, proofs } from "../../../ca/policy/rule.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import type { PastRequest } from "./replayed.ts";
+
+const text = z.optional(z.string());
+
+/** A call that a rule refused: no log has it. */
+const refusal = z.object({
+  event: z.literal("create-certificate"),
+  reason: z.literal("policy-denied"),
+  time: z.iso.datetime({ offset: true }),
+  detail: z.string(),
+  asked: z.object({
+    ...{ cluster: text, issuer: text, namespace: text, account: text, node: text, signer: text },
+    ...{ callerNamespace: text, callerAccount: text },
+    nodeHidden: z.optional(
+      z.union([
+        z.literal("always"),
+        z.pipe(
+          z.iso.datetime(),
+          z.transform((instant) => new Date(instant)),
+        ),
+      ]),
+    ),
+    proof: z.enum(proofs),
+    product: z.enum(products),
+    requestedSeconds: z.number(),
+    keyType: z.enum(keyTypeNames),
+  }),
+});
+
+/** The refusals by rules among the lines of an audit trail, whose other lines are skipped. */
+export async function refusalsIn(file: string, since: string): Promise<readonly PastRequest[]> {
+  const found: PastRequest[] = [];
+  let number = 0;
+  try {
+    for await (const line of createInterface({ input: createReadStream(file) })) {
+      number++;
+      const parsed = line.includes('"policy-denied"') ? refusal.safeParse(jsonOf(line)) : undefined;
+      if (!parsed?.success || new Date(parsed.data.time) < new Date(since)) continue;
+      const { asked, detail } = parsed.data;
+      const made = { denied: detail, lifeSeconds: undefined, signer: asked.signer };
+      found.push({ circumstances: asked, made, count: 1, place: `line ${number}` });
+    }
+  } catch (error) {
+    throw new OperatorError(`${file} cannot be read`, { cause: error });
+  }
+  return found;
+}
+
+function jsonOf(line: string): unknown {
+  try {
+    // journald and kubectl put words before a line.
+    return JSON.parse(line.slice(line.indexOf("{")));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,92 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createPolicy } from "../../../../src/ca/policy/policy.ts";
+import { policyTable } from "../../../../src/ca/policy/rule.ts";
+import { requestsSince } from "../../../../src/cli/verbs/log/logged-requests.ts";
+import { refusalsIn } from "../../../../src/cli/verbs/policy/audit-lines.ts";
+import { replay } from "../../../../src/cli/verbs/policy/replayed.ts";
+import { generatedRules } from "../../../testkit/ca/generated-rules.ts";
+import { historyOf, livedThrough } from "../../../testkit/ca/past-mesh.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const lifetimes = { defaultSeconds: 12 * 3600, maximumSeconds: 24 * 3600 };
+
+type Past = Awaited<ReturnType<typeof livedThrough>>;
+
+/** What rules would have done in a mesh that has left a log and audit lines. */
+async function replayed({ index, audits }: Past, rules: readonly object[]) {
+  const policy = createPolicy(policyTable.parse({ rules }));
+  const file = join(await temporaryFolder(), "audit.jsonl");
+  const time = new Date().toISOString();
+  await writeFile(file, audits.map((audit) => JSON.stringify({ time, ...audit })).join("\n"));
+  const instants = policy.rules.flatMap(({ since }) => since ?? []);
+  const logged = [...requestsSince(index, "", instants)];
+  return replay({ policy, lifetimes }, [
+    ...logged.map((each) => ({ ...each, place: `entry ${each.first}` })),
+    ...(await refusalsIn(file, "")),
+  ]);
+}
+
+const isAnswered = ({ outcome, reason }: Past["audits"][number]): boolean =>
+  outcome === "issued" || reason === "policy-denied";
+
+const countOf = (values: readonly unknown[]): Record<string, number> =>
+  Object.fromEntries([...Map.groupBy(values, String)].map(([name, group]) => [name, group.length]));
+
+const samples = fc.sample(fc.tuple(generatedRules, generatedRules, historyOf(60)), {
+  numRuns: 14,
+  seed: 2611,
+});
+
+test.each(samples.map((sample, i) => [i, ...sample] as const))(
+  "replaying the rules that were live gives the decisions that were made (history %i)",
+  async (_, rules, _others, requests) => {
+    const past = await livedThrough(requests, rules);
+    const answered = past.audits.filter(isAnswered);
+    const report = await replayed(past, rules);
+    expect(report).toMatchObject({ requests: answered.length, changes: 0 });
+    const live = report.rules.filter(({ isShadow }) => !isShadow);
+    expect(Object.fromEntries(live.map(({ rule, requests: n }) => [rule, n]))).toEqual(
+      countOf(answered.map(({ rule }) => rule ?? "")),
+    );
+    const shadow = report.rules.flatMap(({ rule, isShadow, effects }) =>
+      isShadow ? Object.entries(effects).map(([effect, n]) => [`${rule} ${effect}`, n]) : [],
+    );
+    const audited = answered.flatMap(({ shadowRule, shadowEffect }) =>
+      shadowRule === undefined ? [] : [`${shadowRule} ${shadowEffect}`],
+    );
+    expect(Object.fromEntries(shadow.filter(([, n]) => n !== 0))).toEqual(countOf(audited));
+  },
+);
+
+test.each(samples.map((sample, i) => [i, ...sample] as const))(
+  "replaying other rules finds each change that they make (history %i)",
+  async (_, rules, others, requests) => {
+    const [past, next] = await Promise.all([
+      livedThrough(requests, rules),
+      livedThrough(requests, others),
+    ]);
+    const report = await replayed(past, others);
+    const effects = past.audits.flatMap((before, i) => {
+      const after = next.audits[i];
+      if (!after || !isAnswered(before)) return [];
+      const wasDenied = before.reason === "policy-denied";
+      if (after.reason === "policy-denied") return [wasDenied ? "same" : "denied"];
+      if (wasDenied) return ["allowed"];
+      const ends = [before, after].map(({ notAfter }) => new Date(String(notAfter)).getTime());
+      const [was = 0, is = 0] = ends;
+      return [is < was ? "shortened" : is > was ? "changed" : "same"];
+    });
+    const found: Record<string, number> = {};
+    for (const { isShadow, effects: some } of report.rules) {
+      if (isShadow) continue;
+      for (const [effect, n] of Object.entries(some)) found[effect] = (found[effect] ?? 0) + n;
+    }
+    expect(Object.fromEntries(Object.entries(found).filter(([, n]) => n > 0))).toEqual(
+      countOf(effects),
+    );
+    expect(report.changes).toBe(effects.filter((effect) => effect !== "same").length);
+  },
+);
