@@ -1,13 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
-import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
-import { nodeFlags } from "../../dev/package/node-flags.ts";
+import { startDeployed } from "../../dev/package/deployed-program.ts";
 import type { Cluster, Workload } from "../workload.ts";
 
 /** A program of this repository as an operator starts it. */
@@ -23,8 +20,6 @@ export interface Server {
   readonly hasEnded: () => boolean;
   readonly end: () => Promise<void>;
 }
-
-const program = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
 export async function startServe(folder: string, { issuer, keySet }: Cluster): Promise<Server> {
   await mkdir(folder, { recursive: true });
@@ -69,16 +64,12 @@ MONITORING_LISTEN = "127.0.0.1:0"
 }
 
 async function start(words: readonly string[], secrets: Record<string, string>): Promise<Server> {
-  const child = spawn(process.execPath, [...nodeFlags, program, ...words], {
-    env: { ...process.env, ...deployedEnvironment, ...secrets },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const { child, portOf, memoryMebibytes } = await startDeployed(words, secrets);
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  const { gRPC: port = 0, plaintext: plaintextPort = 0 } = await listening(child);
   return {
-    port,
-    plaintextPort,
-    memory: () => memoryOf(child),
+    port: portOf("gRPC"),
+    plaintextPort: portOf("plaintext"),
+    memory: () => memoryMebibytes("VmRSS"),
     cpuMilliseconds: () => (hasEnded() ? Number.NaN : loopTimesOf(child).cpu),
     waitMilliseconds: () => (hasEnded() ? 0 : loopTimesOf(child).wait),
     hasEnded,
@@ -88,28 +79,6 @@ async function start(words: readonly string[], secrets: Record<string, string>):
       await once(child, "exit");
     },
   };
-}
-
-/** The ports by their names, as the log tells them, that of callers last. */
-function listening(child: ChildProcess): Promise<Readonly<Record<string, number>>> {
-  const ports: Record<string, number> = {};
-  return new Promise((resolve, reject) => {
-    child.once("exit", (code) => reject(new Error(`the server ended with ${code}`)));
-    for (const stream of [child.stdout, child.stderr]) {
-      if (!stream) continue;
-      createInterface(stream).on("line", (line) => {
-        const [, name = "", port] = /"detail":"(\w+) on 127\.0\.0\.1:(\d+)"/.exec(line) ?? [];
-        if (port === undefined) return;
-        ports[name] = Number(port);
-        if (name === "gRPC") resolve(ports);
-      });
-    }
-  });
-}
-
-function memoryOf({ pid }: ChildProcess): number {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
 }
 
 /** The time of the main thread on a processor, and in the queue for one, as the scheduler counts it in ns. */
