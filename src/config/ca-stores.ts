@@ -184,14 +184,18 @@ export interface Mints {
 export function mintsOf(
   { own, named }: CaStores,
   configuration: Configuration,
-  { cryptoProvider, fetching, fetchingUpstream }: StorePlatform,
+  { cryptoProvider, fetching, fetchingUpstream, clock, keyCustody }: StorePlatform,
 ): Mints {
   const { trustDomain, authorityKey, inceptionDate } = configuration;
   const { store, keks, log } = own;
   const mint = {
     ...{ store, keks, log, cryptoProvider, trustDomain, authorityKey, inceptionDate },
     ...policyOf(configuration),
-    upstream: upstreamOf(configuration, fetching ?? fetchingUpstream, fetching !== undefined),
+    upstream: upstreamOf(configuration, {
+      fetching: fetching ?? fetchingUpstream,
+      isServer: fetching !== undefined,
+      ...{ clock, keyCustody },
+    }),
   };
   const signerMints = configuration.signers.flatMap((table): [string, Mint][] => {
     const opened = named.get(table.name);

@@ -1,23 +1,20 @@
 import * as z from "zod/mini";
-import { intermediateSigner } from "../ca/issuance/product.ts";
 import {
-  type UpstreamAnswer,
-  type UpstreamAuthority,
-  UpstreamError,
-  type UpstreamRequest,
-} from "../ca/upstream-authority.ts";
-import { ConfigurationError } from "../foundation/errors.ts";
+  certificatesIn,
+  rampartProtocol,
+  type UpstreamProtocol,
+  vaultProtocol,
+} from "../ca/rotation/upstream-protocols.ts";
+import { type UpstreamAuthority, UpstreamError } from "../ca/upstream-authority.ts";
+import type { KeyCustody } from "../custody/key-service/key-custody.ts";
+import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import { FetchError, type Fetching, readJson, toFetchError } from "../foundation/fetch.ts";
 import { jsonText } from "../foundation/json.ts";
 import { baseUrl } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
-import { parseBase64 } from "../pki/encoding/base64.ts";
-import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
-import { DerError } from "../pki/encoding/der-reader.ts";
-import { certificateBlocks, isCertificateBlocks, toPem } from "../pki/encoding/pem.ts";
-import { isSelfIssued } from "../pki/path/certification-path.ts";
+import { toHex } from "../pki/encoding/bytes.ts";
+import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../pki/spiffe-id.ts";
-import { parseCertificate } from "../pki/x509/certificate.ts";
 import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
 import { intermediateName } from "../pki/x509/intermediate.ts";
 import { keyIdentifier } from "../pki/x509/subject-public-key.ts";
@@ -25,10 +22,18 @@ import { keyIdentifier } from "../pki/x509/subject-public-key.ts";
 /** The secret with the credential for the CA upstream: a bearer token of Rampart, or a token of Vault. */
 export const upstreamCredential = "UPSTREAM_CREDENTIAL";
 
-const table = z.strictObject({
-  /** Another Rampart, or the PKI engine of HashiCorp Vault and OpenBao. */
-  kind: z.enum(["rampart", "vault"]),
-  url: baseUrl,
+const certificatesInPem = z
+  .string()
+  .check(z.maxLength(65_536), z.refine(isCertificateBlocks, "must be certificates in PEM"));
+
+const members = z.strictObject({
+  /** Another Rampart, the PKI engine of HashiCorp Vault and OpenBao, or a key in a key service. */
+  kind: z.enum(["rampart", "vault", "key-service"]),
+  url: z.optional(baseUrl),
+  /** The URIs of a key in a key service: of one key, or of one multi-region key in each region. */
+  keys: z.optional(z.array(z.string()).check(z.minLength(1), z.maxLength(8))),
+  /** Its certificate, which `rampart authority root` makes, and what is above it, PEM. */
+  root: z.optional(certificatesInPem),
   /** The path of Vault's PKI engine. */
   mount: z._default(
     z
@@ -37,11 +42,18 @@ const table = z.strictObject({
     "pki",
   ),
   /** The roots that the certificate of the server must lead to, PEM; the system's without it. */
-  ca: z.optional(
-    z
-      .string()
-      .check(z.maxLength(65_536), z.refine(isCertificateBlocks, "must be certificates in PEM")),
-  ),
+  ca: z.optional(certificatesInPem),
+});
+
+/** Each kind has members that it needs, and others that mean nothing to it. */
+const table = members.check(({ value, issues }) => {
+  const isKey = value.kind === "key-service";
+  const rules = { url: !isKey, keys: isKey, root: isKey } as const;
+  for (const [name, isNeeded] of Object.entries(rules)) {
+    const isGiven = value[name as keyof typeof rules] !== undefined;
+    const message = isNeeded ? "is required" : `is not for the kind ${value.kind}`;
+    if (isGiven !== isNeeded) issues.push({ code: "custom", message, path: [name], input: value });
+  }
 });
 
 /** `UPSTREAM_AUTHORITY`, checked: the CA that certifies the authorities. */
@@ -49,6 +61,15 @@ export type UpstreamTable = z.output<typeof table>;
 
 /** `UPSTREAM_AUTHORITY`: a table, or the same as JSON in a text. */
 export const upstreamTable = z.pipe(jsonText, table);
+
+/** What a platform gives to ask a CA upstream. */
+interface UpstreamMeans {
+  readonly fetching: Fetching | undefined;
+  /** Whether a credential is required at the start. A verb may lack it until it asks. */
+  readonly isServer: boolean;
+  readonly clock: () => Date;
+  readonly keyCustody?: KeyCustody | undefined;
+}
 
 /** What a configuration says of the CA upstream. */
 interface UpstreamConfiguration {
@@ -63,16 +84,15 @@ const timeoutMilliseconds = 30_000;
 /**
  * The CA upstream of a configuration, if it has one.
  *
- * @param isServer Whether a credential is required at the start. A verb may lack it until it asks.
  * @throws ConfigurationError
  */
 export function upstreamOf(
   configuration: UpstreamConfiguration,
-  fetching: Fetching | undefined,
-  isServer: boolean,
+  { fetching, isServer, clock, keyCustody }: UpstreamMeans,
 ): UpstreamAuthority | undefined {
-  const { upstream: table, clusterCredentials } = configuration;
+  const { upstream: table, clusterCredentials, trustDomain } = configuration;
   if (!table) return undefined;
+  if (table.kind === "key-service") return rootInService(table, trustDomain, clock, keyCustody);
   const credential = clusterCredentials.get(upstreamCredential);
   if (isServer && !credential) throw new ConfigurationError([`${upstreamCredential}: is required`]);
   if (!fetching || !credential) {
@@ -81,6 +101,25 @@ export function upstreamOf(
     };
   }
   return createUpstream(table, protocolOf(table, configuration), credential, fetching);
+}
+
+/** A root whose key never leaves its service; this CA writes, lints and verifies what it signs. */
+function rootInService(
+  { keys = [], root = "" }: UpstreamTable,
+  trustDomain: TrustDomain,
+  clock: () => Date,
+  keyCustody: KeyCustody | undefined,
+): UpstreamAuthority {
+  if (!keyCustody)
+    throw new ConfigurationError([
+      "UPSTREAM_AUTHORITY: a key service needs main = src/worker/main-with-keys.ts",
+    ]);
+  const { keyServices, certifyBelow } = keyCustody;
+  const parts = { keys: keys.map(keyServices), certificates: certificatesIn([root]) };
+  return (request) =>
+    certifyBelow({ ...parts, trustDomain, clock }, request).catch((error: unknown) => {
+      throw new UpstreamError(`the key service: ${messageOf(error)}`);
+    });
 }
 
 function protocolOf(
@@ -96,7 +135,7 @@ function protocolOf(
 }
 
 function createUpstream(
-  { url, ca }: UpstreamTable,
+  { url = "", ca }: UpstreamTable,
   protocol: UpstreamProtocol,
   credential: Credential,
   { fetchTrusting, fetchTimeoutMilliseconds = timeoutMilliseconds }: Fetching,
@@ -124,109 +163,6 @@ function createUpstream(
     }
   };
 }
-
-/** How one kind of CA is asked: its request as JSON, and its answer. */
-interface UpstreamProtocol {
-  readonly path: string;
-  readonly headers: (credential: string) => Readonly<Record<string, string>>;
-  readonly body: (request: UpstreamRequest) => object;
-  /** @throws UpstreamError */
-  readonly answer: (json: unknown) => UpstreamAnswer;
-}
-
-const rampartAnswer = z.object({
-  certChain: z.array(z.string().check(z.maxLength(65_536))).check(z.minLength(2), z.maxLength(16)),
-});
-
-/** Another Rampart: Istio's `CreateCertificate` as Connect's JSON, with the roots as the last element. */
-const rampartProtocol: UpstreamProtocol = {
-  path: "/istio.v1.auth.IstioCertificateService/CreateCertificate",
-  headers: (credential) => ({ authorization: `Bearer ${credential}` }),
-  body: ({ csr, lifetimeSeconds }) => ({
-    csr: csrPem(csr),
-    validityDuration: `${Math.floor(lifetimeSeconds)}`,
-    metadata: { CertSigner: intermediateSigner },
-  }),
-  answer: (json) => {
-    const { certChain } = read(rampartAnswer, json);
-    const roots = certificatesIn(certChain.slice(-1));
-    return { chain: certificatesIn(certChain.slice(0, -1)), roots };
-  },
-};
-
-const pem = z.string().check(z.maxLength(65_536));
-const vaultAnswer = z.object({
-  data: z.object({
-    certificate: pem,
-    issuing_ca: z.optional(pem),
-    ca_chain: z.optional(z.nullable(z.array(pem).check(z.maxLength(16)))),
-  }),
-});
-
-/**
- * The PKI engine of HashiCorp Vault and OpenBao. It takes the names from the parameters, not from the CSR.
- * The anchors are the self-signed certificates of its answer.
- */
-function vaultProtocol(
-  mount: string,
-  {
-    name,
-    organization,
-    uri,
-  }: { readonly name: (csr: Bytes) => string; readonly organization: string; readonly uri: string },
-): UpstreamProtocol {
-  return {
-    path: `/v1/${mount}/root/sign-intermediate`,
-    headers: (credential) => ({ "x-vault-token": credential, "x-vault-request": "true" }),
-    body: ({ csr, lifetimeSeconds }) => ({
-      csr: csrPem(csr),
-      common_name: name(csr),
-      exclude_cn_from_sans: true,
-      organization,
-      uri_sans: uri,
-      ttl: `${Math.floor(lifetimeSeconds)}s`,
-      max_path_length: 0,
-      use_csr_values: false,
-      format: "pem",
-    }),
-    answer: (json) => {
-      const { certificate, issuing_ca, ca_chain } = read(vaultAnswer, json).data;
-      const above = certificatesIn([...(ca_chain ?? []), ...(issuing_ca ? [issuing_ca] : [])]);
-      const chain = [...certificatesIn([certificate]), ...above.filter((der) => !isRoot(der))];
-      return { chain: distinct(chain), roots: distinct(above.filter(isRoot)) };
-    },
-  };
-}
-
-const csrPem = (csr: Bytes): string => toPem("CERTIFICATE REQUEST", csr);
-
-/** The form of an answer says nothing of its content, so that no credential gets into a message. */
-function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
-  const parsed = form.safeParse(json);
-  if (parsed.success) return parsed.data;
-  const field = parsed.error.issues[0]?.path.map(String).join(".");
-  throw new UpstreamError(`the CA upstream answered no certificate (${field || "not an object"})`);
-}
-
-function certificatesIn(texts: readonly string[]): readonly Bytes[] {
-  return texts
-    .flatMap(certificateBlocks)
-    .map(parseBase64)
-    .filter((der) => der !== undefined);
-}
-
-function isRoot(der: Bytes): boolean {
-  try {
-    return isSelfIssued(parseCertificate(der));
-  } catch (error) {
-    if (error instanceof DerError) return false;
-    throw error;
-  }
-}
-
-const distinct = (certificates: readonly Bytes[]): readonly Bytes[] => [
-  ...new Map(certificates.map((der) => [der.join(), der])).values(),
-];
 
 /** The contradictions between `AUTHORITY_ROOT` and `UPSTREAM_AUTHORITY`. */
 export function rootFaults({

@@ -1,7 +1,11 @@
 import type { Configuration } from "../config/configuration.ts";
 import { holdKeks } from "../config/keks.ts";
 import type { HeldKeks } from "../custody/kek.ts";
-import { type OpenKeyCustody, openKeyCustody } from "../custody/key-service/key-custody.ts";
+import {
+  type KeyCustody,
+  type OpenKeyCustody,
+  openKeyCustody,
+} from "../custody/key-service/key-custody.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { fetchTrusting } from "../program/http/node-fetch.ts";
 import type { Environment } from "./files/cluster-place.ts";
@@ -22,15 +26,14 @@ export const nodeKeyCustody = (
   });
 
 /** One lease for the stores and the log of a server. A renewal goes on beside the calls, and none waits for it. */
-export function holdKeksHere(
+export async function openKeysHere(
   configuration: Configuration,
   environment: Environment,
   { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
-): Promise<HeldKeks> {
-  return holdKeks(configuration, {
-    ...{ clock, log, shareWork: shareAside, inBackground: () => {} },
-    keyCustody: nodeKeyCustody(configuration, environment, clock),
-  });
+): Promise<{ readonly keks: HeldKeks; readonly keyCustody: KeyCustody }> {
+  const keyCustody = nodeKeyCustody(configuration, environment, clock);
+  const means = { clock, log, shareWork: shareAside, inBackground: () => {}, keyCustody };
+  return { keks: await holdKeks(configuration, means), keyCustody };
 }
 
 async function ofAws(environment: Environment): Promise<string | undefined> {

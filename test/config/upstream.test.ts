@@ -34,7 +34,11 @@ function upstreamThat(kind: Kind, answer: () => Response | Promise<Response>) {
     UPSTREAM_AUTHORITY: { kind, url: "https://ca.test", ca: root.pem },
     UPSTREAM_CREDENTIAL: credential,
   });
-  const ask = upstreamOf(configuration, { fetchTrusting }, true);
+  const ask = upstreamOf(configuration, {
+    fetching: { fetchTrusting },
+    isServer: true,
+    clock: () => new Date(),
+  });
   if (!ask) throw new Error("no upstream");
   return { ask, sent };
 }
@@ -119,7 +123,13 @@ describe("a configuration", () => {
   const fetching = { fetchTrusting: () => never };
 
   test("without a CA upstream has none", () => {
-    expect(upstreamOf(configurationOf({}), fetching, true)).toBeUndefined();
+    expect(
+      upstreamOf(configurationOf({}), {
+        fetching: fetching,
+        isServer: true,
+        clock: () => new Date(),
+      }),
+    ).toBeUndefined();
   });
 
   test("without its credential is refused by a server, and by a verb only when it asks", async () => {
@@ -127,10 +137,18 @@ describe("a configuration", () => {
       AUTHORITY_ROOT: "upstream",
       UPSTREAM_AUTHORITY: { kind: "vault", url: "https://ca.test" },
     });
-    expect(() => upstreamOf(configuration, fetching, true)).toThrow(
-      "UPSTREAM_CREDENTIAL: is required",
-    );
-    const ask = upstreamOf(configuration, fetching, false);
+    expect(() =>
+      upstreamOf(configuration, {
+        fetching: fetching,
+        isServer: true,
+        clock: () => new Date(),
+      }),
+    ).toThrow("UPSTREAM_CREDENTIAL: is required");
+    const ask = upstreamOf(configuration, {
+      fetching: fetching,
+      isServer: false,
+      clock: () => new Date(),
+    });
     await expect(ask?.(request)).rejects.toThrow("UPSTREAM_CREDENTIAL");
   });
 });

@@ -2,13 +2,16 @@ import { createScheduledController, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { openKeyCustody } from "../../src/custody/key-service/key-custody.ts";
+import { createServiceRoot } from "../../src/custody/key-service/service-root.ts";
+import { toPem } from "../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
-import { awsCredential, awsFault } from "../testkit/key-services/aws-kms.ts";
+import { awsCredential, awsFault, awsRootUris } from "../testkit/key-services/aws-kms.ts";
 import { type PlayedKek, playWrappedKek } from "../testkit/key-services/wrapped-kek.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
 
@@ -107,6 +110,34 @@ test("a KEK without a service gives way to one of a service, and comes back", as
     await ca.cron();
     expect(await ca.call()).toBe("issued");
   }
+});
+
+test("a root in a key service signs the intermediates of a Worker", async () => {
+  await reset();
+  const kek = await playWrappedKek();
+  const [uri = ""] = awsRootUris;
+  const { keyServices } = kek.keyCustodyAt(() => new Date());
+  const der = await createServiceRoot(keyServices(uri), clusterLocal, 365 * 86_400, new Date());
+  const root = toPem("CERTIFICATE", der);
+  const ca = await start(kek, {
+    AUTHORITY_ROOT: "upstream",
+    UPSTREAM_AUTHORITY: { kind: "key-service", keys: [uri], root },
+    MAX_WORKLOAD_CERT_TTL: "24h",
+    AUTHORITY_LIFETIME: "240h",
+    PROPAGATION_INTERVAL: "10m",
+  });
+  await ca.cron();
+  ca.pass(1200);
+  expect(await ca.call()).toBe("issued");
+  for (let i = 0; i < 24; i++) {
+    ca.pass(86_400);
+    await ca.cron();
+    ca.pass(1200);
+    expect(await ca.call()).toBe("issued");
+  }
+  expect(kek.service.asked.filter((action) => action === "Sign").length).toBeGreaterThan(4);
+  kek.service.fault = awsFault("KMSInvalidStateException");
+  expect(await ca.call()).toBe("issued");
 });
 
 test("the Worker that is smaller says which main module it takes", async () => {

@@ -4,8 +4,7 @@ import { formatWrappedKek, kekRing } from "../../config/keks.ts";
 import { kekOctets } from "../../custody/kek.ts";
 import { openWrapped, wrapKek } from "../../custody/key-service/kek-lease.ts";
 import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
-import { nodeKeyCustody } from "../../node/key-credentials.ts";
-import { openDeployment } from "../session/deployment.ts";
+import { openKeyServices } from "../session/key-services.ts";
 import {
   openStore,
   requireAllOpen,
@@ -86,7 +85,7 @@ async function wrap(
   id: string,
   keys: readonly string[],
 ): Promise<void> {
-  const { configuration, keyServices } = await openConfigured(terminal, options);
+  const { configuration, keyServices } = await openKeyServices(terminal, options);
   const { trustDomain, keks } = configuration;
   const known = keks.find((kek) => kek.id === id);
   requireId(id);
@@ -109,23 +108,11 @@ async function wrap(
 }
 
 async function unwrap(terminal: Terminal, options: SessionOptions, id: string): Promise<void> {
-  const { configuration, keyServices } = await openConfigured(terminal, options);
+  const { configuration, keyServices } = await openKeyServices(terminal, options);
   const kek = configuration.keks.find((each) => each.id === id);
   if (!(kek && "mark" in kek)) throw new OperatorError(`KEK has no ${id} that a key service opens`);
   const octets = await asOperator(openWrapped(kek, configuration.trustDomain, keyServices));
   terminal.print(`${id}:${Buffer.from(octets).toString("base64")}`);
-}
-
-/** The configuration of a CA, whose store stays closed, and the key services by the operator's credentials. */
-async function openConfigured(terminal: Terminal, options: SessionOptions) {
-  const { clock, environment } = terminal;
-  // A CA that is new has no KEK yet, and no KEK is used here but one that is named.
-  const none = `none:${Buffer.alloc(kekOctets).toString("base64")}`;
-  const choice = { ...options, dryRun: true, mayBeNew: true };
-  const deployment = await openDeployment(choice, { KEK: none, ...environment }, clock());
-  const { configuration } = deployment;
-  await deployment.close();
-  return { configuration, ...nodeKeyCustody(configuration, environment, clock) };
 }
 
 const asOperator = <T>(work: Promise<T>, uri?: string): Promise<T> =>

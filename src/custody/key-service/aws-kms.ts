@@ -48,7 +48,29 @@ export function awsKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | un
       const body = { CiphertextBlob: toBase64(ciphertext), EncryptionContext, ...symmetric };
       return octetsIn(await call("Decrypt", body), "Plaintext");
     },
+    publicKey: async () => octetsIn(await call("GetPublicKey", {}), "PublicKey"),
+    sign: async (bytes, { name, hash }) => {
+      const SigningAlgorithm = signingAlgorithms[name];
+      const isShort = bytes.length <= longestMessage;
+      const octets = isShort ? bytes : await digestOf(bytes, hash);
+      const body = { Message: toBase64(octets), MessageType: isShort ? "RAW" : "DIGEST" };
+      return octetsIn(await call("Sign", { ...body, SigningAlgorithm }), "Signature");
+    },
   };
+}
+
+/** More than this goes as a digest. */
+const longestMessage = 4096;
+
+const signingAlgorithms: Readonly<Record<string, string>> = {
+  "ecdsa-with-SHA-256": "ECDSA_SHA_256",
+  "ecdsa-with-SHA-384": "ECDSA_SHA_384",
+  "SHA-256-with-rsa": "RSASSA_PKCS1_V1_5_SHA_256",
+};
+
+/** The digest that an algorithm signs. */
+export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
+  return new Uint8Array(await crypto.subtle.digest(hash, bytes));
 }
 
 /** Octets in base64, as AWS and Google write them. @throws KeyServiceError */
@@ -119,10 +141,12 @@ const sentences: Readonly<Record<string, string>> = {
   KMSInvalidStateException:
     "cannot use the key in its state: it awaits its deletion or its material",
   InvalidKeyUsageException:
-    "has a key of another use: a KEK takes a symmetric one (ENCRYPT_DECRYPT)",
+    "has a key of another use: a KEK takes a symmetric one (ENCRYPT_DECRYPT), a root one that signs (SIGN_VERIFY)",
   IncorrectKeyException: "has another key than the one that wrapped the KEK",
   InvalidCiphertextException:
     "does not open the ciphertext: it is of another key, trust domain or KEK id",
+  UnsupportedOperationException:
+    "has a key of another type: a KEK takes a symmetric one, a root one that signs",
   ThrottlingException: "throttles its calls",
   LimitExceededException: "throttles its calls",
   KeyUnavailableException: "has the key nowhere at hand for now",

@@ -1,6 +1,7 @@
 import type { Fetch } from "../../foundation/fetch.ts";
 import { readText, toFetchError } from "../../foundation/fetch.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { SignatureAlgorithm } from "../../pki/signature-algorithm.ts";
 
 /** What binds a wrapped KEK to its place. Names stand in the service's own log, and are no secret. */
 export type WrappingContext = Readonly<Record<string, string>>;
@@ -13,6 +14,10 @@ export interface ServiceKey {
   readonly wrap: (octets: Bytes, context: WrappingContext) => Promise<Bytes>;
   /** @throws KeyServiceError */
   readonly unwrap: (ciphertext: Bytes, context: WrappingContext) => Promise<Bytes>;
+  /** SubjectPublicKeyInfo, DER, of a key that signs. @throws KeyServiceError */
+  readonly publicKey: () => Promise<Bytes>;
+  /** The signature as X.509 has it, which nobody has verified. @throws KeyServiceError */
+  readonly sign: (bytes: Bytes, algorithm: SignatureAlgorithm) => Promise<Bytes>;
 }
 
 /** Why a key service did not do its work, as a clause behind its name. It never holds a credential. */

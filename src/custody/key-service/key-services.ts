@@ -52,7 +52,9 @@ function open(uri: string, means: KeyServiceMeans): ServiceKey {
     Object.keys(services)
       .map((name) => `${name}://`)
       .join(", ");
-  throw new ConfigurationError([`KEK: the URI of a key must have the form ${forms}`]);
+  throw new ConfigurationError([
+    `KEK, UPSTREAM_AUTHORITY: the URI of a key must have the form ${forms}`,
+  ]);
 }
 
 /** HTTPS, but for this machine itself. */

@@ -1,4 +1,4 @@
-import { toBase64 } from "../../pki/encoding/base64.ts";
+import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { octetsIn } from "./aws-kms.ts";
 import {
@@ -23,17 +23,18 @@ export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
   const [, mount = "", name = ""] = pathForm.exec(place.path) ?? [];
   if (name === "" || origin === undefined) return undefined;
   const namespace = options.get("namespace");
+  const version = Number(options.get("version") ?? 0);
   const ofVault = {
     "x-vault-request": "true",
     "content-type": "application/json",
     ...(namespace !== null && { "x-vault-namespace": namespace }),
   };
 
-  const post = (path: string, body: object, token?: string): Promise<Answer> =>
+  const post = (path: string, body: object | undefined, token?: string): Promise<Answer> =>
     ask(means.fetch, `${origin}/v1/${path}`, {
-      method: "POST",
+      method: body ? "POST" : "GET",
       headers: { ...ofVault, ...(token !== undefined && { "x-vault-token": token }) },
-      body: JSON.stringify(body),
+      body: body ? JSON.stringify(body) : null,
     });
 
   const tokenOf = remembered(means.clock, async () => {
@@ -50,13 +51,13 @@ export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
     return { token: requireToken(textOf(given, "client_token")), seconds };
   });
 
-  async function call(act: "encrypt" | "decrypt", body: object): Promise<unknown> {
-    const path = `${mount}/${act}/${name}`;
+  async function call(act: string, body?: object, detail = ""): Promise<unknown> {
+    const path = `${mount}/${act}/${name}${detail}`;
     let answer = await post(path, body, await tokenOf());
     // A token may be revoked before it ends, and its login may give another.
     if (answer.status === 403) answer = await post(path, body, await tokenOf(true));
     if (answer.status === 200) return membersOf(answer.json)["data"];
-    throw faultOf(answer, `${mount}/${act}/${name}`);
+    throw faultOf(answer, `${body ? "update" : "read"} on ${path}`);
   }
 
   return {
@@ -72,6 +73,26 @@ export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
       const body = { ciphertext: text, associated_data: boundTo(context) };
       return octetsIn(await call("decrypt", body), "plaintext");
     },
+    publicKey: async () => {
+      const { keys, latest_version } = membersOf(await call("keys"));
+      const pem = textOf(membersOf(keys)[`${version || latest_version}`], "public_key");
+      const octets = parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
+      if (octets) return octets;
+      throw new KeyServiceError("answered a public key that is not PEM");
+    },
+    sign: async (bytes, { hash = "SHA-256" }) => {
+      const body = {
+        input: toBase64(bytes),
+        marshaling_algorithm: "asn1",
+        signature_algorithm: "pkcs1v15",
+        ...(version > 0 && { key_version: version }),
+      };
+      const answer = await call("sign", body, `/sha2-${hash.slice(4)}`);
+      const [, signed, base64 = ""] = /^vault:v(\d+):(.*)$/.exec(textOf(answer, "signature")) ?? [];
+      const octets = parseBase64(base64);
+      if (octets && (version === 0 || Number(signed) === version)) return octets;
+      throw new KeyServiceError("answered no signature of this version of the key");
+    },
   };
 }
 
@@ -84,10 +105,10 @@ function requireToken(token: string): string {
   throw new KeyServiceError("cannot be asked: its credential is no token");
 }
 
-function faultOf({ status, json }: Answer, path: string): KeyServiceError {
+function faultOf({ status, json }: Answer, right: string): KeyServiceError {
   const said = `${membersOf(json)["errors"] ?? ""}`;
   const sentence = (): string => {
-    if (status === 403) return `does not let this credential: grant update on ${path}`;
+    if (status === 403) return `does not let this credential: grant ${right}`;
     if (status === 404) return "has no transit engine at this mount";
     if (status === 429) return "throttles its calls";
     if (status === 503 || status === 472 || status === 473) return "is sealed, or stands by";
@@ -95,8 +116,8 @@ function faultOf({ status, json }: Answer, path: string): KeyServiceError {
     if (/disallowed|too old/i.test(said)) return "no longer opens this version of the key";
     if (/message authentication|invalid ciphertext|unable to decrypt/i.test(said))
       return "does not open the ciphertext: it is of another key, trust domain or KEK id";
-    if (/associated data|not supported/i.test(said))
-      return "has a key of another type: a KEK takes aes256-gcm96 or chacha20-poly1305";
+    if (/associated data|not supported|does not support|unsupported/i.test(said))
+      return "has a key of another type: a KEK takes aes256-gcm96, a root ecdsa-p256, ecdsa-p384 or RSA";
     return "refused";
   };
   return new KeyServiceError(`${sentence()} (status ${status})`);

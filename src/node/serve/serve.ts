@@ -1,7 +1,6 @@
 import type { Registry } from "prom-client";
 import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
-import type { HeldKeks } from "../../custody/kek.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
@@ -23,7 +22,7 @@ import {
   type Rpc,
 } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
-import { holdKeksHere } from "../key-credentials.ts";
+import { openKeysHere } from "../key-credentials.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { shareAside, Turn } from "../limits/turn.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
@@ -69,7 +68,7 @@ async function openServer(
   const live = await LiveCa.open(configuration, { platform, context, counts, ...stores });
   life.endsWith("the delivery of roots", live.end);
   addAuthorityGauges(registry, () => live.certificateAuthority.issuance, clock);
-  addKekGauge(registry, storage.keks);
+  addKekGauge(registry, storage.keys.keks);
   addPushGauges(registry, () => live.current().push.outcomes());
   return openPorts(configuration, context, { live, stores, callers });
 }
@@ -78,7 +77,7 @@ async function openServer(
 interface Storage {
   readonly stores: ReplicaStores;
   readonly storeFault: () => string | undefined;
-  readonly keks: HeldKeks;
+  readonly keys: Awaited<ReturnType<typeof openKeysHere>>;
   readonly issuanceLog: NodeLog | undefined;
   /** Aborts once no call needs what a watch keeps current. */
   readonly watching: AbortSignal;
@@ -97,18 +96,18 @@ async function openStorage(
   const watched = new WatchedStore(opened.store, program.log);
   const looking = recur(watched.look, lookSeconds, () => {}, program.pause);
   program.life.endsWith("the looks at the store", looking.end);
-  const keks = await holdKeksHere(configuration.ca, configuration.environment, program);
-  const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault, keks };
+  const keys = await openKeysHere(configuration.ca, configuration.environment, program);
+  const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault, keys };
   if (!ca.log || store.kind !== "directory")
     return { ...storage, issuanceLog: undefined, watching: signal };
-  await keks.hold(program.clock());
+  await keys.keks.hold(program.clock());
   const issuanceLog = await openNodeLog({
     ...program,
     storeDirectory: store.directory,
     configuration: ca.log,
     shard: logShard,
     trustDomain: ca.trustDomain,
-    keks: keks.ring(),
+    keks: keys.keks.ring(),
   });
   program.life.endsWith("the issuance log", issuanceLog.end);
   return { ...storage, issuanceLog, watching: signal };
@@ -185,14 +184,14 @@ function openForCallers(
 /** The means of Node: its stores, its HTTP client, and its cryptography. */
 function platformHere(
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
-  { stores: { store, signerStore, lagSeconds }, storeFault, keks, issuanceLog, watching }: Storage,
+  { stores: { store, signerStore, lagSeconds }, storeFault, keys, issuanceLog, watching }: Storage,
 ): Platform {
   const watchPods = createPodWatch(clock, watching);
   const records = {
     store,
     signerStore,
     storeFault,
-    keks,
+    ...keys,
     storeLagSeconds: lagSeconds,
     longestRefreshSeconds,
   };

@@ -1,4 +1,5 @@
 import { OperatorError } from "../../foundation/errors.ts";
+import type { SigningKey } from "../crypto-provider.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { randomSerialNumber } from "../encoding/serial-number.ts";
@@ -65,7 +66,13 @@ export async function createAuthority(
   schedule: Schedule,
 ): Promise<NewAuthority> {
   const { privateKey, spki } = await generateAuthorityKey(key);
-  const certificate = await selfSign(privateKey, await fieldsOf(trustDomain, spki, schedule));
+  const publicKey = parseSubjectPublicKey(spki);
+  const validity = {
+    notBefore: addSeconds(schedule.publishedFrom, -backdateSeconds),
+    notAfter: schedule.retiresAt,
+  };
+  const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(publicKey));
+  const certificate = await selfSign({ trustDomain, publicKey, validity }, signingKey);
   const certificates = { certificate, intermediates: [], roots: [certificate] };
   return {
     authority: await createSigningAuthority(certificates, schedule),
@@ -96,29 +103,17 @@ async function generatePair(key: AuthorityKey): Promise<CryptoKeyPair> {
   }
 }
 
-async function fieldsOf(
-  trustDomain: TrustDomain,
-  spki: Uint8Array<ArrayBuffer>,
-  schedule: Schedule,
-): Promise<AuthorityFields> {
-  const publicKey = parseSubjectPublicKey(spki);
-  return {
-    trustDomain,
-    publicKey,
-    keyIdentifier: keyIdentifier(publicKey),
-    validity: {
-      notBefore: addSeconds(schedule.publishedFrom, -backdateSeconds),
-      notAfter: schedule.retiresAt,
-    },
+/** The certificate of an authority that is its own root, linted before its key signs it, wherever that is. */
+export async function selfSign(
+  root: Pick<AuthorityFields, "trustDomain" | "publicKey" | "validity">,
+  signingKey: SigningKey,
+): Promise<Bytes> {
+  const fields: AuthorityFields = {
+    ...root,
+    keyIdentifier: keyIdentifier(root.publicKey),
     serialNumber: randomSerialNumber(),
-    signatureAlgorithm: signatureAlgorithmOf(publicKey),
+    signatureAlgorithm: signingKey.algorithm,
   };
-}
-
-async function selfSign(
-  privateKey: CryptoKey,
-  fields: AuthorityFields,
-): Promise<Uint8Array<ArrayBuffer>> {
   const toBeSigned = authorityToBeSigned(fields);
   const intent: Intent = {
     kind: "authority",
@@ -133,7 +128,7 @@ async function selfSign(
       keyIdentifier: undefined,
     },
   };
-  return lintAndSign(toBeSigned, intent, webSigningKey(privateKey, fields.signatureAlgorithm));
+  return lintAndSign(toBeSigned, intent, signingKey);
 }
 
 /** A request for an intermediate, with the only copy of its key that can be exported. */

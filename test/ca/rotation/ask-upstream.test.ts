@@ -245,7 +245,11 @@ describe("an upstream", () => {
       UPSTREAM_AUTHORITY: JSON.stringify({ kind: "rampart", url: upstream.url }),
       UPSTREAM_CREDENTIAL: secret,
     });
-    const ask = upstreamOf(configuration, { fetchTrusting, fetchTimeoutMilliseconds: 100 }, true);
+    const ask = upstreamOf(configuration, {
+      fetching: { fetchTrusting, fetchTimeoutMilliseconds: 100 },
+      isServer: true,
+      clock: () => new Date(),
+    });
     const { csr } = await createIntermediateRequest(clusterLocal, "EC-P256");
     await expect(ask?.({ csr, lifetimeSeconds: 1 })).rejects.toThrow(UpstreamError);
   });

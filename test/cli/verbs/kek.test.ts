@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -61,6 +62,21 @@ test("a KEK is wrapped as it is, and unwrapped", async () => {
   expect(await kek("list")).toMatch(/^k1 +yes +1$/m);
   expect((await kek("unwrap", "k1")).trim()).toBe(plain);
   await expect(kek("unwrap", "k2")).rejects.toThrow("KEK has no k2 that a key service opens");
+});
+
+test("a root is made for a key that signs, and for no other", async () => {
+  const key = uri.replace("1234abcd", "00000001");
+  const pem = await authority("root", key, "--lifetime", "8760h");
+  const root = new X509Certificate(pem);
+  expect([root.ca, root.subject, root.verify(root.publicKey)]).toEqual([
+    true,
+    "O=cluster.local",
+    true,
+  ]);
+  expect(root.validToDate.getTime() - Date.now()).toBeLessThan(8760 * 3_600_000);
+  await expect(authority("root", key, "--lifetime", "1m")).rejects.toThrow("--lifetime must be");
+  service.fault = awsFault("InvalidKeyUsageException");
+  await expect(authority("root", uri)).rejects.toThrow("a root one that signs (SIGN_VERIFY)");
 });
 
 test("a verb says in one sentence why the KEK does not open", async () => {

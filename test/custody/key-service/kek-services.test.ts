@@ -152,7 +152,7 @@ test.each([
   ["hashivault://vault.test/transit/keys/../../sys"],
 ])("%s is the URI of no key", async (uri) => {
   const service = await playAws();
-  expect(() => keyServicesOf(service)(uri)).toThrow("KEK: the URI of a key must have the form");
+  expect(() => keyServicesOf(service)(uri)).toThrow("the URI of a key must have the form");
 });
 
 test.each([

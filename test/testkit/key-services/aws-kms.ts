@@ -1,10 +1,26 @@
 import { AwsV4Signer } from "aws4fetch";
-import { createWrappingKey, type PlayedService, playService } from "./key-service.ts";
+import {
+  createServiceSigningKey,
+  createWrappingKey,
+  type PlayedService,
+  playService,
+  type SigningKind,
+} from "./key-service.ts";
 
 export const awsKeyId =
   "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
 export const awsUri = `awskms:///${awsKeyId}`;
 export const awsCredential = "AKIAEXAMPLE:secret/of+the+test";
+
+/** The keys that sign. */
+const awsSigningIds = [1, 2].map((n) => awsKeyId.replace("1234abcd", `0000000${n}`));
+export const awsRootUris = awsSigningIds.map((id) => `awskms:///${id}`);
+
+const signingAlgorithms: Readonly<Record<SigningKind, string>> = {
+  "EC-P256": "ECDSA_SHA_256",
+  "EC-P384": "ECDSA_SHA_384",
+  "RSA-2048": "RSASSA_PKCS1_V1_5_SHA_256",
+};
 
 /** A fault in the words of AWS KMS. */
 export const awsFault = (code: string, message = "", status = 400) => ({
@@ -18,10 +34,18 @@ interface Asked {
   readonly CiphertextBlob?: string;
   readonly EncryptionContext?: Readonly<Record<string, string>>;
   readonly EncryptionAlgorithm?: string;
+  readonly Message?: string;
+  readonly MessageType?: string;
+  readonly SigningAlgorithm?: string;
 }
 
-/** AWS KMS with one symmetric key. It refuses a request that is not signed as it has to be. */
-export async function playAws(): Promise<PlayedService> {
+/** AWS KMS with one symmetric key and two that sign. It refuses a request that is not signed as it has to be. */
+export async function playAws(kind: SigningKind = "EC-P256"): Promise<PlayedService> {
+  const signingKeys = new Map(
+    await Promise.all(
+      awsSigningIds.map(async (id) => [id, await createServiceSigningKey(kind)] as const),
+    ),
+  );
   const key = await createWrappingKey();
   return playService(async (url, request, body) => {
     if (!["kms.eu-central-1.amazonaws.com", "127.0.0.1"].includes(url.hostname))
@@ -29,6 +53,15 @@ export async function playAws(): Promise<PlayedService> {
     await requireSignature(url, request, body);
     const action = request.headers.get("x-amz-target") ?? "";
     const asked = JSON.parse(body) as Asked;
+    const signing = signingKeys.get(asked.KeyId);
+    if (signing && action === "TrentService.GetPublicKey")
+      return ["GetPublicKey", { KeyId: asked.KeyId, PublicKey: signing.spki.toString("base64") }];
+    if (signing && action === "TrentService.Sign") {
+      if (asked.SigningAlgorithm !== signingAlgorithms[kind]) throw new Error("another algorithm");
+      if (asked.MessageType !== "RAW") throw new Error("a digest");
+      const signature = (await signing.sign(octets(asked.Message))).toString("base64");
+      return ["Sign", { KeyId: asked.KeyId, Signature: signature }];
+    }
     if (asked.KeyId !== awsKeyId) throw new Error("asked for another key");
     if (asked.EncryptionAlgorithm !== "SYMMETRIC_DEFAULT") throw new Error("another algorithm");
     const bound = JSON.stringify(Object.entries(asked.EncryptionContext ?? {}).toSorted());

@@ -1,4 +1,5 @@
 import type { Fetch } from "../../../src/foundation/fetch.ts";
+import { toX509Signature } from "../../../src/pki/signature-algorithm.ts";
 
 /** What a played key service does with every request. */
 export type Conduct = "works" | "is away" | "hangs" | "redirects" | "never ends" | "answers HTML";
@@ -88,6 +89,39 @@ export async function createWrappingKey() {
         (octets) => Buffer.from(octets),
         () => undefined,
       );
+    },
+  };
+}
+
+const signingKinds = {
+  "EC-P256": { name: "ECDSA", namedCurve: "P-256" },
+  "EC-P384": { name: "ECDSA", namedCurve: "P-384" },
+  "RSA-2048": {
+    name: "RSASSA-PKCS1-v1_5",
+    modulusLength: 2048,
+    publicExponent: new Uint8Array([1, 0, 1]),
+    hash: "SHA-256",
+  },
+} as const;
+
+export type SigningKind = keyof typeof signingKinds;
+
+/** A key that signs, as services keep it: they hash by themselves, and write ECDSA as DER. */
+export async function createServiceSigningKey(kind: SigningKind) {
+  const parameters = signingKinds[kind];
+  const { privateKey, publicKey } = await crypto.subtle.generateKey(parameters, true, [
+    "sign",
+    "verify",
+  ]);
+  const hash = kind === "EC-P384" ? "SHA-384" : "SHA-256";
+  const scalarOctets = { "EC-P256": 32, "EC-P384": 48, "RSA-2048": undefined }[kind];
+  return {
+    hash,
+    spki: Buffer.from(await crypto.subtle.exportKey("spki", publicKey)),
+    sign: async (octets: Uint8Array<ArrayBuffer>): Promise<Buffer> => {
+      const algorithm = { name: parameters.name, hash };
+      const signed = new Uint8Array(await crypto.subtle.sign(algorithm, privateKey, octets));
+      return Buffer.from(scalarOctets ? toX509Signature(signed, scalarOctets) : signed);
     },
   };
 }

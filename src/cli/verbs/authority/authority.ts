@@ -41,6 +41,7 @@ import { addImport, addInstall } from "./install.ts";
 import { formatPlan, planJson, planOf } from "./plan-report.ts";
 import { addRequest, addRequests, addWithdraw } from "./request.ts";
 import { findByIdPrefix, requireAuthority, requireRootHere } from "./requirements.ts";
+import { addRoot } from "./root.ts";
 import { addRotate, addTaint } from "./rotation.ts";
 import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";
 
@@ -72,6 +73,7 @@ export function authorityCommand(terminal: Terminal): Command {
   addRotate(addChangeOptions(authority.command("rotate")), terminal);
   addTaint(addChangeOptions(authority.command("taint")), terminal);
   addImport(addChangeOptions(authority.command("import")), terminal);
+  addRoot(addDeploymentOptions(authority.command("root")), terminal);
   addRequest(addChangeOptions(authority.command("request")), terminal);
   addRequests(addDeploymentOptions(authority.command("requests")), terminal);
   addWithdraw(addChangeOptions(authority.command("withdraw")), terminal);

@@ -109,7 +109,11 @@ test("rotate with an upstream that hangs ends with 1 after its time, and the aut
     UPSTREAM_CREDENTIAL: secret,
   });
   upstream.behaviour = () => undefined;
-  const ask = upstreamOf(configuration, { fetchTrusting, fetchTimeoutMilliseconds: 50 }, true);
+  const ask = upstreamOf(configuration, {
+    fetching: { fetchTrusting, fetchTimeoutMilliseconds: 50 },
+    isServer: true,
+    clock: () => new Date(),
+  });
   if (!ask) throw new Error("no upstream");
   const mint = { ...ca.mint, store: ca.store, log: ca.log, upstream: ask };
   const session = createMemorySession(mint, ca.now());

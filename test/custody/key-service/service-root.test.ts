@@ -1,0 +1,230 @@
+import { X509Certificate } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
+import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
+import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
+import { configurationOf, randomKek } from "../../testkit/configuration.ts";
+import {
+  awsCredential,
+  awsFault,
+  awsRootUris,
+  playAws,
+} from "../../testkit/key-services/aws-kms.ts";
+import type { PlayedService, SigningKind } from "../../testkit/key-services/key-service.ts";
+import {
+  playVault,
+  vaultFault,
+  vaultRootUris,
+  vaultToken,
+} from "../../testkit/key-services/vault-transit.ts";
+
+const day = 86_400;
+const start = new Date("2026-11-21T12:00:00.250Z");
+const credentials = new Map([
+  ["KEY_CREDENTIAL_AWSKMS", () => awsCredential],
+  ["KEY_CREDENTIAL_HASHIVAULT", () => vaultToken],
+]);
+
+const custodyOf = (service: PlayedService) => (clock: () => Date) =>
+  openKeyCustody({ clusterCredentials: credentials }, { fetch: service.fetch, clock });
+
+/** A mesh in front of its CA, which keeps the KEK and the store through changes of the configuration. */
+interface Mesh {
+  readonly KEK: string;
+  readonly store: MemoryStore;
+  now: Date;
+}
+
+const newMesh = (): Mesh => ({ KEK: randomKek(), store: createMemoryStore(), now: start });
+
+const rootOf = async (service: PlayedService, uri: string, now = start): Promise<string> => {
+  const { keyServices } = custodyOf(service)(() => now);
+  return toPem(
+    "CERTIFICATE",
+    await createServiceRoot(keyServices(uri), clusterLocal, 3650 * day, now),
+  );
+};
+
+const below = (keys: readonly string[], root: string) => ({
+  AUTHORITY_ROOT: "upstream",
+  UPSTREAM_AUTHORITY: { kind: "key-service", keys, root },
+});
+
+async function startIn(
+  mesh: Mesh,
+  service: PlayedService,
+  values: object,
+): Promise<RunningCa & { readonly spend: (days: number) => Promise<void> }> {
+  const ca = await startCa(
+    {
+      KEK: mesh.KEK,
+      MAX_WORKLOAD_CERT_TTL: "24h",
+      AUTHORITY_LIFETIME: "240h",
+      PROPAGATION_INTERVAL: "10m",
+      ...values,
+    },
+    { store: mesh.store, keyCustody: custodyOf(service)(() => mesh.now), clock: () => mesh.now },
+  );
+  return {
+    ...ca,
+    spend: async (days) => {
+      for (let hour = 0; hour < 24 * days; hour += 6) {
+        mesh.now = new Date(mesh.now.getTime() + 6 * 3600 * 1000);
+        await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
+        await rotateAll([ca.mint], mesh.now);
+        await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
+        await requireVerified(ca, mesh.now);
+      }
+    },
+  };
+}
+
+/** What signs now has a path to a root that was in the bundle already, as OpenSSL sees it. */
+async function requireVerified(ca: RunningCa, now: Date): Promise<void> {
+  const { issuer, trustBundle } = await ca.certificateAuthority.issuance.authorities.at(now);
+  if (!issuer) throw new Error(`nothing signs at ${now.toISOString()}`);
+  const { certificate, intermediates, roots } = issuer.authority;
+  const path = [certificate.der, ...intermediates, ...roots].map((der) => new X509Certificate(der));
+  for (const [i, child] of path.entries()) {
+    const parent = path[i + 1] ?? child;
+    const isOwn = child.fingerprint256 === parent.fingerprint256;
+    if (!isOwn || i === path.length - 1) expect(child.verify(parent.publicKey)).toBe(true);
+  }
+  const known = trustBundle.roots.map((der) => new X509Certificate(der).fingerprint256);
+  expect(known).toContain(path.at(-1)?.fingerprint256);
+}
+
+const signerIn = async (ca: RunningCa, now: Date): Promise<X509Certificate | undefined> => {
+  const { issuer } = await ca.certificateAuthority.issuance.authorities.at(now);
+  return issuer && new X509Certificate(issuer.authority.certificate.der);
+};
+
+describe.each([
+  ["AWS KMS", awsRootUris, playAws, "Sign", awsFault("DisabledException"), "has disabled the key"],
+  [
+    "transit",
+    vaultRootUris,
+    playVault,
+    "sign",
+    vaultFault(403, "permission denied"),
+    "grant update on transit/sign/root/sha2-256",
+  ],
+] as const)("a root in %s", (_, [first = "", second = ""], play, sign, fault, sentence) => {
+  test("signs each intermediate once, through three rotations, and no leaf", async () => {
+    const service = await play();
+    const mesh = newMesh();
+    const root = await rootOf(service, first);
+    service.asked.length = 0;
+    const ca = await startIn(mesh, service, below([first], root));
+    await ca.found();
+    await ca.spend(24);
+    const stored = (await mesh.store.load()).length;
+    expect(stored).toBeGreaterThan(1);
+    expect(service.asked.every((action) => action === sign)).toBe(true);
+    expect(service.asked.length).toBeGreaterThanOrEqual(4);
+    const signer = await signerIn(ca, mesh.now);
+    expect(signer?.issuer).toBe("O=cluster.local");
+    expect(signer?.verify(new X509Certificate(root).publicKey)).toBe(true);
+    const { trustBundle } = await ca.certificateAuthority.issuance.authorities.at(mesh.now);
+    expect(trustBundle.roots.map((der) => new X509Certificate(der).toString())).toEqual([
+      new X509Certificate(root).toString(),
+    ]);
+  });
+
+  test("whose key does not sign leaves the current intermediate at work, and says why", async () => {
+    const service = await play();
+    const mesh = newMesh();
+    const ca = await startIn(mesh, service, below([first], await rootOf(service, first)));
+    await ca.found();
+    await ca.spend(2);
+    service.fault = fault;
+    mesh.now = new Date(mesh.now.getTime() + 3 * day * 1000);
+    await expect(ca.spend(1)).rejects.toThrow();
+    await requireVerified(ca, mesh.now);
+    expect(JSON.stringify(ca.log.operations)).toContain(sentence);
+    service.fault = undefined;
+    await ca.spend(10);
+  });
+
+  test("that is signed by another key than its certificate has is not believed", async () => {
+    const service = await play();
+    const root = await rootOf(service, first);
+    const ca = await startIn(newMesh(), service, below([second], root));
+    await expect(ca.found()).rejects.toThrow(
+      "signed with another key than the one of the root's certificate",
+    );
+    expect(await ca.store.load()).toEqual([]);
+  });
+
+  test("the next key signs where the first one does not", async () => {
+    const service = await play();
+    const ca = await startIn(
+      newMesh(),
+      service,
+      below([second, first], await rootOf(service, first)),
+    );
+    await ca.found();
+    expect(await ca.store.load()).toHaveLength(1);
+  });
+
+  test("takes the place of a self-signed root, of another key, and gives it back", async () => {
+    const service = await play();
+    const mesh = newMesh();
+    const own = { AUTHORITY_ROOT: "self" };
+    const before = await startIn(mesh, service, own);
+    await before.found();
+    await before.spend(1);
+    for (const values of [
+      below([first], await rootOf(service, first)),
+      below([second], await rootOf(service, second)),
+      own,
+    ])
+      await (await startIn(mesh, service, values)).spend(20);
+    const last = await signerIn(await startIn(mesh, service, own), mesh.now);
+    expect(last?.issuer).toBe(last?.subject);
+  });
+});
+
+test.each<SigningKind>(["EC-P384", "RSA-2048"])("a root of %s", async (kind) => {
+  for (const [play, uri] of [
+    [playAws, awsRootUris[0]],
+    [playVault, vaultRootUris[0]],
+  ] as const) {
+    const service = await play(kind);
+    const ca = await startIn(
+      newMesh(),
+      service,
+      below([`${uri}`], await rootOf(service, `${uri}`)),
+    );
+    await ca.found();
+    expect(await ca.store.load()).toHaveLength(1);
+  }
+});
+
+test("transit that signs by another version of the key is not believed", async () => {
+  const service = await playVault();
+  const [first = ""] = vaultRootUris;
+  const root = await rootOf(service, first);
+  service.forge = ({ data }) => ({
+    data: { ...(data as object), signature: "vault:v2:MAYCAQECAQE=" },
+  });
+  const ca = await startIn(newMesh(), service, below([first], root));
+  await expect(ca.found()).rejects.toThrow("answered no signature of this version of the key");
+});
+
+test.each([
+  [{ kind: "key-service" }, "UPSTREAM_AUTHORITY.keys: is required"],
+  [{ kind: "key-service", keys: ["awskms:///x"] }, "UPSTREAM_AUTHORITY.root: is required"],
+  [{ kind: "vault" }, "UPSTREAM_AUTHORITY.url: is required"],
+  [
+    { kind: "vault", url: "https://v.test", keys: ["awskms:///x"] },
+    "UPSTREAM_AUTHORITY.keys: is not for the kind vault",
+  ],
+])("a table %j is refused", (UPSTREAM_AUTHORITY, sentence) => {
+  const values = { AUTHORITY_ROOT: "upstream", UPSTREAM_AUTHORITY };
+  expect(() => configurationOf(values)).toThrow(sentence);
+});
