@@ -57,20 +57,25 @@ function uuidOf(text: string): string {
 
 /** The licences of everything that the executable and the image have in them, word for word. */
 export async function notices({ components }: Dependencies, tree: string): Promise<string> {
-  const parts = [
-    "Rampart contains the software below, each part under the licence that follows its name.\n",
-  ];
+  const parts: string[] = [];
   for (const { name, version, properties = [] } of components) {
     const path = properties.find((each) => each.name === "cdx:npm:package:path")?.value ?? "";
     parts.push(`${name} ${version}\n\n${await licenceIn(join(tree, path))}`);
   }
   const node = join(dirname(process.execPath), "..");
   parts.push(`Node.js ${process.version}\n\n${await licenceIn(node)}`);
-  return parts.map((part) => `${part.trimEnd()}\n`).join(`\n${"=".repeat(80)}\n\n`);
+  return asNotices(parts);
+}
+
+/** A text of licences, of which each begins with the name of what is under it. */
+export function asNotices(licences: readonly string[]): string {
+  const first =
+    "Rampart contains the software below, each part under the licence that follows its name.";
+  return [first, ...licences].map((part) => `${part.trimEnd()}\n`).join(`\n${"=".repeat(80)}\n\n`);
 }
 
 /** A package without a licence of its own, as some have, says in its manifest which one it is under. */
-async function licenceIn(folder: string): Promise<string> {
+export async function licenceIn(folder: string): Promise<string> {
   const names = (await readdir(folder)).filter((name) =>
     /^(?:licen[cs]e|copying|notice|copyright)/i.test(name),
   );

@@ -23,12 +23,12 @@ async function writeExecutable(folder: string): Promise<void> {
     ...commonOptions,
     platform: "node",
     format: "cjs",
-    entryPoints: ["src/cli/main.ts"],
+    entryPoints: ["src/cli/launch.ts"],
     outfile: main,
     plugins: [await withStandIns()],
     banner: { js: importMeta },
     define: { "import.meta.url": "importMetaUrl", "import.meta.dirname": "importMetaDirname" },
-    legalComments: "eof",
+    ...{ minify: true, keepNames: true, legalComments: "eof" },
   });
   const blob = join(folder, "program.blob");
   const settings = {

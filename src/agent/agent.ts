@@ -1,27 +1,25 @@
 import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import { pause } from "../foundation/pause.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
-import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
 import { Lifetime } from "../program/lifetime.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ServerRoots } from "./identity/ca-channel.ts";
-import { startNodeMode } from "./node-mode/node-mode.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { JwtFiles } from "./secrets/jwt-files.ts";
 import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
 import { serveOnSocket } from "./sockets/unix-socket.ts";
-import { createWorkloadApi } from "./sockets/workload-api.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
 import { federatedBundleFollowers } from "./trust/federation.ts";
 import { ownCrlFollower } from "./trust/followers.ts";
 import { OwnBundle } from "./trust/own-bundle.ts";
-import { watchWorkload } from "./xds/workload-health.ts";
-import { XdsProxy } from "./xds/xds-proxy.ts";
+import type { XdsProxy } from "./xds/xds-proxy.ts";
 import type { WorkloadHealth } from "./xds/xds-stream.ts";
+
+// What only some agents need is imported where they need it: an idle one is to hold little memory.
 
 /** A running agent. */
 export interface Agent {
@@ -56,7 +54,10 @@ async function start(
   const parts = await assembleParts(configuration, ports, life);
   const { subject, sdsSocket } = configuration;
   const followers = followDocuments(parts, life);
-  const feed = subject.mode === "node" ? await startNodeMode(subject, parts) : undefined;
+  const feed =
+    subject.mode === "node"
+      ? await (await import("./node-mode/node-mode.ts")).startNodeMode(subject, parts)
+      : undefined;
   life.endsWith("the feed of workloads", () => feed?.close());
   await openSockets(parts, life);
   const xds = await openXdsProxy(parts, life);
@@ -110,6 +111,8 @@ async function openSockets(parts: AgentParts, life: Lifetime): Promise<void> {
   life.endsWith("the SDS socket", () => sds.close());
   const isServed = own !== undefined || subject.mode === "node";
   if (!isServed || workloadApiSocket === undefined) return;
+  const { SpiffeWorkloadAPI } = await import("../gen/spiffe/workload_pb.ts");
+  const { createWorkloadApi } = await import("./sockets/workload-api.ts");
   const workloadApi = createWorkloadApi({ ...parts, trustDomain, identity: own });
   const api = await serveOnSocket({
     path: workloadApiSocket,
@@ -152,11 +155,13 @@ async function openXdsProxy(
   life: Lifetime,
 ): Promise<XdsProxy | undefined> {
   if (!configuration.xds) return undefined;
+  const { XdsProxy } = await import("./xds/xds-proxy.ts");
   const roots: ServerRoots = (file) => trust.forConnection(file);
   const proxy = new XdsProxy(configuration.xds, { clock, pause, roots, log, registry });
   life.endsWith("the XDS proxy", () => proxy.close());
   await proxy.listen();
   if (configuration.health) {
+    const { watchWorkload } = await import("./xds/workload-health.ts");
     const ending = new AbortController();
     const report = (health: WorkloadHealth): void => proxy.reportHealth(health);
     const watching = watchWorkload(

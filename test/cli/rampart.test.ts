@@ -25,10 +25,14 @@ test("version is shown as a word, too", async () => {
   expect(await printed("version")).toBe(`${build}\n`);
 });
 
-test.each(["serve", "gateway"])("%s prints the unit of deploy/ for systemd", async (noun) => {
+test.each([
+  ["serve", ["serve"]],
+  ["gateway", ["gateway"]],
+  ["agent", ["agent", "run"]],
+])("%s prints the unit of deploy/ for systemd", async (noun, words) => {
   const terminal = new MemoryTerminal();
   const program = await rampart(noun, terminal);
-  await program.parseAsync([noun, "--unit"], { from: "user" });
+  await program.parseAsync([...words, "--unit"], { from: "user" });
   expect(terminal.printed).toBe(readFileSync(`deploy/rampart-${noun}.service`, "utf8"));
 });
 

@@ -36,15 +36,19 @@ test("the image has the small heap, and Node starts in it as in the executable",
   expect(image).toContain(`ENTRYPOINT ["node", ${flags}"/rampart/dist/rampart.js"]`);
 });
 
-test("the units and the chart have the fast heap, and the units have the image's bounds of malloc", () => {
+test("the units and the chart have the fast heap, the agent's unit the least, and all units the image's bounds of malloc", () => {
   const fast = heapFlags.fast.join(" ");
   expect(read("deploy/helm/rampart/templates/_helpers.tpl")).toContain(`value: "${fast}"`);
   expect(mallocIn("deploy/Dockerfile")).toHaveLength(4);
-  for (const unit of ["deploy/rampart-serve.service", "deploy/rampart-gateway.service"]) {
-    expect(read(unit)).toContain(`Environment="NODE_OPTIONS=${fast}"`);
+  for (const [unit, flags] of [
+    ["deploy/rampart-serve.service", fast],
+    ["deploy/rampart-gateway.service", fast],
+    ["deploy/rampart-agent.service", heapFlags.agent.join(" ")],
+  ] as const) {
+    expect(read(unit)).toContain(`Environment="NODE_OPTIONS=${flags}"`);
     expect(mallocIn(unit)).toEqual(mallocIn("deploy/Dockerfile"));
     expect(read(unit)).toMatch(
-      /^ExecStart=\/usr\/local\/bin\/rampart (?:serve|gateway) --config /m,
+      /^ExecStart=\/usr\/local\/bin\/rampart (?:(?:serve|gateway) --config |agent run$)/m,
     );
   }
 });

@@ -35,9 +35,12 @@ export function agentCommand(terminal: Terminal): Command {
       "--admin <url>",
       "the proxy's admin interface, for readiness and drains; off for a proxy without one (default: port 15000, or proxyAdminPort of PROXY_CONFIG)",
     )
-    .action((command: string[], options: { admin?: string }) =>
-      runAgent(terminal, command, options.admin),
-    );
+    .option("--unit", "print the unit for systemd, and do nothing else")
+    .action(async (command: string[], { admin, unit }: { admin?: string; unit?: boolean }) => {
+      if (!unit) return runAgent(terminal, command, admin);
+      const { systemdUnits } = await import("./systemd-units.ts");
+      terminal.print(systemdUnits.agent.trimEnd());
+    });
   agent.addCommand(bootstrapCommand(terminal));
   addExitCodes(agent.command("status"), { attention: "The agent is not ready." })
     .description("Show every identity of a running agent.")
