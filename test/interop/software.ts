@@ -103,12 +103,20 @@ function builtOnce(
   });
 }
 
-/** A program of a Go module in this repository. Go builds only what has changed. */
-export function fromGoModule(folder: string, name: string): Promise<Software> {
+/**
+ * A program of a Go module in this repository. Go builds only what has changed.
+ *
+ * @param environment More variables of the build, such as `GOTOOLCHAIN`.
+ */
+export function fromGoModule(
+  folder: string,
+  name: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Software> {
   return orMissing(async () => {
     await mkdir(join(cacheFolder, "go"), { recursive: true });
     const program = join(cacheFolder, "go", name);
-    const options = { folder, timeoutSeconds: buildSeconds };
+    const options = { folder, environment, timeoutSeconds: buildSeconds };
     await alone(() => runWell("go", ["build", "-o", program, "."], options));
     return program;
   });

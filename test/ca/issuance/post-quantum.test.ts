@@ -188,7 +188,7 @@ test("the mesh itself has no ML-DSA authority, and a root of a signer in its bun
   const table = { ...signer, callers: [{ issuer: issuerWithKeys.issuer }] };
   expect(parseConfiguration({ ...values, SIGNERS: [table] }).warnings).toEqual([]);
   const shared = parseConfiguration({ ...values, SIGNERS: [{ ...table, mesh_bundle: true }] });
-  expect(shared.warnings).toEqual([expect.stringContaining("Envoy")]);
+  expect(shared.warnings).toEqual([expect.stringContaining("ztunnel")]);
   const idle = { ...table, authority_key: "EC-P256", mesh_bundle: true };
   expect(() => parseConfiguration({ ...values, SIGNERS: [idle] })).toThrow("mesh_bundle");
 });

