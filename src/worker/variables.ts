@@ -1,4 +1,5 @@
-import { configurationKeys } from "../config/configuration.ts";
+import { configurationKeys, isSecretKey } from "../config/configuration.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
 
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
 export type Environment = Readonly<Record<string, unknown>>;
@@ -14,6 +15,38 @@ export function variablesOf(environment: Environment): Record<string, unknown> {
   );
   return Object.fromEntries(variables);
 }
+
+/** A secret that could not be read now. The next request asks for it again. */
+export class StoredSecretError extends ConfigurationError {}
+
+/**
+ * The environment with the texts of the secrets that are bindings of Cloudflare's Secrets Store. Without such a
+ * binding, it is the same environment.
+ *
+ * @throws StoredSecretError
+ */
+export async function withStoredSecrets(environment: Environment): Promise<Environment> {
+  const stored = Object.entries(environment).filter(
+    (entry): entry is [string, StoredSecret] => isSecretKey(entry[0]) && isStored(entry[1]),
+  );
+  if (stored.length === 0) return environment;
+  const texts = stored.map(async ([name, secret]): Promise<[string, string]> => {
+    try {
+      return [name, await secret.get()];
+    } catch {
+      throw new StoredSecretError([`${name}: the Secrets Store does not give it`]);
+    }
+  });
+  return { ...environment, ...Object.fromEntries(await Promise.all(texts)) };
+}
+
+/** A binding of the Secrets Store. */
+interface StoredSecret {
+  get(): Promise<string>;
+}
+
+const isStored = (value: unknown): value is StoredSecret =>
+  typeof value === "object" && value !== null && "get" in value;
 
 const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
 

@@ -17,12 +17,20 @@ import type { AddConsole } from "./console.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
-import { type Environment, variablesOf, type Worker } from "./variables.ts";
+import {
+  type Environment,
+  StoredSecretError,
+  variablesOf,
+  type Worker,
+  withStoredSecrets,
+} from "./variables.ts";
 
 /** An isolate that has read its configuration. */
 interface Isolate {
   readonly app: Hono;
   readonly runCron: (now: Date) => Promise<void>;
+  /** Whether the next event starts another one. */
+  readonly isPassing?: boolean;
 }
 
 /** The options that the main module gives a Worker. */
@@ -53,7 +61,9 @@ export function createWorker(options: WorkerOptions): Worker {
   let isolate: Isolate | undefined;
 
   async function startOnce(environment: Environment): Promise<Isolate> {
-    const started = isolate ?? (await start(environment, context));
+    if (isolate) return isolate;
+    const started = await start(environment, context);
+    if (started.isPassing) return started;
     // Another request may have started one first, and all requests share the caches of that one.
     isolate ??= started;
     return isolate;
@@ -85,7 +95,7 @@ const pushLimits: PushLimits = {
 
 async function start(environment: Environment, context: IsolateContext): Promise<Isolate> {
   try {
-    return await startConfigured(environment, context);
+    return await startConfigured(await withStoredSecrets(environment), context);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     return startMisconfigured(error, context);
@@ -176,7 +186,8 @@ function startMisconfigured(error: ConfigurationError, { log }: IsolateContext):
   const runCron = async (): Promise<void> => {
     throw error;
   };
-  return { app: createMisconfiguredApp(error.faults), runCron };
+  const isPassing = error instanceof StoredSecretError;
+  return { app: createMisconfiguredApp(error.faults), runCron, isPassing };
 }
 
 function isKvNamespace(binding: unknown): binding is KVNamespace {

@@ -140,6 +140,28 @@ test("a root in a key service signs the intermediates of a Worker", async () => 
   expect(await ca.call()).toBe("issued");
 });
 
+test("a KEK of the Secrets Store counts, and a store that fails is asked again", async () => {
+  await reset();
+  let isAway = true;
+  const KEK = {
+    get: async () => {
+      if (isAway) throw new Error("secret of the store");
+      return `${env["KEK"]}`;
+    },
+  };
+  const ca = await start(await playWrappedKek(), { KEK });
+  const { status, said } = await ca.readiness();
+  expect([status, said]).toEqual([
+    503,
+    expect.stringContaining("KEK: the Secrets Store does not give it"),
+  ]);
+  await expect(ca.cron()).rejects.toThrow("does not give it");
+  isAway = false;
+  await ca.cron();
+  expect(await ca.call()).toBe("issued");
+  expect(lines.join()).not.toContain("secret of the store");
+});
+
 test("the Worker that is smaller says which main module it takes", async () => {
   const kek = await playWrappedKek();
   const worker = createWorker({ clock: () => new Date() });

@@ -12,7 +12,7 @@ import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { publishVerifierKey } from "../../tlog/sequencer/storage.ts";
 import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
-import { variablesOf } from "../variables.ts";
+import { variablesOf, withStoredSecrets } from "../variables.ts";
 import { bucketBinding, bucketObjects, isBucket, sqlStage } from "./log-storage.ts";
 
 const originKey = "origin";
@@ -114,7 +114,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
   }
 
   async #openOnce(origin: string): Promise<Sequencer> {
-    const configuration = parseConfiguration(variablesOf(this.env));
+    const configuration = parseConfiguration(variablesOf(await withStoredSecrets(this.env)));
     const keks = await this.#holdKeks(configuration);
     const { log, trustDomain } = configuration;
     const bucket = this.env[bucketBinding];
