@@ -115,7 +115,9 @@ async function proveByReview(
   const expiresAt = new Date(Number(exp) * 1000);
   const reviewed = await ask({ text, expiresAt, isVerified }, now);
   requireAgreement(claimed, reviewed);
-  return { ...reviewed, tokenId: claimed.tokenId };
+  // An older API server names no node in its answer. It has verified the token, and so what the token says of one.
+  const pod = reviewed.pod ?? claimed.pod;
+  return { ...reviewed, pod, node: reviewed.node ?? claimed.node, tokenId: claimed.tokenId };
 }
 
 /** Requires an answer about the bearer that the token's own claims name. */

@@ -15,7 +15,13 @@ import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { parseCredentials } from "./cluster-access.ts";
 import { type ConsoleConfiguration, consoleConfiguration, consoleKeys } from "./console-keys.ts";
-import { deniedTable, idleDenials, revokedTable, taintedAuthorities } from "./distrust.ts";
+import {
+  deniedTable,
+  foreignDenials,
+  idleDenials,
+  revokedTable,
+  taintedAuthorities,
+} from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
 import { credentialName, type IssuerTable, issuerTables, sharedKeys } from "./issuer-table.ts";
 import { kekKeys } from "./keks.ts";
@@ -144,6 +150,7 @@ export function parseConfiguration(
     ...rootFaults(form),
     ...unknownIssuers(form),
     ...policyFaults(form),
+    ...foreignDenials(form.DENIED, form.TRUST_DOMAIN),
   ];
   if (faults.length > 0) throw new ConfigurationError(faults);
   return {

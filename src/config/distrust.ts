@@ -105,6 +105,15 @@ const absent = (what: string, known: readonly string[]): { readonly fault: strin
   fault: `no issuer of ISSUERS has the ${what}: there are ${[...new Set(known)].slice(0, 20).join(", ") || "none"}`,
 });
 
+/** A sentence for each entry of `DENIED` of another trust domain: it would deny this one's account of that name. */
+export function foreignDenials(denials: readonly Denial[], own: TrustDomain): readonly string[] {
+  const isForeign = ({ subject }: Denial): boolean =>
+    (accountForm.exec(subject)?.[1] ?? own) !== own;
+  return denials
+    .filter(isForeign)
+    .map(({ subject }) => `DENIED: ${subject} is not of this trust domain, ${own}`);
+}
+
 /** A sentence for each entry of `DENIED` that denies nobody of this mesh. */
 export function idleDenials(denials: readonly Denial[], deniable: Deniable): readonly string[] {
   return denials.flatMap(({ subject }) => {

@@ -122,12 +122,13 @@ describe("a reviewed token, as in kube_jwt_test.go of Istio,", () => {
     });
   });
 
-  test("without extras is bound to nothing", async () => {
+  test("without extras is bound to what it says itself, so that a denial finds it", async () => {
     local.review = () => {
       const { user, ...others } = goodReview("default:example-pod-sa");
       return { ...others, user: { ...user, extra: undefined } };
     };
-    expect(await authenticate()).toMatchObject({ pod: undefined, node: undefined });
+    const bound = await authenticate();
+    expect(bound).toMatchObject({ pod: { name: "example-pod-sa-0" }, node: { name: "node-1" } });
   });
 });
 

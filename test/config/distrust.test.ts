@@ -178,7 +178,6 @@ test.each([
   ["cluster/beta", "DENIED: no issuer of ISSUERS has the cluster beta: there are cluster/alpha"],
   ["issuer/https://b.test", "DENIED: no issuer of ISSUERS has the URL https://b.test"],
   ["ns/shop/sa/*", undefined],
-  ["spiffe://other.test/ns/shop/sa/a", "is not of this trust domain, mesh.test"],
 ])("a start warns of what denies nobody: %s", (subject, warning) => {
   const { warnings } = configurationOf({
     TRUST_DOMAIN: "mesh.test",
@@ -186,4 +185,16 @@ test.each([
     DENIED: [subject],
   });
   expect(warnings).toEqual(warning === undefined ? [] : [expect.stringContaining(warning)]);
+});
+
+test("DENIED refuses an identity of another trust domain, which would deny the own account of that name", () => {
+  const values = (domain: string) => ({
+    TRUST_DOMAIN: "mesh.test",
+    ISSUERS: [{ issuer: "https://a.test" }],
+    DENIED: [`spiffe://${domain}/ns/shop/sa/a`],
+  });
+  expect(configurationOf(values("mesh.test")).warnings).toEqual([]);
+  expect(() => configurationOf(values("other.test"))).toThrow(
+    "DENIED: spiffe://other.test/ns/shop/sa/a is not of this trust domain, mesh.test",
+  );
 });
