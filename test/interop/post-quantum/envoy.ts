@@ -9,7 +9,8 @@ import { until } from "../../testkit/time/until.ts";
 import type { Shown } from "./certificates.ts";
 import type { Question } from "./main.ts";
 
-const whereEnvoyIs =
+/** Prints the path of the program inside its wheel. */
+export const whereEnvoyIs =
   "import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), '_bin', 'envoy'))";
 
 /** What an Envoy trusts in one question, and the certificate of its caller. */

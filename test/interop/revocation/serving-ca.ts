@@ -16,6 +16,8 @@ import { type Mesh, startMesh } from "../native-grpc/mesh.ts";
 /** `rampart serve` with CRLs, and an operator beside it. */
 export interface ServingCa {
   readonly mesh: Mesh;
+  /** The URL of its monitoring port. */
+  readonly published: string;
   /** `localhost:port` of its RPCs. */
   readonly address: string;
   /** A file with its roots. */
@@ -37,8 +39,15 @@ export interface ServingCa {
 
 export const istiodName = "istiod.istio-system.svc";
 
-/** @param host The address that it listens on. */
-export async function startServingCa(folder: string, host = "127.0.0.1"): Promise<ServingCa> {
+/**
+ * @param host The address that it listens on.
+ * @param variables More of its environment.
+ */
+export async function startServingCa(
+  folder: string,
+  host = "127.0.0.1",
+  variables: Readonly<Record<string, string>> = {},
+): Promise<ServingCa> {
   await mkdir(folder, { recursive: true });
   const mesh = await startMesh(join(folder, "mesh"));
   const shared = {
@@ -51,14 +60,14 @@ export async function startServingCa(folder: string, host = "127.0.0.1"): Promis
   const places = { LISTEN: `${host}:0`, MONITORING_LISTEN: "127.0.0.1:0" };
   const file = join(folder, "rampart.toml");
   await writeFile(file, stringify({ ...shared, ...places, STORE_DIRECTORY: storeDirectory }));
-  const environment = { KEK: randomKek() };
+  const environment = { ...variables, KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
   const rootFile = join(folder, "roots.pem");
   const writeRoots = async (): Promise<void> =>
     writeFile(rootFile, await (await fetch(`${published}/bundle.pem`)).text());
   await writeRoots();
-  const operator = await compose(parseConfiguration({ ...shared, ...environment }), {
+  const operator = await compose(parseConfiguration({ ...shared, KEK: environment.KEK }), {
     store: await openFileStore(storeDirectory),
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
@@ -69,6 +78,7 @@ export async function startServingCa(folder: string, host = "127.0.0.1"): Promis
   };
   return {
     mesh,
+    published,
     address: `localhost:${serve.address.split(":").at(-1)}`,
     rootFile,
     writeRoots,

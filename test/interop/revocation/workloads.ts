@@ -38,6 +38,7 @@ interface MeshOptions {
 export async function startAgent(
   { folder: parent, ca }: MeshOptions,
   name: string,
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<Certified> {
   const folder = join(parent, name);
   await mkdir(folder);
@@ -47,6 +48,7 @@ export async function startAgent(
   const certificates = join(folder, "certs");
   const socket = join(folder, "sds");
   const environment = {
+    ...variables,
     CA_ADDR: ca.address,
     CA_ROOT_CA: ca.rootFile,
     POD_NAMESPACE: "foo",

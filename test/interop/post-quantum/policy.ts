@@ -1,0 +1,49 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { type Child, run, runWell } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
+import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
+import type { Outcome } from "../outcomes.ts";
+import { prebuilt } from "../prebuilt.ts";
+import { startServer } from "../revocation/pilot-agent-scene.ts";
+import { startServingCa } from "../revocation/serving-ca.ts";
+import { callWith, startAgent, stealFrom } from "../revocation/workloads.ts";
+import { whereEnvoyIs } from "./envoy.ts";
+
+const COMPLIANCE_POLICY = "pqc";
+const only = 'rampart_tls_handshakes_total{group="X25519MLKEM768"}';
+
+/** A mesh in which every program follows Istio's policy `pqc`. @param python With an Envoy in it. */
+export async function playPolicy(python: string, parent: string): Promise<Outcome> {
+  const names = { client: "pilot-agent of 2026-08-22, rampart agent, OpenSSL 3.0, pqc" };
+  const outcome = { ...names, server: "rampart serve under COMPLIANCE_POLICY=pqc", faults: [] };
+  const pilotAgent = await prebuilt(prebuiltPilotAgent);
+  if ("missing" in pilotAgent) return { ...outcome, passed: 0, missing: pilotAgent.missing };
+  const folder = join(parent, "policy");
+  await mkdir(folder);
+  const envoy = (await runWell(python, ["-c", whereEnvoyIs])).trim();
+  const children: Child[] = [];
+  const ca = await startServingCa(join(folder, "ca"), "127.0.0.1", { COMPLIANCE_POLICY });
+  const client = await startAgent({ envoy, folder, ca }, "client", { COMPLIANCE_POLICY });
+  try {
+    const parts = { envoy, pilotAgent: pilotAgent.program, folder, ca, children };
+    const port = await startServer(parts, client.certificates, { COMPLIANCE_POLICY });
+    const loot = await stealFrom(client);
+    await until(
+      "Envoy under pilot-agent answers",
+      async () => (await callWith(loot, port)) === "200",
+      60,
+    );
+    const classical = await run("openssl", ["s_client", "-connect", ca.address, "-brief"]);
+    if (classical.exitCode === 0) throw new Error("a classical client was served");
+    const metrics = await (await fetch(`${ca.published}/metrics`)).text();
+    const groups = metrics.match(/^rampart_tls_handshakes_total\{[^}]*\}/gm) ?? [];
+    if (groups.join() !== only) throw new Error(`handshakes of ${groups}`);
+    return { ...outcome, passed: 3 };
+  } catch (error) {
+    return { ...outcome, passed: 0, faults: [String(error)] };
+  } finally {
+    await Promise.all([client.agent.end(), ...children.map((child) => child.end())]);
+    await ca.end();
+  }
+}
