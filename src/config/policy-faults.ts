@@ -53,6 +53,10 @@ function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonl
       "then.signer: has an effect on the product workload alone",
     ],
     [
+      then.dns_names !== undefined && when.product?.includes("workload") === false,
+      "then.dns_names: has an effect on the product workload alone",
+    ],
+    [
       signer !== undefined && !form.SIGNERS.some(({ name }) => name === signer),
       "then.signer: must be one of SIGNERS",
     ],

@@ -70,6 +70,16 @@ export function parseServiceAccount(namespace: string, name: string): ServiceAcc
   return dnsLabel.test(namespace) && isSubdomain ? { namespace, name } : undefined;
 }
 
+/**
+ * Whether the names of a certificate are a SPIFFE ID, and DNS names beside it at most.
+ *
+ * @param names As OpenSSL and Node write them: `URI:spiffe://…, DNS:…`.
+ */
+export function namesWorkload(names: string | undefined, spiffeId: string): boolean {
+  const [first, ...others] = names?.split(", ") ?? [];
+  return first === `URI:${spiffeId}` && others.every((name) => /^DNS:[a-z0-9.-]+$/.test(name));
+}
+
 const workloadForm = /^spiffe:\/\/[a-z0-9._-]{1,255}(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)+$/;
 
 /**

@@ -143,7 +143,7 @@ const joined = (...parts: readonly (string | undefined)[]): string =>
 /** What a denial may be about: who has the certificate, and who asked for it. */
 function knownOf(entry: LogEntry, names: string): Known {
   const { impersonator = "", gateway = "", cluster, issuer: name, pod, node, tokenId } = entry;
-  const ids = [names, impersonator, gateway];
+  const ids = [...names.split(", "), impersonator, gateway];
   return {
     accounts: ids.flatMap((id) => parseWorkloadSpiffeId(id)?.account ?? []),
     issuers: [{ cluster, name }],

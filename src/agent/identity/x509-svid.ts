@@ -1,6 +1,6 @@
 import { generateKeyPair, type KeyObject, type X509Certificate } from "node:crypto";
 import { promisify } from "node:util";
-import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { namesWorkload, type SpiffeId } from "../../pki/spiffe-id.ts";
 import type { SubjectKey } from "../../program/certificate-request.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { CertificatePurpose, SubjectKeyKind } from "../configuration/ca-settings.ts";
@@ -86,7 +86,7 @@ function requireUsable(
         "the certificate is not for a server's DNS names",
       );
     }
-  } else if (leaf.subjectAltName !== `URI:${spiffeId}`) {
+  } else if (!namesWorkload(leaf.subjectAltName, spiffeId)) {
     throw new IssuanceError("identity-mismatch", `the certificate is not for ${spiffeId}`);
   }
   const isCurrent = leaf.validFromDate < leaf.validToDate && now < leaf.validToDate;

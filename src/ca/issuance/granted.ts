@@ -77,10 +77,10 @@ export function grantedTo(
   const noted = { policy: hash, rule, shadowRule, shadowEffect };
   const evidence = { ...evidenceOf(caller, asked, seconds), ...noted };
   const granted = { ...order, requestedSeconds: BigInt(seconds), evidence };
-  const { signer } = outcome;
-  if (product.kind !== "workload" || signer === undefined || signer === product.signer) {
-    return granted;
-  }
+  const { signer, dnsNames } = outcome;
+  if (product.kind !== "workload") return granted;
+  const named = { ...product, ...(dnsNames && { dnsNames }) };
+  if (signer === undefined || signer === product.signer) return { ...granted, product: named };
   const chosen = signers.get(signer);
   if (!chosen) {
     const why = `the signer ${signer} of the rule ${rule} is not open before a restart`;
@@ -88,7 +88,7 @@ export function grantedTo(
   }
   return {
     ...granted,
-    product: { kind: "workload", signer },
+    product: { ...named, signer },
     authorities: chosen.authorities,
     evidence: { ...evidence, certSigner: product.signer ?? "" },
   };

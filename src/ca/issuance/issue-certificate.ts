@@ -142,7 +142,7 @@ export async function issueCertificate(
 function noteProduct(audit: AuditEvent, product: Product): void {
   const signer = signerNameOf(product);
   if (signer !== undefined) audit.signer = signer;
-  if (product.kind === "serving") audit.dnsNames = product.dnsNames;
+  if (product.kind !== "intermediate" && product.dnsNames) audit.dnsNames = product.dnsNames;
 }
 
 /** The store of the unnamed authorities holds the denials, for named signers as well. */
@@ -228,7 +228,7 @@ function issueProduct(
   const { publicKey, validity } = content;
   switch (product.kind) {
     case "workload":
-      return issueLeaf(issuer, content);
+      return issueLeaf(issuer, { ...content, dnsNames: product.dnsNames });
     case "serving":
       return issueServingCertificate(issuer, { dnsNames: product.dnsNames, publicKey, validity });
     case "intermediate":

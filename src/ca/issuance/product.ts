@@ -13,7 +13,12 @@ import type { NamedSigner } from "./signers.ts";
  */
 export type Product =
   /** An X509-SVID, of the unnamed authorities or of a named signer. */
-  | { readonly kind: "workload"; readonly signer?: string }
+  | {
+      readonly kind: "workload";
+      readonly signer?: string;
+      /** Beside the SPIFFE ID, as a rule gives them. */
+      readonly dnsNames?: readonly string[] | undefined;
+    }
   /** A serving certificate, for a gateway or for a service. */
   | { readonly kind: "serving"; readonly dnsNames: readonly string[] }
   /** The certificate of a CA below this one. */

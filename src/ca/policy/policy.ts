@@ -1,4 +1,5 @@
 import { sha256 } from "@noble/hashes/sha2.js";
+import { dnsLabel, isDnsName } from "../../foundation/addresses.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
@@ -152,6 +153,8 @@ export interface Outcome {
   /** The life that counts as asked for; `undefined` where nobody knows what was. */
   readonly lifeSeconds: number | undefined;
   readonly signer: string | undefined;
+  /** Of a workload, beside its SPIFFE ID. */
+  readonly dnsNames?: readonly string[] | undefined;
 }
 
 /** What comes of a request under a rule, or without one. */
@@ -174,7 +177,28 @@ export function outcomeOf(
   if (then.key_types && !then.key_types.includes(keyType)) {
     return { ...outcome, denied: `the rule ${name} allows no key of the type ${keyType}` };
   }
-  return outcome;
+  if (!then.dns_names || product !== "workload") return outcome;
+  const dnsNames = dnsNamesOf(then.dns_names, circumstances);
+  if (dnsNames) return { ...outcome, dnsNames };
+  return { ...outcome, denied: `the rule ${name} makes no DNS name of the account's` };
+}
+
+/**
+ * A placeholder is a whole label, and an account with a dot has no DNS name: so two accounts have one name only
+ * where the template says so.
+ */
+function dnsNamesOf(
+  templates: readonly string[],
+  { namespace = "", account = "" }: Circumstances,
+): readonly string[] | undefined {
+  const names = templates.map((template) =>
+    template
+      .split(".")
+      .map((label) => ({ "{namespace}": namespace, "{account}": account })[label] ?? label),
+  );
+  const areLabels = names.flat().every((label) => dnsLabel.test(label));
+  const joined = [...new Set(names.map((labels) => labels.join(".")))];
+  return areLabels && joined.every(isDnsName) ? joined : undefined;
 }
 
 /** More than the CA's own maximum is not shortened, but refused as without a rule. */
@@ -197,6 +221,7 @@ export function effectOf(after: Outcome, before: Outcome): Effect {
   if (after.denied !== undefined) return before.denied === undefined ? "denied" : "same";
   if (before.denied !== undefined) return "allowed";
   if (after.signer !== before.signer) return "changed";
+  if (after.dnsNames?.join() !== before.dnsNames?.join()) return "changed";
   if (after.lifeSeconds === before.lifeSeconds) return "same";
   if (after.lifeSeconds === undefined || before.lifeSeconds === undefined) return "unknown";
   return after.lifeSeconds < before.lifeSeconds ? "shortened" : "changed";

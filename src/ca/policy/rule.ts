@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { isDnsName } from "../../foundation/addresses.ts";
 import { jsonText } from "../../foundation/json.ts";
 import { durationSeconds, instant } from "../../foundation/text.ts";
 
@@ -48,6 +49,16 @@ const condition = z.strictObject({
   key_type: z.optional(keyTypes),
 });
 
+/** A name of a host, in which `{namespace}` and `{account}` stand for a whole label. */
+const dnsTemplate = z
+  .string()
+  .check(
+    z.refine(
+      (text) => isDnsName(text.replace(/(?<![^.])\{(?:namespace|account)\}(?![^.])/g, "a")),
+      "must be the name of a host; {namespace} and {account} may stand for whole labels",
+    ),
+  );
+
 const effect = z.strictObject({
   /** The reason, for the audit line. */
   deny: z.optional(z.string().check(z.minLength(1), z.maxLength(200))),
@@ -55,6 +66,8 @@ const effect = z.strictObject({
   default_life: z.optional(life),
   key_types: z.optional(keyTypes),
   signer: z.optional(z.string().check(z.maxLength(63))),
+  /** Beside the SPIFFE ID of a workload; never what a request says. */
+  dns_names: z.optional(z.array(dnsTemplate).check(z.minLength(1), z.maxLength(8))),
 });
 
 const name = z

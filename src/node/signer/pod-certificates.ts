@@ -8,7 +8,7 @@ import type {
   RequestedKey,
 } from "../../kubernetes/pod-certificate-request.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
-import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
+import { namesWorkload, type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { parsePodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
 import {
@@ -128,7 +128,7 @@ async function provedByUid(
 /** The middle of the life, when the authority that signs by then is in every bundle, and agents renew too. */
 function issued(chain: readonly string[], spiffeId: string): PodCertificateStatus {
   const leaf = new X509Certificate(chain[0] ?? "");
-  if (leaf.subjectAltName !== `URI:${spiffeId}`) {
+  if (!namesWorkload(leaf.subjectAltName, spiffeId)) {
     throw new Error("the CA answers the certificate of another workload");
   }
   const { validFromDate: notBefore, validToDate: notAfter } = leaf;

@@ -107,6 +107,28 @@ describe("a rule", () => {
     expect(outcomeIn(policy, { keyType: "EC-P384" }).denied).toBeUndefined();
   });
 
+  test("gives DNS names of whole labels, and none to an account with a dot", () => {
+    const dns_names = ["{account}.{namespace}.a.test", "{namespace}.{namespace}.a.test", "b.test"];
+    const policy = policyOf({ then: { dns_names } });
+    expect(outcomeIn(policy).dnsNames).toEqual(["cart.shop.a.test", "shop.shop.a.test", "b.test"]);
+    expect(outcomeIn(policy, { product: "serving" }).dnsNames).toBeUndefined();
+    for (const account of ["a.b", "x".repeat(64), "*", ""]) {
+      expect(outcomeIn(policy, { account }).denied).toBe(
+        "the rule r0 makes no DNS name of the account's",
+      );
+    }
+    for (const bad of [
+      "{account}-x.test",
+      "x{account}.test",
+      "{pod}.test",
+      "*.test",
+      "A.test",
+      "10.0.0.1",
+    ]) {
+      expect(() => policyOf({ then: { dns_names: [bad] } })).toThrow();
+    }
+  });
+
   test("over an unknown life is not certain", () => {
     const policy = policyOf({ when: { requested_over: "1h" }, then: { maximum_life: "1h" } });
     const known = { ...cart, requestedSeconds: undefined };

@@ -116,6 +116,22 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
     });
   });
 
+  test("a workload has the DNS names of its rule, and never those that it asks for", async () => {
+    const dns_names = ["{account}.{namespace}.mesh.test", "api.test"];
+    await start({
+      POLICY: { rules: [{ name: "named", when: { namespace: "shop" }, then: { dns_names } }] },
+    });
+    const named = ["cart.shop.mesh.test", "api.test"];
+    const { by, metadata } = await requests.token();
+    const asked = { ...(by && { by }), metadata: { ...metadata, DnsNames: ["evil.test"] } };
+    expect(await ask(asked)).toMatchObject({ rule: "named", effect: "changed", dnsNames: named });
+    expect(await ask(await requests.gateway())).toMatchObject({ dnsNames: ["cart.test"] });
+    await start({
+      POLICY: { rules: [{ name: "other", when: { namespace: "edge" }, then: { dns_names } }] },
+    });
+    expect(await ask(asked)).not.toHaveProperty("dnsNames");
+  });
+
   test("a refusal tells its caller nothing but that", async () => {
     const rules = [{ name: "closed", then: { deny: "we moved to berlin" } }];
     await start({ POLICY: { rules } });

@@ -3,7 +3,9 @@ import { createHash, createPublicKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { namesWorkload } from "../../../src/pki/spiffe-id.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { lint } from "../../../src/pki/x509/leaf/lint.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
@@ -205,4 +207,54 @@ test("node:crypto reads the same key from the leaf as from the CSR", async () =>
   const asked = createPublicKey({ key: signer.spki, format: "der", type: "spki" });
   expect(new X509Certificate(leaf).publicKey.equals(asked)).toBe(true);
   expect(new X509Certificate(leaf).checkPrivateKey(signer.privateKey)).toBe(true);
+});
+
+describe("DNS names beside the SPIFFE ID", () => {
+  const dnsNames = ["b.foo.mesh.test", "api.test"];
+  const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+  const content = { spiffeId, publicKey, validity: oneDay, proof: proved };
+
+  test("come after it, in the order of the rule", async () => {
+    const { der: leaf } = await issueLeaf(issuers["EC-P256"], { ...content, dnsNames });
+    const { subjectAltName } = new X509Certificate(leaf);
+    expect(subjectAltName).toBe(`URI:${spiffeId}, DNS:b.foo.mesh.test, DNS:api.test`);
+    expect(namesWorkload(subjectAltName, spiffeId)).toBe(true);
+  });
+
+  test.each(["*.foo.test", "10.0.0.1", "A.test", "a..b", ""])(
+    "are none such as %j",
+    async (name) => {
+      const issuing = issueLeaf(issuers["EC-P256"], { ...content, dnsNames: [name] });
+      await expect(issuing).rejects.toThrow("RFC 5280 §4.2.1.6 names of hosts");
+    },
+  );
+
+  test.each<[string, readonly string[] | undefined]>([
+    ["fewer", ["b.foo.mesh.test"]],
+    ["none", undefined],
+    ["others", ["b.foo.mesh.test", "evil.test"]],
+    ["another order", ["api.test", "b.foo.mesh.test"]],
+    ["more", [...dnsNames, "c.test"]],
+  ])("are those that were decided: not %s", async (_, decided) => {
+    const signer = issuers["EC-P256"];
+    const { der: leaf } = await issueLeaf(signer, { ...content, dnsNames });
+    const toBeSigned = elementAt(Buffer.from(leaf), [0]);
+    const keyIdentifier = contentOf(elementAt(Buffer.from(leaf), [0, 7, 0, 3, 1, 0]));
+    const intent = { kind: "leaf", ...content, keyIdentifier, issuer: signer.fields } as const;
+    expect(lint(toBeSigned, { ...intent, dnsNames })).toEqual([]);
+    expect(lint(toBeSigned, { ...intent, dnsNames: decided })).toEqual([
+      { clause: expect.stringContaining("exactly one URI, the SPIFFE ID") },
+    ]);
+  });
+
+  test.each([
+    [`DNS:api.test, URI:${spiffeId}`],
+    [`URI:${spiffeId}, URI:${spiffeId}`],
+    [`URI:${spiffeId}x, DNS:api.test`],
+    [`URI:${spiffeId}, IP Address:10.0.0.1`],
+    [`URI:${spiffeId}, DNS:"api, URI:x"`],
+    [undefined],
+  ])("are the only names that clients take beside it: %j", (names) => {
+    expect(namesWorkload(names, spiffeId)).toBe(false);
+  });
 });

@@ -36,10 +36,24 @@ const shortening = fc
 
 const deny = fc.constant({ deny: "no reason" });
 
-const ordinary = fc.record({
-  when: fc.record(conditions, { requiredKeys: [] }),
-  then: fc.oneof(deny, shortening, fc.constant({ key_types: ["EC-P256", "EC-P384", "RSA"] })),
+const named = fc.record({
+  when: fc.record(
+    { ...conditions, product: fc.constant(["workload", "serving"]) },
+    { requiredKeys: [] },
+  ),
+  then: fc.constant({ dns_names: ["{account}.{namespace}.a.test"] }),
 });
+
+const ordinary = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      when: fc.record(conditions, { requiredKeys: [] }),
+      then: fc.oneof(deny, shortening, fc.constant({ key_types: ["EC-P256", "EC-P384", "RSA"] })),
+    }),
+  },
+  named,
+);
 
 /** Rules over the node deny, or do nothing. */
 const byNode = fc

@@ -14,6 +14,7 @@ export interface WrittenRule {
     readonly default_life?: string;
     readonly key_types?: readonly string[];
     readonly signer?: string;
+    readonly dns_names?: readonly string[];
   };
 }
 

@@ -13,6 +13,7 @@ export interface Anomaly {
     | "authority-appeared"
     | "unknown-authority"
     | "identity-outside-issuer"
+    | "dns-names-without-rule"
     | "serial-twice"
     | "node-asks-for-many"
     | "node-asks-for-others"
@@ -102,8 +103,13 @@ function* findingsOf(
   if (proof === "authority") return;
   const about = { index: idx, serial, spiffeId };
   const certificate = certificateOf(said);
-  if (certificate && !isSignedByAny(new X509Certificate(certificate), authorities)) {
+  const leaf = certificate && new X509Certificate(certificate);
+  if (leaf && !isSignedByAny(leaf, authorities)) {
     yield { finding: "unknown-authority", detail: "no known authority signed it", ...about };
+  }
+  if (said.rule === undefined && /^URI:.*, DNS:/.test(leaf?.subjectAltName ?? "")) {
+    const detail = "a workload has DNS names, and its entry names no rule that gives them";
+    yield { finding: "dns-names-without-rule", detail, ...about };
   }
   if (!issuers || proof === "own") return;
   const table = issuers.find((each) => each.issuer === issuer);

@@ -44,7 +44,8 @@ export function namesOf(entry: Pick<CertificateEntry, "certificate">): Names {
   const certificate = parse(entry.certificate);
   const names = certificate.subjectAltName ?? "";
   return {
-    spiffeId: /^URI:(\S+)$/.exec(names)?.[1] ?? (names || certificate.subject),
+    spiffeId:
+      /^URI:([^\s,]+)(?:, DNS:[^\s,]+)*$/.exec(names)?.[1] ?? (names || certificate.subject),
     serial: shownSerialNumber(certificate.serialNumber),
     notAfter: certificate.validToDate.toISOString(),
   };

@@ -3,6 +3,7 @@ import type { Circumstances, Outcome } from "../../../ca/policy/policy.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount } from "../../../pki/spiffe-id.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
 import { parseSubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
+import { namesOf } from "../../../status/distrust.ts";
 import { type LoggedEntry, loggedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
@@ -36,7 +37,8 @@ export function loggedRequest(
   const product = productOf(spiffeId, named !== undefined);
   const asker =
     parseWorkloadSpiffeId(entry.gateway ?? entry.impersonator ?? "")?.account ?? account;
-  const { spki } = parseCertificate(entry.certificate).toBeSigned;
+  const certificate = parseCertificate(entry.certificate);
+  const dnsNames = product === "workload" ? namesOf(certificate).split(", ").slice(1) : [];
   const { requestedSeconds, certSigner, rule, policy } = entry;
   const signer = product === "workload" ? entry.signer : undefined;
   const nodeHidden = nodeHiddenIn(entry);
@@ -54,9 +56,12 @@ export function loggedRequest(
       signer: (certSigner ?? signer) || undefined,
       product,
       requestedSeconds,
-      keyType: parseSubjectPublicKey(spki).algorithm,
+      keyType: parseSubjectPublicKey(certificate.toBeSigned.spki).algorithm,
     },
-    made: { lifeSeconds: entry.grantedSeconds ?? requestedSeconds, signer, rule, policy },
+    made: {
+      ...{ lifeSeconds: entry.grantedSeconds ?? requestedSeconds, signer, rule, policy },
+      ...(dnsNames.length > 0 && { dnsNames }),
+    },
     ...(!account && { isVague: true }),
   };
 }

@@ -69,9 +69,19 @@ const spiffeIdOnly: Rule = [
   (c) => c.hasIntendedNamesOnly,
 ];
 
+const hostNames: Rule = [
+  "RFC 5280 §4.2.1.6 names of hosts",
+  (_, { kind, dnsNames }) => dnsNames?.every(isDnsName) ?? kind === "leaf",
+];
+
 const leaf: readonly Rule[] = [
   ["the proof that was established, not critical", keepsIdentityProof],
-  spiffeIdOnly,
+  // X509-SVID §2 allows DNS names beside the SPIFFE ID.
+  [
+    "X509-SVID §2 exactly one URI, the SPIFFE ID, and the DNS names that were decided",
+    (c) => c.hasIntendedNamesOnly,
+  ],
+  hostNames,
   ["X509-SVID §2 a SPIFFE ID with a path", (_, i) => isWorkloadSpiffeId(i.spiffeId)],
   [
     "X509-SVID §4.4 serverAuth and clientAuth, not critical",
@@ -90,7 +100,7 @@ const serving: readonly Rule[] = [
     "RFC 5280 §4.2.1.6 the DNS names that were decided, and no other",
     (c) => c.hasIntendedNamesOnly,
   ],
-  ["RFC 5280 §4.2.1.6 names of hosts", (_, i) => i.dnsNames?.every(isDnsName) === true],
+  hostNames,
   ["RFC 5280 §4.2.1.12 serverAuth alone, not critical", (c) => hasExtendedKeyUsage(c, serverAuth)],
 ];
 

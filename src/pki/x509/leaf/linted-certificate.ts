@@ -11,8 +11,8 @@ export interface Intent {
   readonly kind: "leaf" | "serving" | "intermediate" | "authority";
   /** Empty for a serving certificate, which has no identity. */
   readonly spiffeId: string;
-  /** The names in their order. Only a serving certificate has any. */
-  readonly dnsNames?: readonly string[];
+  /** The names in their order: of a serving certificate, or of a leaf beside its SPIFFE ID. */
+  readonly dnsNames?: readonly string[] | undefined;
   /** A key that {@link parseSubjectPublicKey} accepted by RFC 5480 §2 and the key policy. */
   readonly publicKey: SubjectPublicKey;
   readonly keyIdentifier: Bytes;
@@ -125,14 +125,17 @@ function readKeyUsage(extensions: CertificateExtensions): number {
 const dnsName = Tag.contextPrimitive(2);
 const uriName = Tag.contextPrimitive(6);
 
-function hasOnlyNames(extensions: CertificateExtensions, { spiffeId, dnsNames }: Intent): boolean {
+function hasOnlyNames(extensions: CertificateExtensions, intent: Intent): boolean {
+  const { kind, spiffeId, dnsNames = [] } = intent;
   const reader = extensions.subjectAltName?.value.fork();
   if (!reader) throw new DerError("no subject alternative name");
   const names = reader.enter(Tag.sequence);
   reader.finish();
   if (names.isDone) return false;
-  if (dnsNames) return dnsNames.every((name) => isName(names, dnsName, name)) && names.isDone;
-  return isName(names, uriName, spiffeId) && names.isDone;
+  if (kind !== "serving" && !isName(names, uriName, spiffeId)) return false;
+  const isEndEntity = kind === "serving" || kind === "leaf";
+  const expected = isEndEntity ? dnsNames : [];
+  return expected.every((name) => isName(names, dnsName, name)) && names.isDone;
 }
 
 /** Skips a name and tells whether it equals the expected one. */

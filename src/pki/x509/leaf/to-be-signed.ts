@@ -35,6 +35,8 @@ export interface LeafProfile {
 /** The content of an X509-SVID: its SPIFFE ID, how that was proved, its key and its validity. */
 export interface LeafContent {
   readonly spiffeId: SpiffeId;
+  /** Beside the SPIFFE ID, as the policy of an operator gives them to it. */
+  readonly dnsNames?: readonly string[] | undefined;
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
   /** What this CA itself has established. */
@@ -96,17 +98,18 @@ export function createLeafProfile(
 }
 
 /**
- * The TBSCertificate of an X509-SVID: an empty subject, and its SPIFFE ID as its only name. The order of
+ * The TBSCertificate of an X509-SVID: an empty subject, and its SPIFFE ID as its only URI. The order of
  * the extensions is istiod's (`security/pkg/pki/util/generate_cert.go`), and the proof comes last.
  */
 export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & IssuedFields): Bytes {
-  const { publicKey, validity, spiffeId, serialNumber } = fields;
+  const { publicKey, validity, spiffeId, serialNumber, dnsNames = [] } = fields;
   const { issuerName, authorityKeyIdentifier, signatureAlgorithm } = profile;
   const der = new DerBuilder(
     publicKey.spki.length +
       issuerName.length +
       authorityKeyIdentifier.length +
       spiffeId.length +
+      dnsNames.reduce((sum, name) => sum + name.length + 4, 0) +
       identityProofOctets +
       256,
   );
@@ -114,8 +117,14 @@ export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & Issue
   const end = der.position;
   prependIdentityProof(der, fields.proof);
   const namesEnd = der.position;
+  for (const name of dnsNames.toReversed()) {
+    const nameEnd = der.position;
+    der.prependText(name);
+    der.close(dnsName, nameEnd);
+  }
+  const idEnd = der.position;
   der.prependText(spiffeId);
-  der.close(uriName, namesEnd);
+  der.close(uriName, idEnd);
   der.close(Tag.sequence, namesEnd);
   der.close(Tag.octetString, namesEnd);
   der.prepend(criticalSubjectAltName);

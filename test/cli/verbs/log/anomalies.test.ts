@@ -23,13 +23,15 @@ const start = Date.parse("2026-11-20T00:00:00Z");
 const minute = 60_000;
 
 const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
-const certified = async (signer: OpenAuthority) => {
+const certified = async (signer: OpenAuthority, dnsNames?: readonly string[]) => {
   const spiffeId = workload("team-a", "b");
-  const request = { spiffeId, publicKey, validity: oneDay, proof: proved };
+  const request = { spiffeId, dnsNames, publicKey, validity: oneDay, proof: proved };
   const leaf = (await issueLeaf(signer, request)).der;
   return { leaf, authority: signer.authority.certificate.der };
 };
 const own = await certified(await createTestIssuer());
+const signer = await createTestIssuer();
+const named = await certified(signer, ["b.team-a.test"]);
 const other = await certified(await createTestIssuer());
 
 /** An entry in an index, with the changes of a test. */
@@ -43,6 +45,7 @@ interface Made {
   readonly proof?: "token" | "certificate" | "own";
   readonly leaf?: typeof own.leaf;
   readonly isToken?: boolean;
+  readonly rule?: string;
 }
 
 /** A log that begins with its authorities. */
@@ -59,9 +62,9 @@ function indexOf(made: readonly Made[], authorities = [own.authority]): Follower
     const { minutes = i, account = "team-a/sa/b", serial = `a${i}`, impersonator, node } = each;
     const { leaf: certificate = own.leaf, proof = "token", cluster = "c" } = each;
     const at = new Date(start + minute * minutes).toISOString();
-    const named = proof === "own" ? {} : { issuer };
+    const vouched = proof === "own" ? {} : { issuer };
     const spiffeId = `spiffe://cluster.local/ns/${account}`;
-    const how = { at, proof, ...named, impersonator };
+    const how = { at, proof, ...vouched, impersonator, rule: each.rule };
     const octets = formatEntry(
       each.isToken ? tokenEntry(how, { spiffeId }) : { kind: "certificate", certificate, ...how },
     );
@@ -94,6 +97,14 @@ describe("a watcher", () => {
     expect(found([{}, { leaf: other.leaf }, {}])).toEqual(["unknown-authority"]);
     const index = indexOf([{}, { leaf: other.leaf }], [own.authority, other.authority]);
     expect([...anomaliesIn(index, 2, watch, newestOf(index))]).toEqual([]);
+  });
+
+  test("finds DNS names of a workload that no rule has given", () => {
+    const made = [{ leaf: named.leaf }, { leaf: named.leaf, rule: "edge" }];
+    const index = indexOf(made, [named.authority]);
+    expect([...anomaliesIn(index, 1, watch, newestOf(index))]).toEqual([
+      expect.objectContaining({ finding: "dns-names-without-rule", index: 1 }),
+    ]);
   });
 
   test("judges the subject of a token, which no authority signs", () => {

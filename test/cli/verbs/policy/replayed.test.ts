@@ -75,6 +75,8 @@ test.each(samples.map((sample, i) => [i, ...sample] as const))(
       const wasDenied = before.reason === "policy-denied";
       if (after.reason === "policy-denied") return [wasDenied ? "same" : "denied"];
       if (wasDenied) return ["allowed"];
+      const [named, names] = [before, after].map((each) => String([each.signer, each.dnsNames]));
+      if (named !== names) return ["changed"];
       const ends = [before, after].map(({ notAfter }) => new Date(String(notAfter)).getTime());
       const [was = 0, is = 0] = ends;
       return [is < was ? "shortened" : is > was ? "changed" : "same"];
