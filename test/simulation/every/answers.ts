@@ -16,7 +16,9 @@ import {
 } from "./world.ts";
 
 /** Three generations, each of two authorities that were made without knowing of each other, and one for a taint. */
-const maximumAuthorities = 7;
+const mostOwn = 7;
+/** The certificates of intermediates live longer than they sign, so that there is one generation more. */
+const mostIntermediates = 9;
 
 /** What readers of a small world may answer, and what must hold of it. */
 export class Answers {
@@ -78,7 +80,8 @@ export class Answers {
     const published = [...authorities, ...applyTaints(reading.additionalRoots, taints)];
     const now = at(clock);
     const own = trustBundleAt(published, now).roots.map(nameOf);
-    if (state.store.authorities.length > maximumAuthorities) {
+    const most = this.#world.authorityRoot === "self" ? mostOwn : mostIntermediates;
+    if (state.store.authorities.length > most) {
       throw violation(state, "too many authorities");
     }
     // The mesh that a signer joins has authorities and verifiers of its own.
