@@ -22,7 +22,12 @@ export async function ownerOf(path: string): Promise<Owner> {
 
 /** Makes a folder and those above it that are missing. Root gives them to the owner. */
 export async function makeFolder(path: string, owner: Owner, mode = 0o700): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode });
+  const first = await mkdir(path, { recursive: true, mode }).catch(async (fault: unknown) => {
+    // Of a read-only file system Node says ENOENT here, and what is true without the option.
+    if (systemCode(fault) !== "ENOENT") throw fault;
+    await mkdir(path, { mode });
+    return path;
+  });
   if (first === undefined || !isRoot()) return;
   for (let made = path; ; made = dirname(made)) {
     await lchown(made, owner.uid, owner.gid);

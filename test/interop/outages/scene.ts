@@ -257,7 +257,10 @@ export class Scene {
   async end(): Promise<void> {
     await this.stop();
     await this.#bucket?.close();
-    if (this.row.store === "small disk") await run("umount", ["-l", join(this.folder, "store")]);
+    const mounts = (await readFile("/proc/mounts", "utf8")).split("\n");
+    const here = mounts.flatMap((line) => line.split(" ")[1] ?? []);
+    for (const place of here.filter((each) => each.startsWith(`${this.folder}/`)))
+      await run("umount", ["-l", place]);
   }
 
   readonly #ask = async (path: string, init?: RequestInit): Promise<Response | undefined> => {

@@ -393,7 +393,7 @@ export const rows: readonly Row[] = [
     kind: "danger",
     values: { LOG_ORIGIN: "log.example.com/2026", LOG_INCEPTION_DATE: today },
     during:
-      "umask 077; LOG=$(dirname $(find store/log -name checkpoint | head -1)); mv $LOG/checkpoint lost; mkdir $LOG/checkpoint; ask; true",
+      'LOG=$PWD/$(dirname $(find store/log -name checkpoint | head -1)); mount --bind "$LOG" "$LOG"; mount -o remount,ro,bind "$LOG"; ask; true',
     page: runbook("log-not-published"),
   },
   {
