@@ -38,6 +38,60 @@ const internet = createInternet(createUpstreamHost());
 /** A test may be slow on a slow machine; it may not fail. */
 const timeouts = { testTimeout: hangMilliseconds, hookTimeout: hangMilliseconds };
 
+/** The Worker's tests in workerd. @param flags Compatibility flags beside those of `wrangler.toml`. */
+const inWorkerd = (
+  name: string,
+  files: { readonly include: string[]; readonly exclude?: string[] },
+  flags: readonly string[] = [],
+) => ({
+  envDir: false,
+  plugins: [
+    cloudflareTest({
+      main: "./test/worker/runtime/patient-worker.ts",
+      // Not by the path of wrangler.toml: with it would come what .dev.vars and .env beside it hold.
+      miniflare: {
+        compatibilityDate: `${wranglerToml.compatibility_date}`,
+        compatibilityFlags: [...(wranglerToml.compatibility_flags ?? []), ...flags],
+        kvNamespaces: ["AUTHORITIES"],
+        bindings: {
+          TRUST_DOMAIN: "cluster.local",
+          ISSUERS: [
+            ...Object.values(issuerTables),
+            ...reviewedTables(reviewingApi),
+            { issuer: stormIssuer },
+          ],
+          [apiCredentialName]: "credential",
+          INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+          KEK: `test:${randomBytes(32).toString("base64")}`,
+          PROPAGATION_INTERVAL: "0s",
+        },
+        // The tests of quotas have their own.
+        ratelimits: {
+          CALLER_QUOTA: { namespace_id: "1", simple: { limit: 1_000_000, period: 60 } },
+          ISSUER_QUOTA: { namespace_id: "2", simple: { limit: 1_000_000, period: 60 } },
+        },
+        durableObjects: { LOG_SHARD: { className: "TestedLogShard", useSQLite: true } },
+        r2Buckets: ["LOG_BUCKET"],
+        analyticsEngineDatasets: { CALL_COUNTS: { dataset: "rampart" } },
+        // Nothing leaves the machine: what a test means to fetch, it serves itself.
+        outboundService: async (request) => {
+          const { status, body } = await internet(request);
+          return new Response(body || null, { status });
+        },
+      },
+    }),
+  ],
+  test: {
+    name,
+    ...files,
+    // A runtime for each file would cost more than most files do.
+    isolate: false,
+    setupFiles: ["./test/worker/runtime/fresh-start.ts"],
+    ...timeouts,
+    deps: { optimizer: { ssr: { enabled: true, include: prebundled } } },
+  },
+});
+
 export default defineConfig({
   envDir: false,
   test: {
@@ -69,54 +123,13 @@ export default defineConfig({
           include: ["test/interop/operator/**/*.test.ts"],
         },
       },
-      {
-        envDir: false,
-        plugins: [
-          cloudflareTest({
-            main: "./test/worker/runtime/patient-worker.ts",
-            // Not by the path of wrangler.toml: with it would come what .dev.vars and .env beside it hold.
-            miniflare: {
-              compatibilityDate: `${wranglerToml.compatibility_date}`,
-              compatibilityFlags: [...(wranglerToml.compatibility_flags ?? [])],
-              kvNamespaces: ["AUTHORITIES"],
-              bindings: {
-                TRUST_DOMAIN: "cluster.local",
-                ISSUERS: [
-                  ...Object.values(issuerTables),
-                  ...reviewedTables(reviewingApi),
-                  { issuer: stormIssuer },
-                ],
-                [apiCredentialName]: "credential",
-                INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-                KEK: `test:${randomBytes(32).toString("base64")}`,
-                PROPAGATION_INTERVAL: "0s",
-              },
-              // The tests of quotas have their own.
-              ratelimits: {
-                CALLER_QUOTA: { namespace_id: "1", simple: { limit: 1_000_000, period: 60 } },
-                ISSUER_QUOTA: { namespace_id: "2", simple: { limit: 1_000_000, period: 60 } },
-              },
-              durableObjects: { LOG_SHARD: { className: "TestedLogShard", useSQLite: true } },
-              r2Buckets: ["LOG_BUCKET"],
-              analyticsEngineDatasets: { CALL_COUNTS: { dataset: "rampart" } },
-              // Nothing leaves the machine: what a test means to fetch, it serves itself.
-              outboundService: async (request) => {
-                const { status, body } = await internet(request);
-                return new Response(body || null, { status });
-              },
-            },
-          }),
-        ],
-        test: {
-          name: "workerd",
-          include: ["test/worker/**/*.test.ts"],
-          // A runtime for each file would cost more than most files do.
-          isolate: false,
-          setupFiles: ["./test/worker/runtime/fresh-start.ts"],
-          ...timeouts,
-          deps: { optimizer: { ssr: { enabled: true, include: prebundled } } },
-        },
-      },
+      inWorkerd("workerd", {
+        include: ["test/worker/**/*.test.ts"],
+        exclude: ["test/worker/modern/**"],
+      }),
+      inWorkerd("workerd-modern", { include: ["test/worker/modern/**/*.test.ts"] }, [
+        "webcrypto_modern_algorithms",
+      ]),
     ],
   },
 });

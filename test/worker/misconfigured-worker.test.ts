@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
 import { createWorker } from "../../src/worker/worker.ts";
 import { callWithClient, protocols } from "../contract/rpc-calls.ts";
-import { origin } from "../contract/service-under-test.ts";
+import { issuerTables, origin } from "../contract/service-under-test.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
 
@@ -101,4 +101,20 @@ describe("a configured Worker", () => {
     for (let i = 0; i < 3; i++) await send(new Request(`${origin}/healthz`));
     expect(lines.filter((line) => line.includes("TRUST_DOMAIN prod is a single"))).toHaveLength(1);
   });
+});
+
+test("a Worker without the flag for ML-DSA says so, and signs with its own authorities", async () => {
+  const SIGNERS = [
+    {
+      ...{
+        name: "pq",
+        authority_key: "ML-DSA-65",
+        callers: [{ issuer: issuerTables.cluster.issuer }],
+      },
+      inception_date: new Date().toISOString().slice(0, 10),
+    },
+  ];
+  const { runCron } = startWorker({ SIGNERS });
+  await expect(runCron()).rejects.toThrow();
+  expect(lines.join()).toContain("webcrypto_modern_algorithms");
 });
