@@ -58,6 +58,8 @@ export interface TokenIssuer {
   /** Whether the account is a node proxy's, which may request the identities of workloads on its node. */
   readonly isNodeAccount: (account: ServiceAccount) => boolean;
   readonly requireNode: NodeAuthorizer;
+  /** Whether its callers may have a JWT-SVID for an audience; absent if they may have none. */
+  readonly mayAddress?: ((audience: string) => boolean) | undefined;
   /**
    * The DNS names under which an account serves as a gateway; `undefined` for an account that is none.
    * A gateway may also forward its clients' certificates. Absent if no account is a gateway.

@@ -15,6 +15,7 @@ import {
 } from "../pki/authority/trust-bundle.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
+import { publishedTokenKeysAt, type TokenKey } from "../pki/jose/token-key.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
 import type { Denial } from "./denial.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
@@ -36,6 +37,8 @@ export interface AuthorityView {
   readonly apart: readonly OpenAuthority[];
   readonly revocations: readonly RevocationContent[];
   readonly trustBundle: TrustBundle;
+  /** The keys for tokens that the documents have. */
+  readonly tokenKeys: readonly TokenKey[];
   /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
   readonly chainPem: readonly string[];
   /** Grows with every change of the trust bundle: `spiffe_sequence`. */
@@ -52,13 +55,14 @@ const always = new Date(-8.64e15);
 export function viewAt(store: OpenedStore, now: Date): AuthorityView {
   const authorities = store.openAuthorities.map(({ authority }) => authority);
   const published = publishedIn(store);
+  const inBundle = [...published, ...publishedTokenKeysIn(store)];
   const signing = signingAuthorityAt(authorities, now);
   const issuer = store.openAuthorities.find(({ authority }) => authority === signing);
   const trustBundle = trustBundleAt(published, now);
   const intermediates = signing?.intermediates.map((der) => toPem("CERTIFICATE", der)) ?? [];
   return {
     ...stretchAround(now, [
-      ...changesOf(published),
+      ...changesOf(inBundle),
       ...store.taints.map((each) => each.retiresAt),
       ...successionChanges(store),
     ]),
@@ -69,8 +73,9 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     apart: [],
     revocations: store.revocations,
     trustBundle,
+    tokenKeys: publishedTokenKeysAt(store.tokenKeys, now),
     chainPem: [...intermediates, trustBundle.pem],
-    sequence: bundleSequenceAt(published, store.taints, now),
+    sequence: bundleSequenceAt(inBundle, store.taints, now),
     reasons: [
       ...store.refusals.map(refusalSentence),
       ...whyNothingSigns(store, issuer),
@@ -143,15 +148,21 @@ function publishedIn({
   return [...authorities, ...applyTaints(additionalRoots, taints)];
 }
 
+/** The keys for tokens as far as they make a difference to the bundle's sequence. */
+const publishedTokenKeysIn = ({ tokenKeys, taints }: OpenedStore): PublishedAuthority[] => {
+  const published = tokenKeys.map(({ id, schedule, spki }) => ({ id, schedule, roots: [spki] }));
+  return [...applyTaints(published, taints)];
+};
+
 /**
  * One sentence for each taint that the configuration states and the store does not hold: it was never
  * recorded, or the store withholds it.
  */
 export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
-  const { authorities, additionalRoots, taints, storedTaints } = store;
+  const { authorities, additionalRoots, tokenKeys, taints, storedTaints } = store;
   const stored = new Set(storedTaints.map(({ id }) => id));
   const missing = new Set(taints.map(({ id }) => id).filter((id) => !stored.has(id)));
-  return [...authorities, ...additionalRoots]
+  return [...authorities, ...additionalRoots, ...tokenKeys]
     .filter(({ id, schedule }) => missing.has(id) && schedule.retiresAt > now)
     .map(({ id }) => `the store lacks the taint of ${id} that TAINTED_AUTHORITIES states`);
 }

@@ -2,6 +2,7 @@ import { sealAuthority } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { sealStatement } from "../custody/statement.ts";
+import { sealTokenKey } from "../custody/token-key-record.ts";
 import type { EventName } from "../foundation/events.ts";
 import {
   type AuthorityKey,
@@ -12,6 +13,7 @@ import type { AuthorityRoot } from "../pki/authority/rotation.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import type { ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
+import { generateTokenKey, type TokenAlgorithm } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { openWhole } from "./opened-store.ts";
@@ -31,6 +33,8 @@ export interface Mint {
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
   readonly configuredTaints: readonly ConfiguredTaint[];
+  /** The algorithm of new keys for tokens; absent where the CA issues none. */
+  readonly tokenAlgorithm?: TokenAlgorithm | undefined;
   readonly log: EventLog;
   /** Set for a named signer: the mesh has verifiers, which must know its first authority before it signs. */
   readonly joinsMesh?: boolean;
@@ -81,6 +85,25 @@ export async function addAuthority(
 export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
   const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
   await addAuthority(mint, created, "authority-minted", "a new authority is in the store");
+}
+
+/** Makes a key for tokens, stores it sealed, and drops its open key. */
+export async function mintTokenKey(
+  mint: Mint,
+  algorithm: TokenAlgorithm,
+  schedule: Schedule,
+): Promise<void> {
+  const created = await generateTokenKey(algorithm, schedule);
+  await storeRecord(mint, await sealTokenKey(created, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "token-key-minted",
+    level: "info",
+    detail: "a new key for JWT-SVIDs is in the store",
+    key: created.key.id,
+    publishedFrom: schedule.publishedFrom.toISOString(),
+    signsFrom: schedule.signsFrom.toISOString(),
+    signsUntil: schedule.signsUntil.toISOString(),
+  });
 }
 
 /**

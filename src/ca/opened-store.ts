@@ -12,12 +12,14 @@ import {
   taintedSubject,
 } from "../custody/record-kinds.ts";
 import { openStatement } from "../custody/statement.ts";
+import { openTokenKey } from "../custody/token-key-record.ts";
 import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { applyTaints, type ConfiguredTaint, type Taint, taintsOf } from "../pki/authority/taint.ts";
 import type { AdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
+import type { OpenTokenKey, StatedTokenKey, TokenKey } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type Denial, toDenial } from "./denial.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
@@ -32,8 +34,11 @@ type OpenedStatement = {
   [K in StatementName]: { readonly kind: K; readonly id: string; readonly says: Said[K] };
 }[StatementName];
 
-/** What the statements of each kind say, with the denials ready to be held against requests. */
-type Said = Omit<Statements, "denial"> & { readonly denial: Denial };
+/** What the statements of each kind say, with the denials ready to be held against requests, and keys open. */
+type Said = Omit<Statements, "denial" | "tokenKey"> & {
+  readonly denial: Denial;
+  readonly tokenKey: OpenTokenKey;
+};
 
 /** A record that did not open, and why. */
 export interface RefusedRecord extends RecordName {
@@ -65,6 +70,8 @@ export interface OpenedStore extends RotationState {
   /** The taints that the store holds, and those that the configuration states. */
   readonly taints: readonly Taint[];
   readonly storedTaints: readonly Taint[];
+  /** The keys for tokens. A tainted one signs nothing and is in no document. */
+  readonly tokenKeys: readonly StatedTokenKey<OpenTokenKey>[];
   /** The requests without an answer: none has the id of an authority. */
   readonly requests: readonly AuthorityRequest[];
   readonly phaseLengths: PhaseLengths;
@@ -108,6 +115,9 @@ export async function openWhole(
   if (kind === "authority") {
     return { kind, id, issuer: await openAuthority(stored, trustDomain, keks, cryptoProvider) };
   }
+  if (kind === "tokenKey") {
+    return { kind, id, says: await openTokenKey(stored, trustDomain, keks, cryptoProvider) };
+  }
   if (kind === "denial") {
     const content = await openStatement(kind, stored, trustDomain, keks);
     return { kind, id, says: requireKnown(content) };
@@ -149,9 +159,10 @@ export function assemble(
     ]),
   ) as unknown as OpenedStore["statements"];
   const additionalRoots = statements.root;
-  const storedTaints = records.flatMap((each) => taintOf(each, authorities));
+  const storedTaints = records.flatMap((each) => taintOf(each, authorities, statements.tokenKey));
   const stated = taintsOf(configuredTaints, [...authorities, ...additionalRoots]);
-  const taints = [...storedTaints, ...stated];
+  const statedKeys = taintsOf(configuredTaints, statements.tokenKey).map(goneAtOnce);
+  const taints = [...storedTaints, ...stated, ...statedKeys];
   const effective = new Map(applyTaints(authorities, taints).map((each) => [each.id, each]));
   return {
     openAuthorities: opened.map((issuer) => ({
@@ -162,6 +173,10 @@ export function assemble(
     additionalRoots,
     taints,
     storedTaints,
+    tokenKeys: statements.tokenKey.map((key) => ({
+      ...key,
+      isTainted: taints.some(({ id }) => id === key.id),
+    })),
     requests: statements.request.filter(
       (request) => !authorities.some(({ id }) => id === request.id),
     ),
@@ -175,6 +190,11 @@ export function assemble(
   };
 }
 
+/** A key for tokens leaves the documents with its taint, whatever else that says. */
+const goneAtOnce = ({ id, taintedAt }: Pick<Taint, "id" | "taintedAt">): Taint => ({
+  ...{ id, taintedAt, retiresAt: taintedAt },
+});
+
 const saidBy = (record: OpenedRecord, kind: string): unknown[] =>
   "says" in record && record.kind === kind ? [record.says] : [];
 
@@ -182,9 +202,15 @@ const saidBy = (record: OpenedRecord, kind: string): unknown[] =>
  * The taint of a record. A taint that does not open may mean that a key is stolen: its authority stops
  * signing, and the root keeps its schedule.
  */
-function taintOf(record: OpenedRecord, authorities: readonly SigningAuthority[]): Taint[] {
+function taintOf(
+  record: OpenedRecord,
+  authorities: readonly SigningAuthority[],
+  tokenKeys: readonly TokenKey[],
+): Taint[] {
   if (record.kind !== "taint") return [];
   if ("says" in record) return [record.says];
+  const key = tokenKeys.find(({ id }) => id === taintedSubject(record));
+  if (key) return [goneAtOnce({ id: key.id, taintedAt: key.schedule.publishedFrom })];
   const subject = authorities.find(({ id }) => id === taintedSubject(record));
   if (!subject) return [];
   const { id, schedule } = subject;

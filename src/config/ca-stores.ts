@@ -191,6 +191,7 @@ export function mintsOf(
   const mint = {
     ...{ store, keks, log, cryptoProvider, trustDomain, authorityKey, inceptionDate },
     ...policyOf(configuration),
+    tokenAlgorithm: configuration.tokens?.algorithm,
     upstream: upstreamOf(configuration, {
       fetching: fetching ?? fetchingUpstream,
       isServer: fetching !== undefined,
@@ -202,7 +203,8 @@ export function mintsOf(
     if (!opened) return [];
     const { authorities: _, ...place } = opened;
     const { authority_key: authorityKey, inception_date: inceptionDate } = table;
-    return [[table.name, { ...mint, ...place, authorityKey, inceptionDate, joinsMesh: true }]];
+    const own = { ...place, authorityKey, inceptionDate, joinsMesh: true };
+    return [[table.name, { ...mint, ...own, tokenAlgorithm: undefined }]];
   });
   return { mint, signerMints: new Map(signerMints) };
 }

@@ -123,6 +123,7 @@ export function composeOn(
       policy: configuration.policy && createPolicy(configuration.policy),
       cryptoProvider,
       quotas: platform.quotas,
+      tokens: configuration.tokens,
       issuanceLog: platform.issuanceLog,
       kekFault: stores.keks.fault,
       storeFault: platform.storeFault,

@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
 import type { Denial } from "../ca/denial.ts";
+import type { TokenPolicy } from "../ca/issuance/product.ts";
 import { type PolicyTable, policyTable } from "../ca/policy/rule.ts";
-import type { CrlLengths } from "../ca/revocation/crl-plan.ts";
+import { type CrlLifetime, crlLifetime } from "../ca/revocation/crl-plan.ts";
 import type { ConfiguredKek } from "../custody/key-service/kek-lease.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
@@ -24,6 +25,7 @@ import {
 } from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
 import { credentialName, type IssuerTable, issuerTables, sharedKeys } from "./issuer-table.ts";
+import { idleTokens, jwtKeys, tokenFaults, tokenPolicy } from "./jwt-keys.ts";
 import { kekKeys } from "./keks.ts";
 import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
 import { idleRules, policyFaults } from "./policy-faults.ts";
@@ -55,6 +57,8 @@ export interface Configuration {
   readonly signers: readonly SignerTable[];
   /** They count for the authorities of every signer. */
   readonly configuredTaints: readonly ConfiguredTaint[];
+  /** Absent where no JWT-SVID is issued. */
+  readonly tokens: TokenPolicy | undefined;
   /** Absent where nothing is logged. */
   readonly log: LogConfiguration | undefined;
   /** Absent where no operator is named who may see the console. */
@@ -73,9 +77,6 @@ export interface Configuration {
   /** One sentence each, for the log at start. */
   readonly warnings: readonly string[];
 }
-
-/** The time from one CRL to its nextUpdate. */
-export type CrlLifetime = Pick<CrlLengths, "lifetimeSeconds">;
 
 const hour = 3600;
 
@@ -111,6 +112,7 @@ const configurationForm = z.strictObject({
   DENIED: z._default(deniedTable, []),
   REVOKED: z._default(revokedTable, []),
   CRL: z._default(z.enum(["off", "on"]), "off"),
+  ...jwtKeys,
   ...logKeys,
   ...consoleKeys,
   ...kekKeys,
@@ -151,6 +153,7 @@ export function parseConfiguration(
     ...unknownIssuers(form),
     ...policyFaults(form),
     ...foreignDenials(form.DENIED, form.TRUST_DOMAIN),
+    ...tokenFaults(form),
   ];
   if (faults.length > 0) throw new ConfigurationError(faults);
   return {
@@ -166,6 +169,7 @@ export function parseConfiguration(
     bundleWaitSeconds: form.BUNDLE_WAIT,
     signers: form.SIGNERS,
     configuredTaints: form.TAINTED_AUTHORITIES,
+    tokens: tokenPolicy(form),
     log: logConfiguration(form),
     console: consoleConfiguration(form),
     policy: form.POLICY,
@@ -192,14 +196,6 @@ function derivePhaseLengths(form: Form): PhaseLengths {
   const lifetimeSeconds = form.AUTHORITY_LIFETIME ?? 6 * overlapSeconds;
   const signingSeconds = lifetimeSeconds - 2 * overlapSeconds;
   return { propagationSeconds, longestLeafSeconds, signingSeconds };
-}
-
-/**
- * A CRL lasts as long as leaves usually do, between an hour and a day. So a CA that is down stops a mesh
- * by its CRLs no earlier than by leaves that cannot be renewed.
- */
-function crlLifetime({ defaultSeconds }: LeafLifetimes): CrlLifetime {
-  return { lifetimeSeconds: Math.min(24 * hour, Math.max(hour, defaultSeconds)) };
 }
 
 function contradictions(
@@ -241,6 +237,7 @@ function warningsOf(form: Form): string[] {
     ...(isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
     ...sharedKeys(ISSUERS),
+    ...idleTokens(form),
     ...idleDenials(DENIED, { trustDomain: TRUST_DOMAIN, issuers: ISSUERS }),
     ...idleRules(form),
     ...sharedPostQuantum(form.SIGNERS),

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { isDnsName } from "../foundation/addresses.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
+import { globList } from "../foundation/globs.ts";
 import { inEnglish, parsedText } from "../foundation/text.ts";
 import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../pki/spiffe-id.ts";
 
@@ -50,6 +51,11 @@ export const dnsName = z
 export const clusterName = z
   .string()
   .check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"));
+
+/** The audiences of tokens. */
+export const audienceGlobs = globList(/^[\x21-\x7e]{1,255}$/, "audience").check(
+  z.minLength(1, "must not be empty"),
+);
 
 /** The path of a file. */
 export const filePath = z.string().check(z.minLength(1, "must not be empty"));

@@ -12,7 +12,7 @@ import { configMapName } from "../kubernetes/root-config-map.ts";
 import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../pki/jose/key-set.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { accountName, clusterName, dnsName, trustDomainText } from "./form.ts";
+import { accountName, audienceGlobs, clusterName, dnsName, trustDomainText } from "./form.ts";
 import { keyServiceCredential } from "./keks.ts";
 import { upstreamCredential } from "./upstream.ts";
 
@@ -143,6 +143,8 @@ const members = z.strictObject({
   cluster_signers: upToSixteen(clusterSigner),
   intermediates: upToSixteen(intermediate),
   renewal_limit: z.optional(durationSeconds),
+  /** The audiences for which its callers may have JWT-SVIDs; without it, none. */
+  jwt_audiences: z.optional(audienceGlobs),
   kubernetes: z.optional(clusterAccess),
 });
 

@@ -98,6 +98,7 @@ function whyNever(when: Condition, form: Surroundings): string | undefined {
     workload: true,
     serving: issuers.some(isServed),
     intermediate: issuers.some(({ intermediates }) => intermediates.length > 0),
+    token: issuers.some(({ jwt_audiences }) => jwt_audiences !== undefined),
   };
   const rules: readonly [boolean, string][] = [
     [named.length > 0, "no table of ISSUERS has such a cluster and issuer"],

@@ -16,6 +16,7 @@ type IssuerRights = Pick<
   | "mayForwardIdentities"
   | "clusterSigner"
   | "intermediateRights"
+  | "mayAddress"
 >;
 
 /** The rights that a table of `ISSUERS` grants, and to which accounts. */
@@ -30,6 +31,7 @@ export function issuerRights(table: IssuerTable): IssuerRights {
     mayForwardIdentities: (account) => gatewayOf?.(account)?.forwards === "identities",
     clusterSigner: byAccount(table.cluster_signers, clusterSigner),
     intermediateRights: byAccount(table.intermediates, intermediateRights),
+    mayAddress: table.jwt_audiences && nameAllowList(table.jwt_audiences),
   };
 }
 

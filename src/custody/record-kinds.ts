@@ -5,6 +5,7 @@ import type { Taint } from "../pki/authority/taint.ts";
 import { type AdditionalRoot, createAdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
+import { createTokenKey, type TokenKey } from "../pki/jose/token-key.ts";
 import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { keyIdentifier, type SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
@@ -89,6 +90,19 @@ export interface AuthorityRequest {
   readonly sealedKey: Bytes;
 }
 
+/** A key for tokens at rest, with its private part (PKCS#8) sealed. */
+export interface SealedTokenKey extends TokenKey {
+  readonly iv: Bytes;
+  readonly sealedKey: Bytes;
+}
+
+const tokenKeyInstants = {
+  publishedFrom: instant,
+  signsFrom: instant,
+  signsUntil: instant,
+  retiresAt: instant,
+};
+
 /** An identifier of a backup becomes part of a record's name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
 const backedUpTaint = { id: identifier, taintedAt: instant, retiresAt: instant };
@@ -157,6 +171,20 @@ const statements = {
       const publicKey = refusing(() => readRequestedKey(content.csr));
       return { id: toHex(keyIdentifier(publicKey)), publicKey, ...content };
     },
+    idOf: ({ id }) => id,
+  }),
+  /** It is in no backup: a CA that has lost it makes a new one. */
+  tokenKey: statement({
+    folder: "token-keys",
+    title: "a key for tokens",
+    fields: { ...tokenKeyInstants, spki: octets, iv: octets, sealedKey: octets },
+    values: ({ schedule, spki, iv, sealedKey }: SealedTokenKey) => ({
+      ...{ ...schedule, spki, iv, sealedKey },
+    }),
+    make: ({ spki, iv, sealedKey, ...schedule }) => ({
+      ...refusing(() => createTokenKey(spki, schedule)),
+      ...{ iv, sealedKey },
+    }),
     idOf: ({ id }) => id,
   }),
   /** Somebody made a backup of the whole store. A store has one such record: the last backup counts. */

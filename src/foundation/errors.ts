@@ -56,6 +56,9 @@ export type Refusal =
   | { reason: "signer-unknown" }
   | { reason: "signer-denied" }
   | { reason: "dns-name-denied" }
+  | { reason: "tokens-off" }
+  | { reason: "token-request-malformed" }
+  | { reason: "audience-denied" }
   | { reason: "csr-malformed" }
   | { reason: "csr-signature-invalid" }
   | { reason: "csr-signature-algorithm-unacceptable" }

@@ -61,6 +61,7 @@ const consoleMethods: Readonly<Record<Level, (line: string) => void>> = {
 export type EventName =
   // Calls.
   | "create-certificate"
+  | "create-token"
   | "forwarded"
   | "upstream-unavailable"
   | "not-forwarded"
@@ -78,6 +79,8 @@ export type EventName =
   | "request-withdrawn"
   | "request-dropped"
   | "authority-pruned"
+  | "token-key-minted"
+  | "token-key-pruned"
   | "authority-tainted"
   | "authority-exposed"
   | "taint-missing"

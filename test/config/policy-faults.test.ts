@@ -24,7 +24,7 @@ describe("POLICY", () => {
     ["when.namespace", { when: { namespace: [] } }],
     ["when.caller.account[0]", { when: { caller: { account: "A" } } }],
     ["when.colour", { when: { colour: "red" } }],
-    ["when.product[0]", { when: { product: "token" } }],
+    ["when.product[0]", { when: { product: "secret" } }],
     ["when.requested_over", { when: { requested_over: "long" } }],
     ["then.maximum_life", { then: { maximum_life: "0s" } }],
     ["then.deny", { then: { deny: "" } }],

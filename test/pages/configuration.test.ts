@@ -79,13 +79,16 @@ test("the page and the chart name every key of an issuer's table", () => {
     gateways: [],
     cluster_signers: [],
     renewal_limit: "24h",
+    jwt_audiences: ["sts.amazonaws.com"],
     intermediates: [{ account: "a/b", trust_domain: "a.test" }],
     kubernetes: { server: "https://a.test", credential: "CLUSTER_CREDENTIAL_A" },
   };
   expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());
   const { items } = chartSchema.properties.issuers;
   expect(Object.keys(items.properties).toSorted()).toEqual(named.toSorted());
-  expect(() => parseConfiguration({ ...required, ISSUERS: [table] })).not.toThrow();
+  expect(() =>
+    parseConfiguration({ ...required, JWT_ISSUER: "https://ca.test", ISSUERS: [table] }),
+  ).not.toThrow();
 });
 
 test.each([

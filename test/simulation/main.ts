@@ -3,6 +3,7 @@ import { simulateForeignRoots } from "./foreign-mesh.ts";
 import { simulate } from "./mesh.ts";
 import { simulateReplicas } from "./replicated-store.ts";
 import { runStorm } from "./storm/main.ts";
+import { simulateTokenKeys } from "./token-keys.ts";
 import { violationIn } from "./violation.ts";
 
 if (process.argv[2] === "every") {
@@ -14,9 +15,9 @@ const count = Number(process.argv[2] ?? 100_000);
 const firstSeed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
 
 console.log(
-  `${count} virtual histories with own roots, ${count} with two replicas and ${count} with foreign roots, from seed ${firstSeed}`,
+  `${count} virtual histories with own roots, ${count} with two replicas, ${count} with foreign roots and ${count} of keys for tokens, from seed ${firstSeed}`,
 );
-const histories = [simulate, simulateReplicas, simulateForeignRoots];
+const histories = [simulate, simulateReplicas, simulateForeignRoots, simulateTokenKeys];
 const violations: string[] = [];
 for (let seed = firstSeed; seed < firstSeed + count; seed++) {
   for (const history of histories) {

@@ -1,4 +1,4 @@
-import type { Refusal } from "../../foundation/errors.ts";
+import { CaError, type Refusal } from "../../foundation/errors.ts";
 import {
   createOperationLog,
   formatLine,
@@ -9,12 +9,12 @@ import {
 import type { Circumstances, Effect } from "../policy/policy.ts";
 
 /**
- * One line of the audit trail: a request for a certificate, and its outcome. It holds no token, key or CSR.
+ * One line of the audit trail: a request for a certificate or a token, and its outcome. It holds no token, key or CSR.
  *
  * Fields that were not established by the time the request ended are absent.
  */
 export interface AuditEvent {
-  event: "create-certificate";
+  event: "create-certificate" | "create-token";
   outcome: "issued" | "refused" | "failed";
   /** The reason of the refusal, or `fault`. A line has no `undefined`. */
   reason?: Refusal["reason"] | "rpc-malformed" | "fault" | undefined;
@@ -59,7 +59,11 @@ export interface AuditEvent {
   asked?: Circumstances;
   /** The DNS names of a serving certificate. */
   dnsNames?: readonly string[];
+  /** The audiences of a token. */
+  audiences?: readonly string[];
+  /** The id of the authority, or of the key of a token. */
   authority?: string;
+  /** The `jti` of a token. */
   serialNumber?: string;
   notAfter?: Date;
   /** The origin of the log that has the certificate, or `unlogged`. */
@@ -68,6 +72,24 @@ export interface AuditEvent {
   /** The entry of an unlogged certificate in base64, so that it can be filed later. */
   logEntry?: string;
   durationMilliseconds?: number;
+}
+
+/** The circumstances of one request. */
+export interface RequestContext {
+  readonly now: Date;
+  /** Aborted when the caller no longer waits for the answer. */
+  readonly signal: AbortSignal;
+  /** Each step fills in what it establishes. */
+  readonly audit: AuditEvent;
+}
+
+/** Refuses to sign for a caller that has hung up or is out of time. */
+export function requireWaitingCaller(signal: AbortSignal): void {
+  if (!signal.aborted) return;
+  throw new CaError(
+    { reason: "request-abandoned" },
+    "the caller is gone, or its deadline has passed",
+  );
 }
 
 /** Takes the events of a CA. It neither throws nor waits. */

@@ -15,17 +15,21 @@ import {
 } from "../policy/policy.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import { type Evidence, proofKindOf } from "./log-entry.ts";
-import type { Order, Product, Signers } from "./product.ts";
+import type { Order, Product, Signers, TokenProduct } from "./product.ts";
 
-/** A request with a proved key, before the policy is asked. */
-interface Asked {
-  readonly order: Order;
+/** For whom a request is, and for how long. */
+interface Sought {
   readonly spiffeId: SpiffeId;
   /** Whom it is for; `undefined` where a signer of a cluster does not say so. */
   readonly holder: BoundAccount | undefined;
-  readonly publicKey: SubjectPublicKey;
   /** Zero and less for the default. */
   readonly requestedSeconds: bigint;
+}
+
+/** A request with a proved key, before the policy is asked. */
+interface Asked extends Sought {
+  readonly order: Order;
+  readonly publicKey: SubjectPublicKey;
 }
 
 /** What a caller gets. */
@@ -56,34 +60,22 @@ export function grantedTo(
   const { order, requestedSeconds } = asked;
   if (!policy) {
     const usual = requestedSeconds > 0n ? Number(requestedSeconds) : leafLifetimes.defaultSeconds;
-    const evidence = evidenceOf(caller, asked, usual);
+    const evidence = evidenceOf(caller, order.product, asked, usual);
     return { ...order, requestedSeconds, evidence };
   }
-  const circumstances = circumstancesOf(caller, asked);
-  const { live, shadow } = decide(policy, circumstances);
-  const outcome = outcomeOf(live, circumstances, leafLifetimes);
-  audit.policy = policy.hash;
-  audit.asked = circumstances;
-  audit.rule = live.rule?.name;
-  if (shadow) noteShadow(audit, shadow, outcomeOf(shadow, circumstances, leafLifetimes), outcome);
-  audit.effect = effectOf(outcome, outcomeOf(ruleless, circumstances, leafLifetimes));
-  if (outcome.denied !== undefined) {
-    const rule = live.rule?.name ?? "";
-    throw new CaError({ reason: "policy-denied", rule }, outcome.denied);
-  }
   const { product } = order;
-  const { policy: hash, rule, shadowRule, shadowEffect } = audit;
-  const seconds = outcome.lifeSeconds ?? 0;
-  const noted = { policy: hash, rule, shadowRule, shadowEffect };
-  const evidence = { ...evidenceOf(caller, asked, seconds), ...noted };
+  const keyType = asked.publicKey.algorithm;
+  const circumstances = circumstancesOf(caller, { ...asked, product, keyType });
+  const outcome = ruledBy(policy, circumstances, leafLifetimes, audit);
+  const { lifeSeconds: seconds = 0, signer, dnsNames } = outcome;
+  const evidence = { ...evidenceOf(caller, product, asked, seconds), ...notedIn(audit) };
   const granted = { ...order, requestedSeconds: BigInt(seconds), evidence };
-  const { signer, dnsNames } = outcome;
   if (product.kind !== "workload") return granted;
   const named = { ...product, ...(dnsNames && { dnsNames }) };
   if (signer === undefined || signer === product.signer) return { ...granted, product: named };
   const chosen = signers.get(signer);
   if (!chosen) {
-    const why = `the signer ${signer} of the rule ${rule} is not open before a restart`;
+    const why = `the signer ${signer} of the rule ${audit.rule} is not open before a restart`;
     throw new CaError({ reason: "no-signing-authority", why }, why);
   }
   return {
@@ -94,6 +86,69 @@ export function grantedTo(
   };
 }
 
+/** A request for a token, before the policy is asked. */
+interface AskedToken extends Sought {
+  readonly product: TokenProduct;
+}
+
+/** The life of a token that a caller gets. */
+interface GrantedToken {
+  readonly seconds: number;
+  /** For the log. */
+  readonly evidence: Evidence;
+}
+
+/**
+ * Asks the policy about a request for a token.
+ *
+ * @throws CaError `policy-denied`
+ */
+export function tokenGrantedTo(
+  caller: Caller,
+  asked: AskedToken,
+  {
+    policy,
+    lifetimes,
+  }: { readonly policy?: Policy | undefined; readonly lifetimes: LeafLifetimes },
+  audit: AuditEvent,
+): GrantedToken {
+  const { product, requestedSeconds } = asked;
+  const requested = requestedSeconds > 0n ? Number(requestedSeconds) : undefined;
+  const { defaultSeconds, maximumSeconds } = lifetimes;
+  let seconds = requested ?? defaultSeconds;
+  if (policy) {
+    const circumstances = circumstancesOf(caller, { ...asked, keyType: undefined });
+    const { lifeSeconds = 0 } = ruledBy(policy, circumstances, lifetimes, audit);
+    // A default may be meant for certificates, which live longer.
+    seconds = Math.min(lifeSeconds, maximumSeconds);
+  }
+  const evidence = { ...evidenceOf(caller, product, asked, seconds), ...notedIn(audit) };
+  return { seconds, evidence };
+}
+
+/** @throws CaError `policy-denied` */
+function ruledBy(
+  policy: Policy,
+  circumstances: Circumstances,
+  lifetimes: LeafLifetimes,
+  audit: AuditEvent,
+): Outcome {
+  const { live, shadow } = decide(policy, circumstances);
+  const outcome = outcomeOf(live, circumstances, lifetimes);
+  audit.policy = policy.hash;
+  audit.asked = circumstances;
+  audit.rule = live.rule?.name;
+  if (shadow) noteShadow(audit, shadow, outcomeOf(shadow, circumstances, lifetimes), outcome);
+  audit.effect = effectOf(outcome, outcomeOf(ruleless, circumstances, lifetimes));
+  if (outcome.denied === undefined) return outcome;
+  const rule = live.rule?.name ?? "";
+  throw new CaError({ reason: "policy-denied", rule }, outcome.denied);
+}
+
+const notedIn = ({ policy, rule, shadowRule, shadowEffect }: AuditEvent): Evidence => ({
+  ...{ policy, rule, shadowRule, shadowEffect },
+});
+
 /**
  * What a replay cannot read from the rest of an entry.
  *
@@ -101,12 +156,12 @@ export function grantedTo(
  */
 function evidenceOf(
   caller: Caller,
-  { order, spiffeId, holder, requestedSeconds }: Asked,
+  product: Product,
+  { spiffeId, holder, requestedSeconds }: Sought,
   seconds: number,
 ): Evidence {
-  const { product } = order;
-  const account =
-    product.kind === "workload" ? undefined : accountOf(caller, product, spiffeId, holder);
+  const isNamed = product.kind === "workload" || product.kind === "token";
+  const account = isNamed ? undefined : accountOf(caller, product, spiffeId, holder);
   const requested = requestedSeconds > 0n ? Number(requestedSeconds) : 0;
   return {
     requestedSeconds: requested,
@@ -123,10 +178,15 @@ function noteShadow(audit: AuditEvent, { rule }: Decision, outcome: Outcome, liv
   audit.shadowEffect = effectOf(outcome, live);
 }
 
+interface AskedAnything extends Sought {
+  readonly product: Product;
+  readonly keyType: Circumstances["keyType"];
+}
+
 /** What the CA has established of a request. */
 function circumstancesOf(
   caller: Caller,
-  { order: { product }, spiffeId, holder, publicKey, requestedSeconds }: Asked,
+  { product, spiffeId, holder, keyType, requestedSeconds }: AskedAnything,
 ): Circumstances {
   const { account: asker } = caller.gateway ?? caller;
   const issuer = caller.issuer ?? caller.provedBy;
@@ -144,7 +204,7 @@ function circumstancesOf(
     signer: product.kind === "workload" ? product.signer : undefined,
     product: product.kind,
     requestedSeconds: requestedSeconds > 0n ? Number(requestedSeconds) : 0,
-    keyType: publicKey.algorithm,
+    keyType,
   };
 }
 

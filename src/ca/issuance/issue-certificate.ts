@@ -26,12 +26,18 @@ import type { AuthorityView } from "../authority-view.ts";
 import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Hindrances } from "../readiness.ts";
-import type { AuditEvent } from "./audit-event.ts";
+import { type AuditEvent, type RequestContext, requireWaitingCaller } from "./audit-event.ts";
 import { grantedTo } from "./granted.ts";
 import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
 import { callerEntry } from "./log-entry.ts";
-import { orderFor, type Product, type Signers, signerNameOf } from "./product.ts";
+import {
+  type CertificateProduct,
+  orderFor,
+  type Signers,
+  signerNameOf,
+  type TokenPolicy,
+} from "./product.ts";
 import { type Quotas, requireQuotas } from "./quotas.ts";
 
 /** A caller's request. Nobody has verified anything in it. */
@@ -54,7 +60,7 @@ export interface CertificateRequest {
   readonly metadata?: unknown;
 }
 
-/** The parts that issue certificates, the same for every request. */
+/** The parts that issue certificates and tokens, the same for every request. */
 export interface Issuance extends Signers, Hindrances {
   readonly identityPolicy: IdentityPolicy;
   /** The denials of the configuration, which count whatever the store says. */
@@ -65,17 +71,10 @@ export interface Issuance extends Signers, Hindrances {
   readonly cryptoProvider: CryptoProvider;
   /** Absent on a platform without limits. */
   readonly quotas?: Quotas | undefined;
+  /** Absent where no JWT-SVID is issued. */
+  readonly tokens?: TokenPolicy | undefined;
   /** Absent where nothing is logged. */
   readonly issuanceLog?: IssuanceLog | undefined;
-}
-
-/** The circumstances of one request. */
-interface RequestContext {
-  readonly now: Date;
-  /** Aborted when the caller no longer waits for the answer. */
-  readonly signal: AbortSignal;
-  /** Each step fills in what it establishes. */
-  readonly audit: AuditEvent;
 }
 
 /**
@@ -139,14 +138,14 @@ export async function issueCertificate(
 }
 
 /** Before the policy is asked, so that a refusal says what for, and after. */
-function noteProduct(audit: AuditEvent, product: Product): void {
+function noteProduct(audit: AuditEvent, product: CertificateProduct): void {
   const signer = signerNameOf(product);
   if (signer !== undefined) audit.signer = signer;
   if (product.kind !== "intermediate" && product.dnsNames) audit.dnsNames = product.dnsNames;
 }
 
 /** The store of the unnamed authorities holds the denials, for named signers as well. */
-async function requireUndenied(
+export async function requireUndenied(
   { authorities, configuredDenials }: Issuance,
   request: DeniableRequest,
   now: Date,
@@ -204,7 +203,7 @@ function requireIssuer({ issuer, reasons }: AuthorityView): OpenAuthority {
 
 /** A CA below asks for as long as it likes, and gets what this one can publish its root for. */
 function requestedSecondsOf(
-  { kind }: Product,
+  { kind }: CertificateProduct,
   { requestedSeconds }: CertificateRequest,
   { maximumSeconds }: LeafLifetimes,
 ): bigint {
@@ -222,7 +221,7 @@ function requestedSecondsOf(
 /** Signs by the profile of a product, once the lint of that profile has read the bytes. */
 function issueProduct(
   issuer: OpenAuthority,
-  product: Product,
+  product: CertificateProduct,
   content: LeafContent,
 ): Promise<Leaf> {
   const { publicKey, validity } = content;
@@ -234,13 +233,4 @@ function issueProduct(
     case "intermediate":
       return issueIntermediate(issuer, { rights: product.rights, publicKey, validity });
   }
-}
-
-/** Refuses to sign for a caller that has hung up or is out of time. */
-function requireWaitingCaller(signal: AbortSignal): void {
-  if (!signal.aborted) return;
-  throw new CaError(
-    { reason: "request-abandoned" },
-    "the caller is gone, or its deadline has passed",
-  );
 }

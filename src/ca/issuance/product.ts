@@ -2,6 +2,7 @@ import type { Caller } from "../../authn/caller.ts";
 import type { ClusterSigner } from "../../authn/token-issuer.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
+import type { TokenAlgorithm } from "../../pki/jose/token-key.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../../pki/x509/intermediate.ts";
 import type { Authorities } from "../authorities.ts";
@@ -11,7 +12,26 @@ import type { NamedSigner } from "./signers.ts";
  * What a caller gets. Its profile, with the lint of that profile, its lifetime, and what the audit trail and
  * the log say of it follow from the kind alone.
  */
-export type Product =
+export type Product = CertificateProduct | TokenProduct;
+
+/** A JWT-SVID, signed by a key for tokens. */
+export interface TokenProduct {
+  readonly kind: "token";
+  readonly audiences: readonly string[];
+}
+
+/** The JWT-SVIDs that a CA issues. */
+export interface TokenPolicy {
+  /** The `iss` of every token, byte for byte. */
+  readonly issuer: string;
+  /** Of new keys. */
+  readonly algorithm: TokenAlgorithm;
+  readonly defaultSeconds: number;
+  readonly maximumSeconds: number;
+}
+
+/** What an authority signs. */
+export type CertificateProduct =
   /** An X509-SVID, of the unnamed authorities or of a named signer. */
   | {
       readonly kind: "workload";
@@ -24,9 +44,9 @@ export type Product =
   /** The certificate of a CA below this one. */
   | { readonly kind: "intermediate"; readonly rights: IntermediateRights };
 
-/** A product, and the authorities that sign it. */
+/** A certificate to be, and the authorities that sign it. */
 export interface Order {
-  readonly product: Product;
+  readonly product: CertificateProduct;
   readonly authorities: Authorities;
 }
 
@@ -80,7 +100,7 @@ export function orderFor(
 }
 
 /** The name of the signer that a log gives for a product: none for what needs no name. */
-export function signerNameOf(product: Product): string | undefined {
+export function signerNameOf(product: CertificateProduct): string | undefined {
   switch (product.kind) {
     case "workload":
       return product.signer;

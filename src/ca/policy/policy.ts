@@ -24,7 +24,8 @@ export interface Circumstances {
   readonly product: Product;
   /** 0 where the caller asks for none; `undefined` where an old entry of the log does not say. */
   readonly requestedSeconds: number | undefined;
-  readonly keyType: KeyType;
+  /** `undefined` of a token, which has no key of its caller. */
+  readonly keyType: KeyType | undefined;
 }
 
 /** Whether a condition holds; `undefined` where the circumstances do not tell. */
@@ -109,10 +110,13 @@ function testsOf(when: Condition): readonly Test[] {
     ...texts.flatMap(([globs, read]) => (globs ? [textTest(globs, read)] : [])),
     ...(proof ? [(c: Circumstances) => proof.includes(c.proof)] : []),
     ...(product ? [(c: Circumstances) => product.includes(c.product)] : []),
-    ...(keyTypes ? [(c: Circumstances) => keyTypes.includes(c.keyType)] : []),
+    ...(keyTypes ? [(c: Circumstances) => isAmong(keyTypes, c.keyType)] : []),
     ...(over === undefined ? [] : [requestedTest(over)]),
   ];
 }
+
+const isAmong = (keyTypes: readonly KeyType[], keyType: KeyType | undefined): boolean =>
+  keyType !== undefined && keyTypes.includes(keyType);
 
 function textTest(
   globs: readonly string[],
@@ -174,7 +178,7 @@ export function outcomeOf(
     const why = isCertain ? then.deny : "nothing shows that it is for no such node";
     return { ...outcome, denied: `the rule ${name} denies it: ${why}` };
   }
-  if (then.key_types && !then.key_types.includes(keyType)) {
+  if (then.key_types && keyType !== undefined && !then.key_types.includes(keyType)) {
     return { ...outcome, denied: `the rule ${name} allows no key of the type ${keyType}` };
   }
   if (!then.dns_names || product !== "workload") return outcome;

@@ -22,7 +22,7 @@ export const keyTypeNames = [
   ...(["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"] as const),
 ] as const;
 export const proofs = ["token", "certificate", "forwarded"] as const;
-export const products = ["workload", "serving", "intermediate"] as const;
+export const products = ["workload", "serving", "intermediate", "token"] as const;
 
 const namespace = patterns(/^[a-z0-9*-]{1,63}$/);
 const account = patterns(/^[a-z0-9.*-]{1,253}$/);

@@ -6,6 +6,7 @@ import {
   addSeconds,
   backdateSeconds,
   earlier,
+  type LeafLifetimes,
   later,
   wholeSeconds,
 } from "../../pki/x509/validity.ts";
@@ -103,4 +104,17 @@ function bigEndian(number: number, octets: number): Bytes {
     bytes[i] = left % 256;
   }
   return bytes;
+}
+
+/** The time from one CRL to its nextUpdate. */
+export type CrlLifetime = Pick<CrlLengths, "lifetimeSeconds">;
+
+const hour = 3600;
+
+/**
+ * A CRL lasts as long as leaves usually do, between an hour and a day. So a CA that is down stops a mesh
+ * by its CRLs no earlier than by leaves that cannot be renewed.
+ */
+export function crlLifetime({ defaultSeconds }: LeafLifetimes): CrlLifetime {
+  return { lifetimeSeconds: Math.min(24 * hour, Math.max(hour, defaultSeconds)) };
 }

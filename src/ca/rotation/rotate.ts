@@ -6,6 +6,7 @@ import {
 } from "../../custody/authority-store.ts";
 import { resealRequest } from "../../custody/request-record.ts";
 import { resealStatement } from "../../custody/statement.ts";
+import { resealTokenKey } from "../../custody/token-key-record.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {
   lastSignature,
@@ -15,12 +16,14 @@ import {
 } from "../../pki/authority/rotation.ts";
 import { firstSchedule, joiningSchedule, type Schedule } from "../../pki/authority/schedule.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
+import { planTokenKeys } from "../../pki/jose/token-key.ts";
 import { exposuresAt, missingTaintsAt } from "../authority-view.ts";
 import { type Mint, mintAuthority, storeRecord } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 import { expiredRevocations } from "../revocation/revocations.ts";
 import { askUpstream } from "./ask-upstream.ts";
 import { successionReasonsAt } from "./next-step.ts";
+import { carryOutKeyPlan } from "./token-keys.ts";
 
 /**
  * Reads every record and carries out the acts that are due: it founds, mints, prunes, and reseals under
@@ -35,10 +38,13 @@ export async function rotate(mint: Mint, now: Date): Promise<void> {
   const stored = await mint.store.load();
   if (stored.some(({ kind }) => kind === "authority")) founded.add(mint.store);
   else {
-    return foundUnlessLost(mint, now).catch((fault: unknown) => {
+    try {
+      await foundUnlessLost(mint, now);
+      return await carryOutKeyPlan(mint, [], now);
+    } catch (fault) {
       logFault(mint, fault);
       throw fault;
-    });
+    }
   }
   const opened = await openStored(stored, mint);
   const refused = new Set(opened.refusals.map(recordKey));
@@ -71,17 +77,20 @@ async function carryOut(
   now: Date,
 ): Promise<readonly PromiseSettledResult<void>[]> {
   const steps = planRotation(opened, mint.phaseLengths, now);
+  const { propagationSeconds } = mint.phaseLengths;
+  const keys = planTokenKeys(opened.tokenKeys, mint.tokenAlgorithm, propagationSeconds, now);
   const isPruned = ({ kind, id }: StoredRecord): boolean =>
-    kind === "authority" && steps.some((step) => step.act === "prune" && step.id === id);
+    (kind === "tokenKey" && keys.prune.includes(id)) ||
+    (kind === "authority" && steps.some((step) => step.act === "prune" && step.id === id));
   const answered = readable.filter(
     ({ kind, id }) => kind === "request" && opened.authorities.some((each) => each.id === id),
   );
-  const { propagationSeconds } = mint.phaseLengths;
   const expired = expiredRevocations(opened.revocations, propagationSeconds, now);
   const isExpired = ({ kind, id }: StoredRecord): boolean =>
     kind === "revocation" && expired.some((each) => each.id === id);
   return Promise.allSettled([
     ...steps.map((step) => carryOutStep(mint, opened, step, now)),
+    carryOutKeyPlan(mint, opened.tokenKeys, now),
     ...answered.map((record) => dropRequest(mint, record)),
     ...expired.map((name) => mint.store.delete(name)),
     ...readable
@@ -146,6 +155,7 @@ async function resealRecord(
 ): Promise<StoredRecord | undefined> {
   if (kind === "authority") return resealAuthority({ kind, id, value }, trustDomain, keks);
   if (kind === "request") return resealRequest({ kind, id, value }, trustDomain, keks);
+  if (kind === "tokenKey") return resealTokenKey({ kind, id, value }, trustDomain, keks);
   return resealStatement({ kind, id, value }, trustDomain, keks);
 }
 

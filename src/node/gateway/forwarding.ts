@@ -10,6 +10,7 @@ import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-conte
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
+  IstioCertificateService,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
@@ -71,16 +72,19 @@ export function forwardingRpc(forwarding: Forwarding): RpcService {
 /** Connect parses every call that the fast path does not take. */
 function forwardingMethod(forwarding: Forwarding): FallbackMethod {
   return {
-    createCertificate: async (request, { requestHeader, signal, timeoutMs, values }) => {
-      const answer = await forward(forwarding, {
-        header: requestHeader,
-        signal,
-        timeoutMs: timeoutMs(),
-        message: async () => toBinary(IstioCertificateRequestSchema, request),
-        peer: values.get(peerKey),
-      });
-      return fromBinary(IstioCertificateResponseSchema, answer);
-    },
+    addTo: (router) =>
+      router.service(IstioCertificateService, {
+        createCertificate: async (request, { requestHeader, signal, timeoutMs, values }) => {
+          const answer = await forward(forwarding, {
+            header: requestHeader,
+            signal,
+            timeoutMs: timeoutMs(),
+            message: async () => toBinary(IstioCertificateRequestSchema, request),
+            peer: values.get(peerKey),
+          });
+          return fromBinary(IstioCertificateResponseSchema, answer);
+        },
+      }),
   };
 }
 

@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { shareOctets } from "../../transport/http/polled-endpoint.ts";
-import { createCertificatePath } from "../../transport/http/routes.ts";
+import { issuingPaths } from "../../transport/http/routes.ts";
 import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
 /** A request to a streaming RPC, whose body nobody has read. */
@@ -49,8 +49,8 @@ export interface OperatorPage {
 }
 
 /**
- * The routes for operators: those for callers with the metrics and the page, and without the RPC for
- * certificates.
+ * The routes for operators: those for callers with the metrics and the page, and without the RPCs that
+ * issue.
  */
 export function createMonitoringRoutes(
   routes: Routes,
@@ -60,20 +60,17 @@ export function createMonitoringRoutes(
   const all = [routes, routes.monitoringRpcs, page?.rpcs];
   const scrape = sharedScrape(metrics);
   const rpcs = new Map(all.flatMap((each) => [...(each?.rpcs ?? [])]));
-  rpcs.delete(createCertificatePath);
+  for (const path of issuingPaths) rpcs.delete(path);
   return {
     ...routes,
     rpcs,
     streamingRpcs: new Map(all.flatMap((each) => [...(each?.streamingRpcs ?? [])])),
     fetch: async (request, peer) => {
-      switch (new URL(request.url).pathname) {
-        case "/metrics":
-          return scrape();
-        case createCertificatePath:
-          return new Response("not found\n", { status: 404 });
-        default:
-          return (await page?.answer(request)) ?? routes.fetch(request, peer);
-      }
+      const { pathname } = new URL(request.url);
+      if (pathname === "/metrics") return scrape();
+      if (issuingPaths.some((path) => path === pathname))
+        return new Response("not found\n", { status: 404 });
+      return (await page?.answer(request)) ?? routes.fetch(request, peer);
     },
   };
 }

@@ -8,8 +8,18 @@ import type { Console } from "../../console/console.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import type { LongPollLimits } from "../../transport/http/long-poll.ts";
-import { createCertificateService } from "../../transport/rpc/certificate-service.ts";
+import {
+  createCertificatePath,
+  createJwtSvidPath,
+  type issuingPaths,
+  tokenExchangePath,
+} from "../../transport/http/routes.ts";
+import {
+  createCertificateService,
+  createJwtSvidService,
+} from "../../transport/rpc/certificate-service.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
+import { createTokenExchange } from "../../transport/rpc/token-exchange.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
 import { rpcsOf } from "../http/auxiliary-rpcs.ts";
 import type { Rpcs } from "../http/routes.ts";
@@ -30,7 +40,8 @@ import { bucketQuotas } from "./token-buckets.ts";
 interface CaParts {
   readonly configuration: ServeConfiguration;
   readonly composition: Composition;
-  readonly createCertificate: RpcService;
+  /** The RPCs that issue, by their paths. */
+  readonly issuing: Readonly<Record<(typeof issuingPaths)[number], RpcService>>;
   readonly console: Console;
   readonly consoleRpcs: Rpcs;
   readonly push: RecurringPush;
@@ -119,11 +130,16 @@ export class LiveCa {
     );
     const push =
       samePush(configuration, before) ?? pushRoots(ca, { issuance, crls }, context, pushInTurn);
+    const abilities = { hasTrailers: true };
     const console = serveConsole({ configuration: ca, composition, counts, push });
     return {
       ...{ configuration, composition, push, console },
       consoleRpcs: rpcsOf(console.handlers),
-      createCertificate: createCertificateService(certificateAuthority, { hasTrailers: true }),
+      issuing: {
+        [createCertificatePath]: createCertificateService(certificateAuthority, abilities),
+        [createJwtSvidPath]: createJwtSvidService(certificateAuthority, abilities),
+        [tokenExchangePath]: createTokenExchange(certificateAuthority),
+      },
       certificateAt:
         sameCertificate(configuration, before) ?? servingCertificate(configuration, issuance),
     };

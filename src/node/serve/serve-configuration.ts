@@ -78,6 +78,7 @@ export const serveRestartKeys: readonly string[] = [
   "AUTHORITY_ROOT",
   "PROPAGATION_INTERVAL",
   "CRL",
+  "JWT_ISSUER",
   ...Object.keys(logKeys),
   "KEK_LEASE",
   "KEK",

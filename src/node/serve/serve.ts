@@ -9,7 +9,7 @@ import { begin, type Port, type Program } from "../../program/program.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
-import { createCertificatePath, createRoutes, isReady } from "../../transport/http/routes.ts";
+import { createRoutes, isReady, issuingPaths } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import { requireCredentials } from "../files/configuration-file.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
@@ -187,16 +187,9 @@ function platformHere(
   { stores: { store, signerStore, lagSeconds }, storeFault, keys, issuanceLog, watching }: Storage,
 ): Platform {
   const watchPods = createPodWatch(clock, watching);
-  const records = {
-    store,
-    signerStore,
-    storeFault,
-    ...keys,
-    storeLagSeconds: lagSeconds,
-    longestRefreshSeconds,
-  };
-  const { aside } = Turn;
-  const fetching = { fetchTrusting, fetchTimeoutMilliseconds, aside };
+  const lengths = { storeLagSeconds: lagSeconds, longestRefreshSeconds };
+  const records = { store, signerStore, storeFault, ...keys, ...lengths };
+  const fetching = { fetchTrusting, fetchTimeoutMilliseconds, aside: Turn.aside };
   const node = {
     cryptoProvider: nodeCryptoProvider,
     fetching,
@@ -204,8 +197,8 @@ function platformHere(
     shareWork: shareAside,
     waitBriefly,
   };
-  const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
-  return { ...records, ...node, ...logs, log, clock };
+  const { issuanceLog: appended, publishedLog } = issuanceLog ?? {};
+  return { ...records, ...node, issuanceLog: appended, publishedLog, log, clock };
 }
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */
@@ -214,16 +207,18 @@ function routesOf(
   registry: Registry,
   ending: AbortSignal,
 ): Routes {
-  const createCertificate = createRpcMetrics(registry)(createCertificatePath, (request) =>
-    current().createCertificate(request),
-  );
-  const { diagnosticRpcs } = current().configuration;
+  const measured = createRpcMetrics(registry);
+  const issuing = issuingPaths.map((path): [string, Rpc] => [
+    path,
+    measured(path, (request) => current().issuing[path](request)),
+  ]);
   const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca));
   const peers = new WeakMap<Request, Peer>();
   const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending);
-  const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
+  const where = current().configuration.diagnosticRpcs;
+  const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, where);
   return {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
+    rpcs: new Map([...issuing, ...forCallers.rpcs]),
     streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
     fetch: async (request, peer) => {

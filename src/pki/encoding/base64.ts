@@ -24,6 +24,10 @@ export function toBase64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
+/** Base64url without padding (RFC 7515 §2). */
+export const toBase64Url = (bytes: Uint8Array): string =>
+  toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+
 /**
  * The octets of padded standard base64 (RFC 4648 §4), canonical and without white space. They may be a
  * secret, so they get a buffer of their own.

@@ -1,23 +1,18 @@
 import { createContextValues } from "@connectrpc/connect";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { newAudit } from "../rpc/audited-call.ts";
-import { createCertificateService } from "../rpc/certificate-service.ts";
 import { requestBody } from "../rpc/request-body.ts";
-import { type Peer, peerKey, type RpcResponse } from "../rpc/rpc.ts";
+import { type Peer, peerKey, type RpcResponse, type RpcService } from "../rpc/rpc.ts";
 
 /** The peer of a request, as the platform knows it. */
 export type PeerOf = (request: Request) => Peer;
 
-/**
- * Istio's `IstioCertificateService` over Connect and gRPC-Web, where a platform speaks fetch.
- *
- * @returns A handler of requests to the path of `CreateCertificate`.
- */
+/** An RPC over Connect and gRPC-Web, or a form of OAuth, where a platform speaks fetch. */
 export function createFetchHandler(
   ca: CertificateAuthority,
+  rpc: RpcService,
   peerOf: PeerOf,
 ): (request: Request) => Promise<Response> {
-  const rpc = createCertificateService(ca, { hasTrailers: false });
   return async (request) => {
     const peer = peerOf(request);
     if (isGrpcContentType(request.headers.get("content-type")))

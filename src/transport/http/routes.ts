@@ -5,12 +5,16 @@ import { crlGapsIn } from "../../ca/revocation/published-crls.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
+import { createCertificateService, createJwtSvidService } from "../rpc/certificate-service.ts";
+import type { RpcService } from "../rpc/rpc.ts";
+import { createTokenExchange } from "../rpc/token-exchange.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
 import { createLongPolls, type Waiter, waiting } from "./long-poll.ts";
 import { unavailable } from "./polled-endpoint.ts";
 import {
   addCrlRoutes,
+  addJwtRoutes,
   addSignerBundles,
   createBundleEndpoint,
   pemBundle,
@@ -18,9 +22,18 @@ import {
 } from "./trust-routes.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+export const createJwtSvidPath = "/rampart.jwt.v1.JwtSvidService/CreateJwtSvid";
+export const tokenExchangePath = "/token";
+
+/** The paths at which callers get what the CA issues. */
+export const issuingPaths = [createCertificatePath, createJwtSvidPath, tokenExchangePath] as const;
+
+/** The answers over fetch, which has no trailers. */
+const withoutTrailers = { hasTrailers: false };
 
 /**
- * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, CRLs, and the RPC.
+ * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, CRLs, the documents of tokens, and the
+ * RPCs.
  *
  * @param ending Aborted when the server ends; every long poll is then answered.
  */
@@ -32,8 +45,14 @@ export function createRoutes(
   const app = createProbedApp(() => readinessOf(ca));
   const waiterOf = (request: Request): Waiter => waiting(peerOf(request));
   const longPolls = createLongPolls(() => ca.longPollLimits, waiterOf, ending);
-  const createCertificate = createFetchHandler(ca, peerOf);
+  const handlerOf = (rpc: RpcService) => createFetchHandler(ca, rpc, peerOf);
+  const createCertificate = handlerOf(createCertificateService(ca, withoutTrailers));
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
+  const createJwtSvid = handlerOf(createJwtSvidService(ca, withoutTrailers));
+  app.all(createJwtSvidPath, (c) => createJwtSvid(c.req.raw));
+  const exchangeToken = handlerOf(createTokenExchange(ca));
+  app.all(tokenExchangePath, (c) => exchangeToken(c.req.raw));
+  addJwtRoutes(app, ca, longPolls);
   app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
   app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
   addSignerBundles(app, ca, longPolls);

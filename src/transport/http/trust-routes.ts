@@ -3,7 +3,15 @@ import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { CrlSource, PublishedCrl, PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
+import { toPublicJwk } from "../../pki/jose/token-key.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
+import {
+  discoveryPath,
+  documentMaximumAgeSeconds,
+  issuerPath,
+  jwtDocuments,
+  keySetPath,
+} from "./jwt-documents.ts";
 import type { LongPolls } from "./long-poll.ts";
 import {
   createPolledEndpoint,
@@ -17,6 +25,8 @@ export interface BundleFormat {
   readonly contentType: string;
   /** The body of an answer; empty for an empty bundle. */
   readonly write: (view: AuthorityView) => string | Promise<string>;
+  /** How long a cache may keep it, where that is not what holds for the bundle. */
+  readonly maximumAgeSeconds?: number;
 }
 
 /** The roots as PEM blocks. */
@@ -28,9 +38,12 @@ export const pemBundle: BundleFormat = {
 /** The bundle as SPIFFE federates it (SPIFFE Trust Domain and Bundle §4). */
 export const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): BundleFormat => ({
   contentType: "application/json",
-  write: async ({ trustBundle, sequence }) => {
+  write: async ({ trustBundle, tokenKeys, sequence }) => {
     const bundle = await toSpiffeBundle(trustBundle.roots, sequence, refreshHintSeconds);
-    return bundle.keys.length > 0 ? `${JSON.stringify(bundle)}\n` : "";
+    if (bundle.keys.length === 0) return "";
+    const forTokens = await Promise.all(tokenKeys.map(toPublicJwk));
+    const keys = [...bundle.keys, ...forTokens.map((key) => ({ ...key, use: "jwt-svid" }))];
+    return `${JSON.stringify({ ...bundle, keys })}\n`;
   },
 });
 
@@ -46,7 +59,15 @@ export function createBundleEndpoint(
   format: BundleFormat,
   authorities: Authorities = ca.issuance.authorities,
 ): (c: Context) => Promise<Response> {
-  return createPolledEndpoint(ca, longPolls, createReadBundle(ca, format, authorities));
+  const { maximumAgeSeconds = ca.bundleMaximumAgeSeconds } = format;
+  const publisher = {
+    clock: ca.clock,
+    bundleMaximumAgeSeconds: maximumAgeSeconds,
+    get longPollLimits() {
+      return ca.longPollLimits;
+    },
+  };
+  return createPolledEndpoint(publisher, longPolls, createReadBundle(ca, format, authorities));
 }
 
 /** The bundle of a named signer as PEM: that of the mesh, and the roots that are kept apart from it. */
@@ -57,6 +78,25 @@ export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls:
       createBundleEndpoint(ca, longPolls, pemBundle, authorities),
     );
   }
+}
+
+/**
+ * The documents by which relying parties outside of SPIFFE verify JWT-SVIDs. Whether there are any, and below which
+ * path, is decided at the start.
+ */
+export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
+  const { tokens } = ca.issuance;
+  if (!tokens) return;
+  const format = (name: "discovery" | "keySet"): BundleFormat => ({
+    contentType: "application/json",
+    maximumAgeSeconds: documentMaximumAgeSeconds,
+    write: async (view) => (await jwtDocuments(ca.issuance.tokens ?? tokens, view))[name],
+  });
+  const path = issuerPath(tokens);
+  const endpoint = (name: "discovery" | "keySet") =>
+    createBundleEndpoint(ca, longPolls, format(name));
+  app.get(`${path}${discoveryPath}`, endpoint("discovery"));
+  app.get(`${path}${keySetPath}`, endpoint("keySet"));
 }
 
 function createReadBundle(

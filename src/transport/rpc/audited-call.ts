@@ -21,11 +21,15 @@ export interface Call {
 export type CallPath = (request: RpcRequest, call: Call) => Promise<RpcResponse>;
 
 /** Makes a service of a path. Every call leaves one audit event, whatever becomes of the call. */
-export function audited({ clock, log }: CertificateAuthority, path: CallPath): RpcService {
+export function audited(
+  { clock, log }: CertificateAuthority,
+  path: CallPath,
+  event?: AuditEvent["event"],
+): RpcService {
   return async (request) => {
     const now = clock();
     const peer = request.contextValues?.get(peerKey) ?? {};
-    const audit = newAudit(request.header, peer);
+    const audit = newAudit(request.header, peer, event);
     const response = await path(request, { now, audit, peer });
     if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response);
     audit.durationMilliseconds = clock().getTime() - now.getTime();
@@ -35,10 +39,14 @@ export function audited({ clock, log }: CertificateAuthority, path: CallPath): R
 }
 
 /** The audit event of a call as it begins. A call that the RPC layer itself refuses leaves it so. */
-export function newAudit(headers: HeaderFields, { address }: Peer): AuditEvent {
+export function newAudit(
+  headers: HeaderFields,
+  { address }: Peer,
+  event: AuditEvent["event"] = "create-certificate",
+): AuditEvent {
   const trace = traceOf(headers);
   return {
-    event: "create-certificate",
+    event,
     outcome: "refused",
     reason: "rpc-malformed",
     requestId: requestIdOf(headers, trace),

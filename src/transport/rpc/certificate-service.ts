@@ -1,11 +1,15 @@
 import { createContextKey, createContextValues, type HandlerContext } from "@connectrpc/connect";
+import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { audited, type Call, type CallPath } from "./audited-call.ts";
 import { authenticate, createCertificate, createInBinary, runStep } from "./create-certificate.ts";
+import { createJwtSvid, createJwtSvidInBinary } from "./create-jwt-svid.ts";
 import { Deadline } from "./deadline.ts";
-import { createFallback } from "./fallback.ts";
+import { createFallback, type FallbackMethod } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
 import type { HttpAbilities, RpcService } from "./rpc.ts";
+import type { UnaryCall } from "./unary-call.ts";
 
 /**
  * Istio's `IstioCertificateService` over Connect and gRPC-Web and, where the platform has trailers,
@@ -20,12 +24,38 @@ export function createCertificateService(
   platform: HttpAbilities,
 ): RpcService {
   const fallback = createCertificateFallback(ca, platform);
-  return audited(ca, (request, call) => {
+  return audited(
+    ca,
+    byEitherPath(platform, fallback, (call, unary) => createInBinary(ca, call, unary)),
+  );
+}
+
+/** Rampart's `JwtSvidService`, by the same two paths. */
+export function createJwtSvidService(
+  ca: CertificateAuthority,
+  platform: HttpAbilities,
+): RpcService {
+  const fallback = fallbackOf(ca, platform, (router) =>
+    router.service(JwtSvidService, {
+      createJwtSvid: (request, context) =>
+        runTimedStep(context, (call) => createJwtSvid(ca, call, request, context.signal)),
+    }),
+  );
+  const path = byEitherPath(platform, fallback, (call, unary) =>
+    createJwtSvidInBinary(ca, call, unary),
+  );
+  return audited(ca, path, "create-token");
+}
+
+function byEitherPath(
+  platform: HttpAbilities,
+  fallback: CallPath,
+  inBinary: (call: Call, unary: UnaryCall) => Promise<Uint8Array>,
+): CallPath {
+  return (request, call) => {
     const fastPath = fastPathFor(request, platform);
-    return fastPath
-      ? fastPath(request, (unary) => createInBinary(ca, call, unary))
-      : fallback(request, call);
-  });
+    return fastPath ? fastPath(request, (unary) => inBinary(call, unary)) : fallback(request, call);
+  };
 }
 
 const callKey = createContextKey<Call | undefined>(undefined);
@@ -35,15 +65,22 @@ export function createCertificateFallback(
   ca: CertificateAuthority,
   platform: HttpAbilities,
 ): CallPath {
-  const answer = createFallback(
-    {
-      admit: (context) =>
-        runTimedStep(context, (call) => authenticate(ca, call, context.requestHeader)),
+  return fallbackOf(ca, platform, (router) =>
+    router.service(IstioCertificateService, {
       createCertificate: (request, context) =>
         runTimedStep(context, (call) => createCertificate(ca, call, request, context.signal)),
-    },
-    platform,
+    }),
   );
+}
+
+function fallbackOf(
+  ca: CertificateAuthority,
+  platform: HttpAbilities,
+  addTo: FallbackMethod["addTo"],
+): CallPath {
+  const admit: FallbackMethod["admit"] = (context) =>
+    runTimedStep(context, (call) => authenticate(ca, call, context.requestHeader));
+  const answer = createFallback({ admit, addTo }, platform);
   return (request, call) => {
     const contextValues = request.contextValues ?? createContextValues();
     return answer({ ...request, contextValues: contextValues.set(callKey, call) });

@@ -24,6 +24,12 @@ export function toConnectError(refusal: Refusal, now: Date): ConnectError {
       return new ConnectError("caller may not use this signer", Code.PermissionDenied);
     case "dns-name-denied":
       return new ConnectError("caller may not request these DNS names", Code.PermissionDenied);
+    case "tokens-off":
+      return new ConnectError("this authority issues no JWT-SVIDs", Code.Unimplemented);
+    case "token-request-malformed":
+      return new ConnectError("token request rejected", Code.InvalidArgument);
+    case "audience-denied":
+      return new ConnectError("caller may not request this audience", Code.PermissionDenied);
     case "csr-malformed":
     case "csr-signature-invalid":
     case "csr-signature-algorithm-unacceptable":

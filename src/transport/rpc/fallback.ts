@@ -1,5 +1,5 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
+  type ConnectRouter,
   createConnectRouter,
   createContextKey,
   createContextValues,
@@ -8,23 +8,16 @@ import {
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { capTimeouts, type HeaderFields } from "../../foundation/headers.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import {
-  type IstioCertificateRequest,
-  type IstioCertificateResponseSchema,
-  IstioCertificateService,
-} from "../../gen/istio/v1/auth/ca_pb.ts";
 import { compressedFlag, requireKnownFlags, trailersFlag } from "./grpc-frames.ts";
 import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
 import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
 
-/** `CreateCertificate` as Connect calls it. */
+/** A unary RPC as Connect calls it. */
 export interface FallbackMethod {
   /** Runs before a byte of the message is read. */
   readonly admit?: (context: HandlerContext) => Promise<void>;
-  readonly createCertificate: (
-    request: IstioCertificateRequest,
-    context: HandlerContext,
-  ) => Promise<MessageInitShape<typeof IstioCertificateResponseSchema>>;
+  /** Adds the service of the RPC, which has no other. */
+  readonly addTo: (router: ConnectRouter) => void;
 }
 
 const signalKey = createContextKey<AbortSignal | undefined>(undefined);
@@ -43,7 +36,7 @@ export function createFallback(method: FallbackMethod, platform: HttpAbilities):
 }
 
 function createHandler(
-  { admit, createCertificate }: FallbackMethod,
+  { admit, addTo }: FallbackMethod,
   { hasTrailers }: HttpAbilities,
 ): UniversalHandler {
   const router = createConnectRouter({
@@ -57,9 +50,9 @@ function createHandler(
       await admit?.(context);
     },
   });
-  router.service(IstioCertificateService, { createCertificate });
+  addTo(router);
   const [handler] = router.handlers;
-  if (!handler) throw new Error("the router has no handler of CreateCertificate");
+  if (!handler) throw new Error("the router has no handler");
   return handler;
 }
 

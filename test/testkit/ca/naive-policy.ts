@@ -82,7 +82,9 @@ export function naively(
   for (const rule of rules) {
     if (rule.shadow || fits(rule, circumstances) === "no") continue;
     const { deny, key_types, maximum_life, default_life } = rule.then;
-    const isRefused = deny !== undefined || key_types?.includes(circumstances.keyType) === false;
+    const { keyType } = circumstances;
+    const isOtherKey = keyType !== undefined && key_types?.includes(keyType) === false;
+    const isRefused = deny !== undefined || isOtherKey;
     const usual = default_life === undefined ? defaultSeconds : secondsOf(default_life);
     const wanted = asked > 0 ? asked : usual;
     const isShort = maximum_life !== undefined && asked <= maximumSeconds;

@@ -20,7 +20,9 @@ export function recordConsoleLines(): string[] {
 /** Takes every line, and returns the audit events of calls as they were before they became lines. */
 export function takeAuditsOf(lines: string[]): AuditLine[] {
   const events = lines.splice(0).map(parseLogLine);
-  const audits = events.filter(({ event }) => event === "create-certificate");
+  const audits = events.filter(({ event }) =>
+    ["create-certificate", "create-token"].includes(`${event}`),
+  );
   // `parseLogLine` has checked the time and the level.
   return audits.map(({ time, level, ...event }) => event);
 }

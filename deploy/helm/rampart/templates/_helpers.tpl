@@ -43,7 +43,7 @@ data:
 {{/* The values of the keys that a program does not follow while it runs: docs/how-to/reload.md. */}}
 {{- define "rampart.restartValues" -}}
 {{- $keys := dict
-  "serve" (list "TRUST_DOMAIN" "AUTHORITY_ROOT" "PROPAGATION_INTERVAL" "CRL" "LOG_ORIGIN" "LOG_MODE"
+  "serve" (list "TRUST_DOMAIN" "AUTHORITY_ROOT" "PROPAGATION_INTERVAL" "CRL" "JWT_ISSUER" "LOG_ORIGIN" "LOG_MODE"
     "LOG_INCEPTION_DATE" "LOG_INTERVAL" "LOG_SHARDS" "LOG_WITNESSES" "LOG_TILES"
     "LOG_READERS" "KEK_LEASE" "KEK" "STORE" "STORE_DIRECTORY" "STORE_NAMESPACE" "KUBERNETES_SERVER"
     "KUBERNETES_CA_FILE" "KUBERNETES_TOKEN_FILE" "STORE_BUCKET" "STORE_PREFIX"

@@ -111,7 +111,7 @@ async function collect(session: Session): Promise<object> {
     writtenAt: session.now.toISOString(),
     trustDomain,
     authorities,
-    ...listsOf({ ...statements, taint: all }),
+    ...listsOf({ ...statements, taint: all, tokenKey: [] }),
     ...(requests.length > 0 && { requests }),
   };
 }

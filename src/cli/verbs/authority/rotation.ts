@@ -19,6 +19,7 @@ import {
   type Taint,
   type TaintedAuthorities,
 } from "../../../pki/authority/taint.ts";
+import { wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
   openStore,
   type Session,
@@ -101,7 +102,10 @@ interface TaintOptions extends SessionOptions, ConfirmationOptions {
 /** `rampart authority taint`. */
 export function addTaint(command: Command, terminal: Terminal): void {
   command
-    .argument("<id>", "the authority's id as `list` shows it, or its first 4 characters or more")
+    .argument(
+      "<id>",
+      "the id of an authority as `list` shows it, or of a key for tokens (its `kid`); or its first 4 characters or more",
+    )
     .description(
       "stop an authority whose key may be compromised: it signs nothing from now on, and another takes over",
     )
@@ -127,9 +131,13 @@ export function addTaint(command: Command, terminal: Terminal): void {
 export async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { terminal, mint, now } = session;
   const store = await openStore(session);
-  const authority = findByIdPrefix(store.authorities, id, "authority");
+  const candidates = [...store.authorities, ...store.tokenKeys];
+  const subject = findByIdPrefix(candidates, id, "authority");
+  if (!store.authorities.some((each) => each === subject)) {
+    return taintTokenKey(session, subject.id, options);
+  }
   const recorded = { ...store, taints: store.storedTaints };
-  const decided = createTaint(recorded, authority.id, options.root, mint.phaseLengths, now);
+  const decided = createTaint(recorded, subject.id, options.root, mint.phaseLengths, now);
   const refusal = refusalOf(recorded, decided);
   if (refusal !== undefined) {
     // A run that was interrupted may have left the rotation to do.
@@ -150,6 +158,22 @@ export async function taint(session: Session, id: string, options: TaintOptions)
       `the authority is tainted, but the rotation after it failed in part (faults: ${faults}): the next cron run continues`,
     );
   }
+}
+
+/** A key for tokens is no root: whatever `--root` says, relying parties find it no more. */
+async function taintTokenKey(
+  { terminal, mint, place, now, isDry }: Session,
+  id: string,
+  { yes }: TaintOptions,
+): Promise<void> {
+  const question = `Taint ${id}, a key for JWT-SVIDs, in the ${place}? It signs nothing more, and leaves the documents at once.`;
+  await confirm(terminal, question, { yes: yes || isDry });
+  const taintedAt = wholeSeconds(now);
+  await recordTaint(mint, { id, taintedAt, retiresAt: taintedAt });
+  await rotate(mint, now).catch(countFaults);
+  terminal.print(
+    `${id} is tainted. Relying parties that cache the keys take its tokens until they ask again.`,
+  );
 }
 
 /** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */

@@ -1,5 +1,6 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
-import type { Configuration, CrlLifetime } from "../../../config/configuration.ts";
+import type { CrlLifetime } from "../../../ca/revocation/crl-plan.ts";
+import type { Configuration } from "../../../config/configuration.ts";
 import { FetchError } from "../../../foundation/fetch.ts";
 import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";

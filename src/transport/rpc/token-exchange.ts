@@ -1,0 +1,180 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { CaError } from "../../foundation/errors.ts";
+import type { HeaderFields } from "../../foundation/headers.ts";
+import { bearerToken } from "../../foundation/text.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { CertificateAuthority } from "../certificate-authority.ts";
+import { audited, auditFailure, type Call } from "./audited-call.ts";
+import { toConnectError } from "./connect-error.ts";
+import { authenticate } from "./create-certificate.ts";
+import { tokenFor } from "./create-jwt-svid.ts";
+import { Deadline } from "./deadline.ts";
+import { bodyInTime } from "./request-body.ts";
+import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
+import { retryAfterOf } from "./unary-call.ts";
+
+const maximumMilliseconds = 30_000;
+const maximumFields = 32;
+
+const grantType = "urn:ietf:params:oauth:grant-type:token-exchange";
+const jwtType = "urn:ietf:params:oauth:token-type:jwt";
+
+/** The error codes of OAuth (RFC 6749 §5.2, RFC 8693 §2.2.2), and those of its servers. */
+type OauthError =
+  | "invalid_request"
+  | "invalid_target"
+  | "unsupported_grant_type"
+  | "unauthorized_client"
+  | "temporarily_unavailable"
+  | "server_error";
+
+/** A request that is not answered with a token. */
+class ExchangeRefusal extends Error {
+  readonly error: OauthError;
+
+  constructor(error: OauthError, description: string) {
+    super(description);
+    this.error = error;
+  }
+}
+
+/**
+ * The exchange of a caller's own token for a JWT-SVID (RFC 8693 §2), for programs that speak OAuth. The subject
+ * token alone proves the caller: no header and no certificate counts beside it.
+ */
+export function createTokenExchange(ca: CertificateAuthority): RpcService {
+  return audited(
+    ca,
+    async (request, call) => {
+      try {
+        return await exchange(ca, request, call);
+      } catch (error) {
+        return refusalOf(error, call);
+      }
+    },
+    "create-token",
+  );
+}
+
+async function exchange(
+  ca: CertificateAuthority,
+  request: RpcRequest,
+  call: Call,
+): Promise<RpcResponse> {
+  const { subjectToken, audiences } = readForm(await formOf(request));
+  const own: Call = { ...call, peer: {} };
+  const deadline = new Deadline(request.signal, maximumMilliseconds);
+  const issue = async (): Promise<RpcResponse> => {
+    await authenticate(ca, own, bearing(subjectToken, request.header));
+    const asked = { audiences, requestedSeconds: 0n, spiffeId: "" };
+    const { token, expiresAt } = await tokenFor(ca, own, asked, request.signal);
+    return toResponse(200, {
+      access_token: token,
+      issued_token_type: jwtType,
+      token_type: "N_A",
+      expires_in: Math.floor((expiresAt.getTime() - call.now.getTime()) / 1000),
+    });
+  };
+  try {
+    return await deadline.wait(issue(), abandoned);
+  } finally {
+    deadline.end();
+  }
+}
+
+const abandoned = (): CaError =>
+  new CaError({ reason: "request-abandoned" }, "the caller has hung up, or its time is up");
+
+async function formOf({ method, header, body, signal }: RpcRequest): Promise<URLSearchParams> {
+  const [type = ""] = (header.get("content-type") ?? "").split(";", 1);
+  if (method !== "POST" || type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
+    throw new ExchangeRefusal("invalid_request", "POST a form: application/x-www-form-urlencoded");
+  }
+  const octets = await bodyInTime(body(), signal);
+  return new URLSearchParams(new TextDecoder().decode(octets));
+}
+
+/** Fields that would narrow or widen the token, and that this CA does not honour. */
+const unhonoured = ["resource", "scope", "actor_token", "actor_token_type"];
+
+function readForm(form: URLSearchParams): {
+  readonly subjectToken: string;
+  readonly audiences: readonly string[];
+} {
+  const single = (name: string): string | undefined => {
+    const [value, ...others] = form.getAll(name);
+    if (others.length === 0) return value;
+    throw new ExchangeRefusal("invalid_request", `${name} must be there once`);
+  };
+  if ([...form.keys()].length > maximumFields) {
+    throw new ExchangeRefusal("invalid_request", "the form has too many fields");
+  }
+  if (single("grant_type") !== grantType) {
+    throw new ExchangeRefusal("unsupported_grant_type", `grant_type must be ${grantType}`);
+  }
+  for (const name of unhonoured.filter((each) => form.has(each))) {
+    throw new ExchangeRefusal("invalid_request", `${name} is not supported`);
+  }
+  const subjectToken = single("subject_token") ?? "";
+  if (single("subject_token_type") !== jwtType || !bearerToken.test(subjectToken)) {
+    throw new ExchangeRefusal("invalid_request", `give a subject_token of the type ${jwtType}`);
+  }
+  if ((single("requested_token_type") ?? jwtType) !== jwtType) {
+    throw new ExchangeRefusal("invalid_request", `requested_token_type must be ${jwtType}`);
+  }
+  return { subjectToken, audiences: form.getAll("audience") };
+}
+
+/** The headers of a call that the token alone proves. */
+const bearing = (token: string, header: HeaderFields): HeaderFields => ({
+  get: (name) => {
+    if (name === "authorization") return `Bearer ${token}`;
+    return name === "clusterid" ? header.get(name) : null;
+  },
+});
+
+function refusalOf(error: unknown, { audit, now }: Call): RpcResponse {
+  if (error instanceof ExchangeRefusal) {
+    audit.reason = "token-request-malformed";
+    audit.detail = error.message;
+    return toResponse(400, { error: error.error, error_description: error.message });
+  }
+  auditFailure(audit, error);
+  const refusal = error instanceof CaError ? toConnectError(error.refusal, now) : error;
+  if (!(refusal instanceof ConnectError)) return toResponse(500, { error: "server_error" });
+  const isTarget = error instanceof CaError && error.refusal.reason === "audience-denied";
+  const [status, name] = isTarget ? ([400, "invalid_target"] as const) : answerTo(refusal.code);
+  const body = { error: name, error_description: refusal.rawMessage };
+  return toResponse(status, body, retryAfterOf(refusal));
+}
+
+function answerTo(code: Code): readonly [number, OauthError] {
+  switch (code) {
+    case Code.PermissionDenied:
+      return [400, "unauthorized_client"];
+    case Code.Unimplemented:
+      return [404, "unsupported_grant_type"];
+    case Code.ResourceExhausted:
+      return [429, "temporarily_unavailable"];
+    case Code.Unavailable:
+    case Code.DeadlineExceeded:
+      return [503, "temporarily_unavailable"];
+    default:
+      return [400, "invalid_request"];
+  }
+}
+
+function toResponse(
+  status: number,
+  body: Readonly<Record<string, unknown>> & { readonly error?: OauthError },
+  fields: Readonly<Record<string, string>> = {},
+): RpcResponse {
+  const octets = new TextEncoder().encode(`${JSON.stringify(body)}\n`) as Bytes;
+  const header = {
+    ...fields,
+    "content-type": "application/json",
+    "content-length": String(octets.length),
+    "cache-control": "no-store",
+  };
+  return { status, header, octets };
+}

@@ -1,0 +1,83 @@
+import { describe, expect, test } from "vitest";
+import type { Schedule } from "../../../src/pki/authority/schedule.ts";
+import {
+  generateTokenKey,
+  planTokenKeys,
+  publishedAheadSeconds,
+  tokenKeyAt,
+  toPublicJwk,
+} from "../../../src/pki/jose/token-key.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { type KeyMutation, simulateTokenKeys } from "../../simulation/token-keys.ts";
+import { firstViolation } from "../../simulation/violation.ts";
+
+const firstSeed = 1 + Math.floor(Math.random() * 1e9);
+
+test("no relying party refuses a live token in 1,000 histories", () => {
+  expect(firstViolation(simulateTokenKeys, firstSeed, 1000)).toBeUndefined();
+});
+
+const schedule = (change: (schedule: Schedule) => Partial<Schedule>): KeyMutation => ({
+  schedule: (given) => ({ ...given, ...change(given) }),
+});
+
+test.each<[string, KeyMutation]>([
+  [
+    "the day for which it is published",
+    schedule(({ publishedFrom, signsFrom }) => ({
+      publishedFrom: addSeconds(publishedFrom, -publishedAheadSeconds),
+      signsFrom: addSeconds(signsFrom, -publishedAheadSeconds),
+    })),
+  ],
+  [
+    "the time until the last token has ended",
+    schedule(({ signsUntil }) => ({ retiresAt: addSeconds(signsUntil, -3 * 24 * 3600) })),
+  ],
+])("a relying party refuses one without %s", (_, mutation) => {
+  const history = (seed: number): void => simulateTokenKeys(seed, mutation);
+  expect(firstViolation(history, firstSeed, 5000)).toBeDefined();
+});
+
+describe("the plan", () => {
+  const now = new Date("2026-11-21T12:00:00Z");
+  const key = (schedule: Schedule, isTainted = false) =>
+    ({ id: "k", algorithm: "ES256", spki: new Uint8Array(), schedule, isTainted }) as const;
+  const first = planTokenKeys([], "ES256", 600, now).mint as Schedule;
+
+  test("has the first key sign after one propagation interval", () => {
+    expect(first.publishedFrom).toEqual(addSeconds(now, 600));
+    expect(first.signsFrom).toEqual(addSeconds(now, 600));
+  });
+
+  test("publishes each later key for a day before it signs", () => {
+    expect(planTokenKeys([key(first)], "ES256", 600, addSeconds(now, 599)).mint).toBeUndefined();
+    const { mint } = planTokenKeys([key(first)], "ES256", 600, addSeconds(now, 600));
+    const ahead = (mint?.signsFrom.getTime() ?? 0) - (mint?.publishedFrom.getTime() ?? 0);
+    expect(ahead).toBe(1000 * publishedAheadSeconds);
+    expect(publishedAheadSeconds).toBeGreaterThan(24 * 3600);
+  });
+
+  test("makes no key where no token is issued", () => {
+    expect(planTokenKeys([], undefined, 600, now).mint).toBeUndefined();
+  });
+
+  test("has a taint end a key at once, though no other is known to relying parties", () => {
+    const later = addSeconds(now, 3600);
+    expect(tokenKeyAt([key(first)], "ES256", later)).toBeDefined();
+    expect(tokenKeyAt([key(first, true)], "ES256", later)).toBeUndefined();
+    const { mint } = planTokenKeys([key(first, true)], "ES256", 600, later);
+    expect(mint?.signsFrom).toEqual(addSeconds(later, 600 + publishedAheadSeconds));
+  });
+});
+
+test.each(["ES256", "RS256"] as const)(
+  "a key of %s is a JWK without a private member",
+  async (algorithm) => {
+    const at = new Date("2026-11-21T12:00:00Z");
+    const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: at };
+    const { key } = await generateTokenKey(algorithm, schedule);
+    const jwk = await toPublicJwk(key);
+    const members = algorithm === "ES256" ? ["crv", "x", "y"] : ["n", "e"];
+    expect(Object.keys(jwk).toSorted()).toEqual(["alg", "kid", "kty", ...members].toSorted());
+  },
+);
