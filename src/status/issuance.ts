@@ -1,4 +1,5 @@
 import type { AuditEvent, EventLog } from "../ca/issuance/audit-event.ts";
+import { DecisionCounts } from "./decisions.ts";
 import type { FoundEntry } from "./found-entry.ts";
 import type { FoundEntries } from "./log-search.ts";
 
@@ -48,6 +49,8 @@ const maximumClusters = 1024;
  * each cluster, 3.4 kB each.
  */
 export class IssuanceCounts {
+  /** What the rules of the policy decided in these calls. */
+  readonly decisions: DecisionCounts = new DecisionCounts();
   readonly #scope: string;
   readonly #since: Date;
   readonly #rings = new Map<string, Uint32Array>();
@@ -60,7 +63,9 @@ export class IssuanceCounts {
     this.#since = since;
   }
 
-  count({ cluster = "", outcome }: Pick<AuditEvent, "cluster" | "outcome">, now: Date): void {
+  count(event: Pick<AuditEvent, "outcome"> & Partial<AuditEvent>, now: Date): void {
+    const { cluster = "", outcome } = event;
+    this.decisions.count(event, now);
     const slot = this.#slotOf(Math.floor(now.getTime() / slotMilliseconds));
     const ring = this.#ringOf(cluster);
     const at = slot * 3 + outcomes.indexOf(outcome);

@@ -12,6 +12,7 @@ import type { Validity } from "../pki/x509/validity.ts";
 import { type SignerStatus, signerStatus } from "./authorities.ts";
 import { type Checkup, type CheckupSources, createCheckup } from "./checkup.ts";
 import { type ClusterStatus, clusterStatuses } from "./clusters.ts";
+import { type RuleStatus, ruleStatuses } from "./decisions.ts";
 import type { Statements } from "./distrust.ts";
 import type { Finding } from "./finding.ts";
 import { type IssuanceCounts, type IssuanceStatus, issuanceInLog, notCounted } from "./issuance.ts";
@@ -41,6 +42,8 @@ export interface CaStatus {
   readonly clusters: readonly ClusterStatus[];
   readonly issuers: readonly IssuerStatus[];
   readonly issuance: IssuanceStatus;
+  /** In the order in which they are asked. */
+  readonly rules: readonly RuleStatus[];
   /** The worst come first. */
   readonly findings: readonly Finding[];
   /** Whether certificates are logged, and whether who asks may read the entries. */
@@ -58,7 +61,7 @@ interface RootStatus extends Partial<Validity> {
 /** The parts of a CA that the status reads. Reading them costs no request to anybody. */
 export interface StatusSources extends CheckupSources {
   readonly configuration: CheckupSources["configuration"] &
-    Pick<Configuration, "trustDomain" | "configuredDenials" | "configuredRevocations">;
+    Pick<Configuration, "trustDomain" | "policy" | "configuredDenials" | "configuredRevocations">;
   readonly program: string;
   readonly issuance: {
     readonly authorities: Authorities;
@@ -129,6 +132,7 @@ async function statusAt(
     clusters: clusterStatuses(issuers, push, sequence),
     issuers: issuers.map((each) => issuerStatus(each, now)),
     issuance: await issuanceAt(sources.counts, search, now),
+    rules: ruleStatuses(configuration.policy, sources.counts?.decisions, now),
     findings: checkup(views, now),
     log: sources.publishedLog ? (search ? "readable" : "closed") : "off",
   };

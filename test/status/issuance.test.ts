@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { ruleStatuses } from "../../src/status/decisions.ts";
 import type { FoundEntry } from "../../src/status/found-entry.ts";
 import { countingCalls, IssuanceCounts, issuanceInLog } from "../../src/status/issuance.ts";
+import { configurationOf } from "../testkit/configuration.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
@@ -93,5 +95,44 @@ describe("the counts from a log", () => {
   test("begin with the oldest entry that was read, if the log has older ones", () => {
     const { since } = inLog([entry(1400, "a")]);
     expect(since).toEqual(minutesOn(1400));
+  });
+});
+
+describe("the decisions of rules", () => {
+  const { policy } = configurationOf({
+    POLICY: {
+      rules: [
+        { name: "new", shadow: true, when: { namespace: "shop" }, then: { deny: "closed" } },
+        { name: "short", then: { maximum_life: "1h" } },
+      ],
+    },
+  });
+  const decided = { ...issued, rule: "short", effect: "shortened" } as const;
+
+  test("are by rule, over the last hour and the last day, those in shadow by what would be", () => {
+    const counts = new IssuanceCounts("here", start);
+    counts.count({ ...decided, shadowRule: "new", shadowEffect: "denied" }, start);
+    counts.count(decided, minutesOn(90));
+    counts.count({ ...decided, effect: "same" }, minutesOn(90));
+    counts.count(issued, minutesOn(90));
+    expect(ruleStatuses(policy, counts.decisions, minutesOn(91))).toMatchObject([
+      {
+        ...{ name: "new", shadow: true, when: { namespace: ["shop"] } },
+        lastHour: { requests: 0 },
+        lastDay: { requests: 1, denied: 1, changed: 0 },
+      },
+      {
+        ...{ name: "short", shadow: false },
+        lastHour: { requests: 2, denied: 0, changed: 1 },
+        lastDay: { requests: 3, denied: 0, changed: 2 },
+      },
+    ]);
+    const later = ruleStatuses(policy, counts.decisions, minutesOn(26 * 60));
+    expect(later.map(({ lastDay }) => lastDay?.requests)).toEqual([0, 0]);
+  });
+
+  test("are not there where nobody counts, nor without rules", () => {
+    expect(ruleStatuses(policy, undefined, start)[0]).toMatchObject({ lastHour: undefined });
+    expect(ruleStatuses(undefined, undefined, start)).toEqual([]);
   });
 });

@@ -4,6 +4,7 @@ import { authorities } from "./authorities.ts";
 import { issuance, log } from "./certificates.ts";
 import { badge, foreign, instantText, type Markup } from "./format.ts";
 import { checkup, overview } from "./overview.ts";
+import { policy } from "./policy.ts";
 import { issuers, trust } from "./trust.ts";
 
 /** All that a page shows. */
@@ -85,6 +86,7 @@ const sections: readonly Section[] = [
   { id: "checkup", heading: "Checkup", render: checkup },
   { id: "authorities", heading: "Authorities", render: authorities },
   { id: "certificates", heading: "Certificates", render: issuance },
+  { id: "policy", heading: "Policy", render: policy },
   { id: "trust", heading: "Trust bundle", render: trust },
   { id: "issuers", heading: "Issuers", render: issuers },
 ];

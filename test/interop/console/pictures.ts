@@ -4,7 +4,7 @@ import { sampleEntries, sampleStatus } from "../../testkit/console/sample-status
 import { openPage, startChromium } from "./chromium.ts";
 import { serveStatus } from "./sample-server.ts";
 
-/** Takes the pictures of the README: `node test/interop/console/main.ts --pictures`. */
+/** Takes the pictures of the README and of the page about policies: `node test/interop/console/main.ts --pictures`. */
 export async function takePictures(executable: string, folder: string): Promise<void> {
   using server = await serveStatus({
     at: async () => sampleStatus,
@@ -18,6 +18,12 @@ export async function takePictures(executable: string, folder: string): Promise<
     const session = await page.context().newCDPSession(page);
     const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 82 });
     await writeFile(join(folder, `console-${colorScheme}.webp`), Buffer.from(data, "base64"));
+    const box = await page.locator("#policy").boundingBox();
+    if (colorScheme === "dark" || !box) continue;
+    const clip = { ...box, scale: 1 };
+    const shot = { format: "webp", quality: 82, captureBeyondViewport: true, clip } as const;
+    const policy = await session.send("Page.captureScreenshot", shot);
+    await writeFile(join(folder, "console-policy.webp"), Buffer.from(policy.data, "base64"));
   }
   await browser.close();
 }

@@ -137,6 +137,25 @@ export const sampleStatus: CaStatus = {
       knownKeys: [{ keyId: "edge-2026", algorithms: ["ES256"] }],
     },
   ],
+  rules: [
+    {
+      ...{ name: "payments", shadow: false, when: { namespace: ["payments", "pay-*"] } },
+      then: { maximum_life: 3600, key_types: ["EC-P256", "EC-P384"] },
+      lastHour: { requests: 41, denied: 2, changed: 39 },
+      lastDay: { requests: 960, denied: 2, changed: 958 },
+    },
+    {
+      ...{ name: "edge-names", shadow: true, when: { caller: { account: ["gateway"] } } },
+      then: { deny: "only the edge has names" },
+      lastHour: { requests: 0, denied: 0, changed: 0 },
+      lastDay: { requests: 12, denied: 12, changed: 0 },
+    },
+    {
+      ...{ name: "everybody", shadow: false, when: {}, then: {} },
+      lastHour: { requests: 582, denied: 0, changed: 0 },
+      lastDay: { requests: 8_852, denied: 0, changed: 0 },
+    },
+  ],
   issuance: {
     since: at(-9.3),
     scope: "Calls since this process began, for a day at most.",
@@ -204,6 +223,7 @@ export const emptyStatus: CaStatus = {
   trustBundle: { sequence: 0, roots: [] },
   clusters: [],
   issuers: [],
+  rules: [],
   issuance: { scope: "Not counted here.", clusters: [], hours: [], issuedOnly: false },
   findings: [],
   log: "off",
