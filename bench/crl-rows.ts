@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../src/custody/record-kinds.ts";
-import { createAuthority } from "../src/pki/authority/new-authority.ts";
+import { type AuthorityKey, createAuthority } from "../src/pki/authority/new-authority.ts";
 import { type OpenAuthority, withSigningKey } from "../src/pki/authority/signing-authority.ts";
 import { signatureAlgorithmOf } from "../src/pki/signature-algorithm.ts";
 import { parseTrustDomain, type TrustDomain } from "../src/pki/spiffe-id.ts";
@@ -26,11 +26,15 @@ export async function crlRows(): Promise<Row[]> {
   ];
 }
 
-async function createBenchIssuer(now: Date): Promise<OpenAuthority> {
+/** An authority on a key of this kind, which has signed for a day. */
+export async function createBenchIssuer(
+  now: Date,
+  key: AuthorityKey = "EC-P256",
+): Promise<OpenAuthority> {
   const [begin, end] = [addSeconds(now, -day), addSeconds(now, 30 * day)];
   const schedule = { publishedFrom: begin, signsFrom: begin, signsUntil: end, retiresAt: end };
   const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
-  const made = await createAuthority(trustDomain, "EC-P256", schedule);
+  const made = await createAuthority(trustDomain, key, schedule);
   const algorithm = signatureAlgorithmOf(made.authority.publicKey);
   return withSigningKey(made.authority, webSigningKey(made.extractablePrivateKey, algorithm));
 }

@@ -13,6 +13,7 @@ import { logRows } from "./log/rows.ts";
 import { median } from "./measurement/median.ts";
 import { printRows, type Row } from "./measurement/report.ts";
 import { nodeRows } from "./node/rows.ts";
+import { postQuantumRows } from "./post-quantum-rows.ts";
 import { createCluster, createWorkload, type Workload } from "./workload.ts";
 
 /**
@@ -180,6 +181,7 @@ async function run(): Promise<Row[]> {
     // The main module with the log has the console, too.
     ...(await logRows(withConsole)),
     ...(await crlRows()),
+    ...(await postQuantumRows()),
     { name: "start-up CPU", value: startupMilliseconds(), unit: "ms", budget: 60 },
     ...(await flatRows()),
     ...(await memoryRows()),
