@@ -1,5 +1,10 @@
 import { Subscribers } from "../../foundation/subscribers.ts";
-import { type KeySet, type VerificationKey, verificationKeys } from "../../pki/jose/key-set.ts";
+import {
+  type KeySet,
+  toJwk,
+  type VerificationKey,
+  verificationKeys,
+} from "../../pki/jose/key-set.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import { webCryptoProvider } from "../../pki/web-crypto-provider.ts";
 
@@ -37,7 +42,7 @@ export class JwtBundles {
   /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys name no use: some libraries skip `jwt-svid`. */
   get documents(): Record<string, Uint8Array> {
     const entries = [...this.#keys].map(([trustDomain, keys]) => {
-      const set = { keys: keys.map(({ keyId, jwk }) => ({ ...jwk, kid: keyId })) };
+      const set = { keys: keys.map(toJwk) };
       return [trustDomainSpiffeId(trustDomain), encoder.encode(JSON.stringify(set))] as const;
     });
     return Object.fromEntries(entries);

@@ -2,6 +2,7 @@ import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { pause as pauseOnTimer } from "../../foundation/pause.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
+import type { KeySet } from "../../pki/jose/key-set.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
@@ -16,6 +17,8 @@ export interface UpstreamBundle {
   readonly source: UpstreamPlace;
   /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
   readonly current: () => NumberedBundle | undefined;
+  /** The keys for JWT-SVIDs in the same bundle. */
+  readonly jwtKeys: () => KeySet;
   /** How often the CA wants to be asked. */
   readonly refreshSeconds: () => number;
   /** Resolves after the first answer or failure. */
@@ -38,6 +41,7 @@ export async function followUpstreamBundle(
   const { log } = context;
   const asked = Promise.withResolvers<void>();
   let current = known;
+  let jwtKeys: KeySet = [];
   let refreshSeconds = usualRefreshSeconds;
 
   function accept(bundle: SpiffeBundle): boolean {
@@ -46,7 +50,7 @@ export async function followUpstreamBundle(
     if (refusal === undefined) {
       logChange(log, next, current);
       current = next;
-      ({ refreshSeconds } = bundle);
+      ({ refreshSeconds, jwtKeys } = bundle);
     } else {
       logFault(log, "bundle-not-fetched", new Error(refusal));
     }
@@ -65,6 +69,7 @@ export async function followUpstreamBundle(
   return {
     source,
     current: () => current,
+    jwtKeys: () => jwtKeys,
     refreshSeconds: () => refreshSeconds,
     asked: asked.promise,
     end: () => {

@@ -1,224 +1,133 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
-import { Counter, type Registry } from "prom-client";
-import { parseClientCertificate } from "../../authn/client-certificate.ts";
-import { forwardedHeader, forwardedValue } from "../../authn/forwarded-certificate.ts";
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import { CaError, messageOf } from "../../foundation/errors.ts";
-import type { Level } from "../../foundation/events.ts";
-import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-context.ts";
+import { Code, ConnectError, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
   IstioCertificateService,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
-import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { requestIdHeader, requestIdOf } from "../../transport/rpc/audited-call.ts";
-import { toConnectError, unavailableError } from "../../transport/rpc/connect-error.ts";
-import { createFallback, type FallbackMethod } from "../../transport/rpc/fallback.ts";
-import { fastPathFor } from "../../transport/rpc/fast-path.ts";
 import {
-  forwardedPeerHeader,
-  gatewayHeader,
+  CreateJwtSvidRequestSchema,
+  CreateJwtSvidResponseSchema,
+  JwtSvidService,
+} from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import {
+  createCertificatePath,
+  createJwtSvidPath,
+  tokenExchangePath,
+} from "../../transport/http/routes.ts";
+import { createFallback } from "../../transport/rpc/fallback.ts";
+import { fastPathFor } from "../../transport/rpc/fast-path.ts";
+import { bodyInTime } from "../../transport/rpc/request-body.ts";
+import {
   type HttpAbilities,
-  type Peer,
   peerKey,
+  type RpcResponse,
   type RpcService,
 } from "../../transport/rpc/rpc.ts";
-import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
-import type { SlowCalls } from "./slow-calls.ts";
-import {
-  type GatewayCredentials,
-  type Upstream,
-  UpstreamFault,
-  UpstreamRefusal,
-} from "./upstream.ts";
-
-/** The dependencies of forwarding. */
-export interface Forwarding {
-  readonly upstream: Upstream;
-  readonly slowCalls: SlowCalls;
-  readonly credentials: GatewayCredentials;
-  /** The same, a few seconds old: it says at each call that a gateway calls. */
-  readonly ownAuthorization: () => Promise<string | undefined>;
-  readonly trustDomain: TrustDomain;
-  readonly log: EventLog;
-  readonly clock: () => Date;
-  /** Called once for each call. */
-  readonly ended: (outcome: CallOutcome) => void;
-}
+import { type Forwarding, forward, type Send } from "./forwarded-call.ts";
 
 const platform: HttpAbilities = { hasTrailers: true };
 
-/** A call, and its caller as TLS has authenticated it. */
-type ForwardedCall = Omit<UnaryCall, "deadline"> & { readonly peer: Peer };
-
 /**
- * Forwards the CA's RPC to the CA. The gateway decides nothing but whose client certificate it verified.
- * On the fast path it does not parse the message or the answer.
+ * Forwards what the CA issues to the CA, by its paths. The gateway decides nothing but whose client certificate it
+ * verified. On the fast path it does not parse the message or the answer.
  */
-export function forwardingRpc(forwarding: Forwarding): RpcService {
-  const fallback = createFallback(forwardingMethod(forwarding), platform);
+export function forwardingRpcs(forwarding: Forwarding): ReadonlyMap<string, RpcService> {
+  const { createCertificate, createJwtSvid } = forwarding.upstream;
+  return new Map([
+    [
+      createCertificatePath,
+      forwardingRpc(forwarding, createCertificate, (router, forwarded) =>
+        router.service(IstioCertificateService, {
+          createCertificate: async (request, context) =>
+            fromBinary(
+              IstioCertificateResponseSchema,
+              await forwarded(toBinary(IstioCertificateRequestSchema, request), context),
+            ),
+        }),
+      ),
+    ],
+    [
+      createJwtSvidPath,
+      forwardingRpc(forwarding, createJwtSvid, (router, forwarded) =>
+        router.service(JwtSvidService, {
+          createJwtSvid: async (request, context) =>
+            fromBinary(
+              CreateJwtSvidResponseSchema,
+              await forwarded(toBinary(CreateJwtSvidRequestSchema, request), context),
+            ),
+        }),
+      ),
+    ],
+    [tokenExchangePath, forwardingExchange(forwarding)],
+  ]);
+}
+
+/** Forwards a message in binary of a call that Connect has parsed. */
+type ForwardParsed = (message: Uint8Array, context: HandlerContext) => Promise<Uint8Array>;
+
+/** @param addTo Adds the RPC to Connect's router, which parses every call that the fast path does not take. */
+function forwardingRpc(
+  forwarding: Forwarding,
+  send: Send<Uint8Array>,
+  addTo: (router: ConnectRouter, forwarded: ForwardParsed) => void,
+): RpcService {
+  const parsed: ForwardParsed = (message, { requestHeader: header, signal, timeoutMs, values }) => {
+    const call = { header, signal, timeoutMs: timeoutMs(), message: async () => message };
+    return forward(forwarding, { ...call, peer: values.get(peerKey) }, send);
+  };
+  const fallback = createFallback({ addTo: (router) => addTo(router, parsed) }, platform);
   return async (request) => {
     const peer = request.contextValues?.get(peerKey) ?? {};
     const fastPath = fastPathFor(request, platform);
     return fastPath
-      ? fastPath(request, (call) => forward(forwarding, { ...call, peer }))
+      ? fastPath(request, (call) => forward(forwarding, { ...call, peer }, send))
       : fallback(request);
   };
 }
 
-/** Connect parses every call that the fast path does not take. */
-function forwardingMethod(forwarding: Forwarding): FallbackMethod {
-  return {
-    addTo: (router) =>
-      router.service(IstioCertificateService, {
-        createCertificate: async (request, { requestHeader, signal, timeoutMs, values }) => {
-          const answer = await forward(forwarding, {
-            header: requestHeader,
-            signal,
-            timeoutMs: timeoutMs(),
-            message: async () => toBinary(IstioCertificateRequestSchema, request),
-            peer: values.get(peerKey),
-          });
-          return fromBinary(IstioCertificateResponseSchema, answer);
-        },
-      }),
+const longestContentType = 100;
+
+/** Forwards a form of OAuth. The token in it proves the caller, so that no other credential goes with it. */
+function forwardingExchange(forwarding: Forwarding): RpcService {
+  return async ({ header, body, signal, contextValues }) => {
+    const type = (header.get("content-type") ?? "").slice(0, longestContentType);
+    const send: Send<RpcResponse> = async (form, { headers, ...call }) => {
+      const typed = { ...headers, "content-type": type };
+      const answer = await forwarding.upstream.exchangeToken(form, { ...call, headers: typed });
+      const wait = answer.headers[retryAfterHeader];
+      return oauthAnswer(answer.status, Uint8Array.from(answer.octets), wait);
+    };
+    const peer = contextValues?.get(peerKey) ?? {};
+    const message = () => bodyInTime(body(), signal);
+    const call = { header, signal, timeoutMs: undefined, message, peer, isProvedByMessage: true };
+    try {
+      return await forward(forwarding, call, send);
+    } catch (error) {
+      const { code, metadata } = ConnectError.from(error);
+      const isFormless = code === Code.ResourceExhausted || code === Code.DeadlineExceeded;
+      const [status, name] = isFormless
+        ? [400, "invalid_request"]
+        : [503, "temporarily_unavailable"];
+      const octets = new TextEncoder().encode(`${JSON.stringify({ error: name })}\n`);
+      return oauthAnswer(Number(status), octets, metadata.get(retryAfterHeader));
+    }
   };
 }
 
-async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uint8Array> {
-  const { upstream, slowCalls, log, clock, ended } = forwarding;
-  const begun = clock();
-  const trace = traceOf(call.header);
-  const requestId = requestIdOf(call.header, trace);
-  const ids = { requestId, ...traceFields(trace), peer: call.peer.address };
-  const report = ({ outcome, ...ending }: CallEnding, code: string): void => {
-    const durationMilliseconds = clock().getTime() - begun.getTime();
-    log.operation({ ...ending, outcome, ...ids, code, durationMilliseconds });
-    ended(outcome);
+function oauthAnswer(
+  status: number,
+  octets: Uint8Array<ArrayBuffer>,
+  wait: string | null | undefined,
+): RpcResponse {
+  const header = {
+    "content-type": "application/json",
+    "content-length": String(octets.length),
+    "cache-control": "no-store",
+    ...(parseRetryAfter(wait) !== undefined && {
+      [retryAfterHeader]: String(parseRetryAfter(wait)),
+    }),
   };
-  let isSent = false;
-  try {
-    const credential = await headersFor(forwarding, call);
-    const headers = { ...credential, ...traceHeaders(trace), [requestIdHeader]: requestId };
-    const { signal, timeoutMs } = call;
-    const message = await call.message();
-    isSent = true;
-    const answer = await slowCalls.wait(call.peer.address, (ending) => {
-      const either = AbortSignal.any([signal, ending]);
-      return upstream.createCertificate(message, { headers, signal: either, timeoutMs });
-    });
-    report(answered, "ok");
-    return answer;
-  } catch (error) {
-    const answer = toCallersError(error, begun);
-    report(endingOf(error, isSent), Code[answer.code]);
-    throw answer;
-  }
-}
-
-/**
- * The headers that prove who calls. For a client certificate they are the gateway's own credential and
- * the certificate; otherwise they are the caller's token. A caller's own `x-forwarded-client-cert` is dropped.
- */
-async function headersFor(
-  { credentials, ownAuthorization, trustDomain, clock }: Forwarding,
-  { header, peer: { clientCertificate, address } }: ForwardedCall,
-): Promise<Record<string, string>> {
-  const gateway = await ownAuthorization();
-  const door = {
-    ...(gateway !== undefined && { [gatewayHeader]: gateway }),
-    ...(address !== undefined && { [forwardedPeerHeader]: address }),
-  };
-  if (clientCertificate) {
-    // A connection may outlive the certificate that opened it.
-    const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
-    const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
-    return { ...(await credentials()), ...door, [forwardedHeader]: forwarded };
-  }
-  const authorization = header.get("authorization");
-  const clusterid = header.get("clusterid");
-  if (authorization !== null)
-    return { authorization, ...door, ...(clusterid !== null && { clusterid }) };
-  throw new ConnectError("request authentication failed", Code.Unauthenticated);
-}
-
-/** Without an answer of the CA the caller gets `Unavailable`, because a retry may succeed. */
-function toCallersError(error: unknown, now: Date): ConnectError {
-  if (error instanceof ConnectError) return error;
-  if (error instanceof CaError) return toConnectError(error.refusal, now);
-  return unavailableError(now);
-}
-
-/**
- * How a call ended at a gateway. The CA answered it, or refused it, or gave no answer (`unavailable`), or
- * none before the caller's deadline (`abandoned`). Or the gateway turned it away (`rejected`), or failed.
- */
-type CallOutcome = "answered" | "refused" | "unavailable" | "abandoned" | "rejected" | "failed";
-
-/** The part of a gateway's log line that says what happened upstream. */
-interface CallEnding {
-  readonly event: "forwarded" | "not-forwarded" | "upstream-unavailable";
-  readonly level: Level;
-  readonly outcome: CallOutcome;
-  readonly detail: string;
-  /** The HTTP status of the answer, of the CA or of what stands in front of it. */
-  readonly upstreamStatus?: number | undefined;
-}
-
-const answered: CallEnding = {
-  event: "forwarded",
-  level: "info",
-  outcome: "answered",
-  detail: "the CA answered the call",
-  upstreamStatus: 200,
-};
-
-const longestDetail = 300;
-
-/** @param isSent Whether the gateway had begun to send the call to the CA. */
-function endingOf(error: unknown, isSent: boolean): CallEnding {
-  if (error instanceof UpstreamRefusal) {
-    const detail = `the CA refused the call: ${error.rawMessage}`.slice(0, longestDetail);
-    const { status: upstreamStatus } = error;
-    return { event: "forwarded", level: "warning", outcome: "refused", detail, upstreamStatus };
-  }
-  const unavailable = { event: "upstream-unavailable", level: "warning" } as const;
-  if (error instanceof UpstreamFault) {
-    const { message: detail, status: upstreamStatus } = error;
-    return { ...unavailable, outcome: "unavailable", detail, upstreamStatus };
-  }
-  const notForwarded = { event: "not-forwarded", level: "warning" } as const;
-  if (error instanceof CaError) {
-    return { ...notForwarded, outcome: "rejected", detail: error.message };
-  }
-  if (!(error instanceof ConnectError)) {
-    return { ...notForwarded, level: "error", outcome: "failed", detail: messageOf(error) };
-  }
-  // Such a message may quote the caller's, so only its code is logged.
-  return isSent
-    ? {
-        ...unavailable,
-        outcome: "abandoned",
-        detail: "the caller hung up, or its deadline passed, before the CA answered",
-      }
-    : {
-        ...notForwarded,
-        outcome: "rejected",
-        detail:
-          "the gateway turned the call away: no credential, or no message that it can forward",
-      };
-}
-
-/** Counts the calls of a gateway by what happened upstream. */
-export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
-  const calls = new Counter({
-    name: "rampart_gateway_calls_total",
-    help: "Calls that ended at this gateway, by what happened upstream.",
-    labelNames: ["outcome"],
-    registers: [registry],
-  });
-  return (outcome) => calls.inc({ outcome });
+  return { status, header, octets };
 }

@@ -20,7 +20,8 @@ import {
   type ServingCertificate,
   type ServingCertificateSource,
 } from "../tls/serving-certificate.ts";
-import { type Forwarding, forwardingRpc } from "./forwarding.ts";
+import type { Forwarding } from "./forwarded-call.ts";
+import { forwardingRpcs } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import {
   type GatewayCredentials,
@@ -33,7 +34,8 @@ import {
 /** The work of a gateway by one configuration. */
 export interface GatewayWork {
   readonly configuration: GatewayConfiguration;
-  readonly forward: RpcService;
+  /** The RPCs that it forwards, by their paths. */
+  readonly forwarded: ReadonlyMap<string, RpcService>;
   readonly trust: UpstreamTrust;
   /** Absent if it delivers none. */
   readonly roots: RefreshingRoots | undefined;
@@ -69,26 +71,32 @@ export async function beginGatewayWork(
   const begun = starting.move();
   return {
     ...{ configuration, trust, roots },
-    forward: forwardingRpc(forwarding),
+    forwarded: forwardingRpcs(forwarding),
     certificateAt: servingCertificate(configuration, forwarding, context.life.ending),
     end: () => begun.disposeAsync(),
   };
 }
 
 /** The CA, to which no connection closes before the calls under way have ended. */
-function closingWhenIdle({ createCertificate, close }: Upstream): Upstream {
+function closingWhenIdle(upstream: Upstream): Upstream {
+  const { close } = upstream;
   let calls = 0;
   let isClosing = false;
-  return {
-    createCertificate: async (...call) => {
+  const counted =
+    <Call extends readonly unknown[], Answer>(send: (...call: Call) => Promise<Answer>) =>
+    async (...call: Call): Promise<Answer> => {
       calls++;
       try {
-        return await createCertificate(...call);
+        return await send(...call);
       } finally {
         calls--;
         if (isClosing && calls === 0) close();
       }
-    },
+    };
+  return {
+    createCertificate: counted(upstream.createCertificate),
+    createJwtSvid: counted(upstream.createJwtSvid),
+    exchangeToken: counted(upstream.exchangeToken),
     close: () => {
       isClosing = true;
       if (calls === 0) close();

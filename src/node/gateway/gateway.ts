@@ -5,8 +5,8 @@ import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { waiting } from "../../transport/http/long-poll.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
-import { createCertificatePath, createProbedApp } from "../../transport/http/routes.ts";
-import type { Peer } from "../../transport/rpc/rpc.ts";
+import { createProbedApp, tokenExchangePath } from "../../transport/http/routes.ts";
+import type { Peer, RpcService } from "../../transport/rpc/rpc.ts";
 import { addRootGauges } from "../distribute/refreshing-roots.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
@@ -15,7 +15,7 @@ import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { openGuard } from "../limits/guard.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import { countForwardedCalls } from "./forwarding.ts";
+import { countForwardedCalls } from "./forwarded-call.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
 import { SlowCalls } from "./slow-calls.ts";
@@ -117,11 +117,17 @@ function routesOf(
   { forCallers, forMonitoring }: AuxiliaryRpcs,
   { registry, log }: Pick<Program<ServerContext>, "log" | "registry">,
 ): Routes {
-  const createCertificate = createRpcMetrics(registry)(createCertificatePath, (request) =>
-    current().forward(request),
-  );
+  const measured = createRpcMetrics(registry);
+  const forwarded = [...current().forwarded.keys()].map((path): [string, RpcService] => {
+    const rpc: RpcService = async (request) => {
+      const forward = current().forwarded.get(path);
+      if (!forward) throw new Error(`nothing is forwarded at ${path}`);
+      return forward(request);
+    };
+    return [path, path === tokenExchangePath ? rpc : measured(path, rpc)];
+  });
   return {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
+    rpcs: new Map([...forwarded, ...forCallers.rpcs]),
     streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
     fetch,

@@ -1,5 +1,6 @@
 import type { Context, Hono } from "hono";
-import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
+import { type NumberedBundle, toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
+import { type KeySet, toJwk } from "../../pki/jose/key-set.ts";
 import { crlsPem } from "../../program/bundle/crl-document.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import { createLongPolls, type Waiter } from "../../transport/http/long-poll.ts";
@@ -36,6 +37,13 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
     if (!trust().roots()) await untilEnding(trust().asked, ending);
     return trust().roots();
   };
+  let known: (NumberedBundle & { readonly of: object; readonly jwtKeys: KeySet }) | undefined;
+  const wholeBundle = async (): Promise<typeof known> => {
+    const of = await roots();
+    const jwtKeys = trust().published.jwtKeys();
+    if (of && (known?.of !== of || known.jwtKeys !== jwtKeys)) known = { ...of, of, jwtKeys };
+    return of && known;
+  };
   add(
     "/bundle.pem",
     readWritten(roots, async ({ pem }) =>
@@ -44,10 +52,12 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
   );
   add(
     "/bundle.json",
-    readWritten(roots, async ({ pem, sequence }) => {
+    readWritten(wholeBundle, async ({ pem, sequence, jwtKeys }) => {
       const ders = parseCertificates(pem).map(({ raw }) => Uint8Array.from(raw));
       const bundle = await toSpiffeBundle(ders, sequence, trust().published.refreshSeconds());
-      return representationOf(octetsOf(`${JSON.stringify(bundle)}\n`), "application/json");
+      const keys = [...bundle.keys, ...jwtKeys.map((key) => ({ ...toJwk(key), use: "jwt-svid" }))];
+      const text = `${JSON.stringify({ ...bundle, keys })}\n`;
+      return representationOf(octetsOf(text), "application/json");
     }),
   );
   const lists = createPolledEndpoint(

@@ -8,19 +8,32 @@ import { readRootFile } from "../../program/files/pem-file.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
 import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";
 import type { WholeAnswer } from "../../program/http/http-exchange.ts";
-import { createCertificatePath } from "../../transport/http/routes.ts";
+import {
+  createCertificatePath,
+  createJwtSvidPath,
+  tokenExchangePath,
+} from "../../transport/http/routes.ts";
 
 /** The CA to which a gateway forwards. */
 export interface Upstream {
+  readonly createCertificate: UpstreamRpc;
+  readonly createJwtSvid: UpstreamRpc;
   /**
-   * The CA's answer to a message of `CreateCertificate`, both in protobuf.
+   * The CA's answer to a form of OAuth, whatever it says.
    *
-   * @throws UpstreamRefusal for a refusal of the CA, and the reason of the signal. UpstreamFault means
-   *   that the CA is unreachable, or that something else answered in its place.
+   * @throws UpstreamFault for an answer that is no JSON of OAuth, and the reason of the signal.
    */
-  readonly createCertificate: (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
+  readonly exchangeToken: (form: Uint8Array, call: UpstreamCall) => Promise<WholeAnswer>;
   readonly close: () => void;
 }
+
+/**
+ * The CA's answer to a message of an RPC, both in protobuf.
+ *
+ * @throws UpstreamRefusal for a refusal of the CA, and the reason of the signal. UpstreamFault means
+ *   that the CA is unreachable, or that something else answered in its place.
+ */
+type UpstreamRpc = (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
 
 /** The headers and the deadline of a call. */
 export interface UpstreamCall {
@@ -78,22 +91,40 @@ export async function openUpstream(url: string, rootsFile: string | undefined): 
   const roots = await readRootFile(rootsFile);
   const tls = roots === undefined ? {} : { ca: roots };
   const client = createHttpClient(tls, maximumConnections);
-  const target = parseTarget(`${url}${createCertificatePath}`);
-  return {
-    createCertificate: async (message, { headers, signal, timeoutMs }) => {
-      const request = {
-        target,
-        method: "POST",
-        headers: { ...headers, ...connectHeaders(timeoutMs) },
-        body: message,
-        signal,
-      };
-      const answer = await client.send(request, maximumOctets).catch(toUpstreamFault);
+  const poster = (path: string) => {
+    const target = parseTarget(`${url}${path}`);
+    return (body: Uint8Array, headers: Record<string, string>, signal?: AbortSignal) =>
+      client
+        .send({ target, method: "POST", headers, body, signal }, maximumOctets)
+        .catch(toUpstreamFault);
+  };
+  const rpc = (path: string, codes: ReadonlySet<Code> = forwardedCodes): UpstreamRpc => {
+    const post = poster(path);
+    return async (message, { headers, signal, timeoutMs }) => {
+      const answer = await post(message, { ...headers, ...connectHeaders(timeoutMs) }, signal);
       if (isMessage(answer)) return answer.octets;
-      throw refusalIn(answer);
+      throw refusalIn(answer, codes);
+    };
+  };
+  const postForm = poster(tokenExchangePath);
+  return {
+    createCertificate: rpc(createCertificatePath),
+    createJwtSvid: rpc(createJwtSvidPath, codesOfTokens),
+    exchangeToken: async (form, { headers, signal }) => {
+      const answer = await postForm(form, { ...headers, "accept-encoding": "identity" }, signal);
+      if (isOfOauth(answer)) return answer;
+      const { status } = answer;
+      throw new UpstreamFault(`the CA answered with status ${status}`, status);
     },
     close: client.close,
   };
+}
+
+const oauthStatuses: readonly number[] = [200, 400, 404, 429, 503];
+
+function isOfOauth({ status, headers, octets }: WholeAnswer): boolean {
+  const isJson = headers["content-type"] === "application/json";
+  return isJson && oauthStatuses.includes(status) && oauthForm.safeParse(textOf(octets)).success;
 }
 
 function connectHeaders(timeoutMs: number | undefined): Record<string, string> {
@@ -123,10 +154,18 @@ const forwardedCodes: ReadonlySet<Code> = new Set([
   Code.Internal,
 ]);
 
+/** A CA may issue no tokens. */
+const codesOfTokens: ReadonlySet<Code> = new Set([...forwardedCodes, Code.Unimplemented]);
+
 const errorForm = z.pipe(
   jsonText,
   z.object({ code: z.string(), message: z._default(z.string(), "refused") }),
 );
+const oauthForm = z.pipe(
+  jsonText,
+  z.union([z.object({ access_token: z.string() }), z.object({ error: z.string() })]),
+);
+const textOf = (octets: Uint8Array): string => new TextDecoder().decode(octets);
 const longestMessage = 512;
 
 /** The CA's own refusal of a call, as the caller gets it. */
@@ -163,10 +202,16 @@ function toUpstreamFault(error: unknown): never {
 }
 
 /** The error in the body of an answer. Its status alone decides where something else than the CA answered. */
-function refusalIn({ status, headers, octets }: WholeAnswer): UpstreamRefusal | UpstreamFault {
-  const { data: error } = errorForm.safeParse(new TextDecoder().decode(octets));
-  const code = codeFromString(error?.code ?? "") ?? codeFromHttpStatus(status);
-  if (status === 200 || !forwardedCodes.has(code))
+function refusalIn(
+  { status, headers, octets }: WholeAnswer,
+  codes: ReadonlySet<Code>,
+): UpstreamRefusal | UpstreamFault {
+  const { data: error } = errorForm.safeParse(textOf(octets));
+  const named = codeFromString(error?.code ?? "");
+  const code = named ?? codeFromHttpStatus(status);
+  // A proxy without the path answers 404, which counts as Unimplemented too.
+  const isProxys = named === undefined && code === Code.Unimplemented;
+  if (status === 200 || isProxys || !codes.has(code))
     return new UpstreamFault(`the CA answered with status ${status}`, status);
   // A trailer has a bounded length, and cannot encode a lone surrogate.
   const message = error?.message.slice(0, longestMessage).toWellFormed();

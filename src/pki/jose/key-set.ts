@@ -195,6 +195,12 @@ function publishedKey(
   return { keyId, algorithms, jwk, material: JSON.stringify(jwk) };
 }
 
+/** The public members of a key with its id, and its algorithm where it has one alone. */
+export function toJwk({ keyId, jwk, algorithms }: PublishedKey): object {
+  const [alg, ...others] = algorithms;
+  return { ...jwk, kid: keyId, ...(others.length === 0 && { alg }) };
+}
+
 /** A public key of an issuer, imported for an algorithm when a token first needs it. */
 export interface VerificationKey extends PublishedKey {
   readonly opened: ReadonlyMap<JwsAlgorithm, PublicKey>;

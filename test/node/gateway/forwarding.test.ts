@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { forwardingRpc } from "../../../src/node/gateway/forwarding.ts";
+import { forwardingRpcs } from "../../../src/node/gateway/forwarding.ts";
 import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { openUpstream, rememberedAuthorization } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
@@ -31,8 +31,8 @@ async function startForwarding(answer: RawAnswer, elsewhere?: string) {
   const ended = (outcome: string): void => void outcomes.push(outcome);
   const ownAuthorization = rememberedAuthorization(credentials, clock);
   const own = { credentials, ownAuthorization, slowCalls: new SlowCalls() };
-  const rpc = forwardingRpc({ upstream, ...own, trustDomain, log, clock, ended });
-  const routes = { rpcs: new Map([[rpcPath, rpc]]), fetch: async () => new Response(), log };
+  const rpcs = forwardingRpcs({ upstream, ...own, trustDomain, log, clock, ended });
+  const routes = { rpcs, fetch: async () => new Response(), log };
   const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 });
   const client = connectHttp2(`http://127.0.0.1:${listener.address.port}`);
   onTestFinished(async () => {

@@ -1,0 +1,187 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { Counter, type Registry } from "prom-client";
+import { parseClientCertificate } from "../../authn/client-certificate.ts";
+import { forwardedHeader, forwardedValue } from "../../authn/forwarded-certificate.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import { CaError, messageOf } from "../../foundation/errors.ts";
+import type { Level } from "../../foundation/events.ts";
+import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-context.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { requestIdHeader, requestIdOf } from "../../transport/rpc/audited-call.ts";
+import { toConnectError, unavailableError } from "../../transport/rpc/connect-error.ts";
+import { forwardedPeerHeader, gatewayHeader, type Peer } from "../../transport/rpc/rpc.ts";
+import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
+import type { SlowCalls } from "./slow-calls.ts";
+import {
+  type GatewayCredentials,
+  type Upstream,
+  type UpstreamCall,
+  UpstreamFault,
+  UpstreamRefusal,
+} from "./upstream.ts";
+
+/** The dependencies of forwarding. */
+export interface Forwarding {
+  readonly upstream: Upstream;
+  readonly slowCalls: SlowCalls;
+  readonly credentials: GatewayCredentials;
+  /** The same, a few seconds old: it says at each call that a gateway calls. */
+  readonly ownAuthorization: () => Promise<string | undefined>;
+  readonly trustDomain: TrustDomain;
+  readonly log: EventLog;
+  readonly clock: () => Date;
+  /** Called once for each call. */
+  readonly ended: (outcome: CallOutcome) => void;
+}
+
+/** A call, and its caller as TLS has authenticated it. */
+export interface ForwardedCall extends Omit<UnaryCall, "deadline"> {
+  readonly peer: Peer;
+  /** Whether the message has the caller's credential, and none of its headers counts. */
+  readonly isProvedByMessage?: boolean;
+}
+
+/** How the gateway hands a body to the CA. */
+export type Send<Answer> = (message: Uint8Array, call: UpstreamCall) => Promise<Answer>;
+
+/** @throws ConnectError what the caller gets. */
+export async function forward<Answer>(
+  forwarding: Forwarding,
+  call: ForwardedCall,
+  send: Send<Answer>,
+): Promise<Answer> {
+  const { slowCalls, log, clock, ended } = forwarding;
+  const begun = clock();
+  const trace = traceOf(call.header);
+  const requestId = requestIdOf(call.header, trace);
+  const ids = { requestId, ...traceFields(trace), peer: call.peer.address };
+  const report = ({ outcome, ...ending }: CallEnding, code: string): void => {
+    const durationMilliseconds = clock().getTime() - begun.getTime();
+    log.operation({ ...ending, outcome, ...ids, code, durationMilliseconds });
+    ended(outcome);
+  };
+  let isSent = false;
+  try {
+    const credential = await headersFor(forwarding, call);
+    const headers = { ...credential, ...traceHeaders(trace), [requestIdHeader]: requestId };
+    const { signal, timeoutMs } = call;
+    const message = await call.message();
+    isSent = true;
+    const answer = await slowCalls.wait(call.peer.address, (ending) => {
+      const either = AbortSignal.any([signal, ending]);
+      return send(message, { headers, signal: either, timeoutMs });
+    });
+    report(answered, "ok");
+    return answer;
+  } catch (error) {
+    const answer = toCallersError(error, begun);
+    report(endingOf(error, isSent), Code[answer.code]);
+    throw answer;
+  }
+}
+
+/**
+ * The headers that prove who calls. For a client certificate they are the gateway's own credential and
+ * the certificate; otherwise they are the caller's token. A caller's own `x-forwarded-client-cert` is dropped.
+ */
+async function headersFor(
+  { credentials, ownAuthorization, trustDomain, clock }: Forwarding,
+  { header, peer: { clientCertificate, address }, isProvedByMessage = false }: ForwardedCall,
+): Promise<Record<string, string>> {
+  const gateway = await ownAuthorization();
+  const door = {
+    ...(gateway !== undefined && { [gatewayHeader]: gateway }),
+    ...(address !== undefined && { [forwardedPeerHeader]: address }),
+  };
+  const clusterid = header.get("clusterid");
+  const cluster = clusterid !== null && { clusterid };
+  if (isProvedByMessage) return { ...door, ...cluster };
+  if (clientCertificate) {
+    // A connection may outlive the certificate that opened it.
+    const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
+    const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
+    return { ...(await credentials()), ...door, [forwardedHeader]: forwarded };
+  }
+  const authorization = header.get("authorization");
+  if (authorization !== null) return { authorization, ...door, ...cluster };
+  throw new ConnectError("request authentication failed", Code.Unauthenticated);
+}
+
+/** Without an answer of the CA the caller gets `Unavailable`, because a retry may succeed. */
+function toCallersError(error: unknown, now: Date): ConnectError {
+  if (error instanceof ConnectError) return error;
+  if (error instanceof CaError) return toConnectError(error.refusal, now);
+  return unavailableError(now);
+}
+
+/**
+ * How a call ended at a gateway. The CA answered it, or refused it, or gave no answer (`unavailable`), or
+ * none before the caller's deadline (`abandoned`). Or the gateway turned it away (`rejected`), or failed.
+ */
+type CallOutcome = "answered" | "refused" | "unavailable" | "abandoned" | "rejected" | "failed";
+
+/** The part of a gateway's log line that says what happened upstream. */
+interface CallEnding {
+  readonly event: "forwarded" | "not-forwarded" | "upstream-unavailable";
+  readonly level: Level;
+  readonly outcome: CallOutcome;
+  readonly detail: string;
+  /** The HTTP status of the answer, of the CA or of what stands in front of it. */
+  readonly upstreamStatus?: number | undefined;
+}
+
+const answered: CallEnding = {
+  event: "forwarded",
+  level: "info",
+  outcome: "answered",
+  detail: "the CA answered the call",
+  upstreamStatus: 200,
+};
+
+const longestDetail = 300;
+
+/** @param isSent Whether the gateway had begun to send the call to the CA. */
+function endingOf(error: unknown, isSent: boolean): CallEnding {
+  if (error instanceof UpstreamRefusal) {
+    const detail = `the CA refused the call: ${error.rawMessage}`.slice(0, longestDetail);
+    const { status: upstreamStatus } = error;
+    return { event: "forwarded", level: "warning", outcome: "refused", detail, upstreamStatus };
+  }
+  const unavailable = { event: "upstream-unavailable", level: "warning" } as const;
+  if (error instanceof UpstreamFault) {
+    const { message: detail, status: upstreamStatus } = error;
+    return { ...unavailable, outcome: "unavailable", detail, upstreamStatus };
+  }
+  const notForwarded = { event: "not-forwarded", level: "warning" } as const;
+  if (error instanceof CaError) {
+    return { ...notForwarded, outcome: "rejected", detail: error.message };
+  }
+  if (!(error instanceof ConnectError)) {
+    return { ...notForwarded, level: "error", outcome: "failed", detail: messageOf(error) };
+  }
+  // Such a message may quote the caller's, so only its code is logged.
+  return isSent
+    ? {
+        ...unavailable,
+        outcome: "abandoned",
+        detail: "the caller hung up, or its deadline passed, before the CA answered",
+      }
+    : {
+        ...notForwarded,
+        outcome: "rejected",
+        detail:
+          "the gateway turned the call away: no credential, or no message that it can forward",
+      };
+}
+
+/** Counts the calls of a gateway by what happened upstream. */
+export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
+  const calls = new Counter({
+    name: "rampart_gateway_calls_total",
+    help: "Calls that ended at this gateway, by what happened upstream.",
+    labelNames: ["outcome"],
+    registers: [registry],
+  });
+  return (outcome) => calls.inc({ outcome });
+}
