@@ -58,6 +58,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/reference/serve.md": "native-grpc",
   "docs/how-to/signers.md": "kubernetes",
   "docs/tutorials/serve-on-kubernetes.md": "kubernetes",
+  "docs/tutorials/token-for-aws.md": "jwt",
 };
 
 /** The blocks of a page in their order. */

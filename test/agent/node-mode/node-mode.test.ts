@@ -1,7 +1,10 @@
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
+import { stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
@@ -63,4 +66,40 @@ test("is ready once a socket has listed the workloads and they have certificates
   await event("certificate-obtained");
   expect(agent.status()).toMatchObject({ isReady: true, identities: [{}] });
   socket.destroy();
+});
+
+test("a node proxy gets tokens for the node's workloads alone, by a socket of its own user", async () => {
+  const values = { trusted_node_accounts: ["mesh/node"], node_reach: "anywhere" };
+  const issuing = await startHttpCa(
+    { JWT_ISSUER: "https://ca.test" },
+    { ...values, jwt_audiences: ["a"] },
+  );
+  onTestFinished(() => issuing.close());
+  await issuing.cron();
+  const folder = await temporaryFolder();
+  await writeFile(`${folder}/workloads`, "1 foo a\n");
+  const { event } = await runAgent(issuing, {
+    RAMPART_TOKEN_FILE: await issuing.tokenFile("mesh:node"),
+    RAMPART_WORKLOADS: `${folder}/workloads`,
+    RAMPART_WORKLOAD_API_SOCKET: `${folder}/api`,
+  });
+  await event("certificate-obtained");
+  await event("bundle-read");
+  expect((await stat(`${folder}/api`)).mode & 0o777).toBe(0o600);
+  const nodeOptions = { createConnection: () => connect(`${folder}/api`) };
+  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
+  const client = createClient(SpiffeWorkloadAPI, transport);
+  const options = { headers: { "workload.spiffe.io": "true" } };
+  const [own, other] = ["a", "b"].map((name) => `spiffe://cluster.local/ns/foo/sa/${name}`);
+  const ask = (spiffeId = "", audience = ["a"]) =>
+    client.fetchJWTSVID({ audience, spiffeId }, options);
+  const { svids } = await ask(own);
+  const { svid = "" } = svids[0] ?? {};
+  const validated = await client.validateJWTSVID({ audience: "a", svid }, options);
+  expect(validated).toMatchObject({ spiffeId: own, claims: { iss: "https://ca.test", sub: own } });
+  await expect(ask(other)).rejects.toThrow("permission_denied");
+  await expect(ask()).rejects.toThrow("invalid_argument");
+  await expect(ask(own, ["b"])).rejects.toThrow("permission_denied");
+  const certificates = client.fetchX509SVID({}, options)[Symbol.asyncIterator]();
+  await expect(certificates.next()).rejects.toThrow("permission_denied");
 });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import type { Hono } from "hono";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/config/composition.ts";
+import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
@@ -22,6 +22,7 @@ import { taintSigner } from "./taint-signer.ts";
 export interface HttpCa {
   readonly url: string;
   readonly store: MemoryStore;
+  readonly mint: Composition["mint"];
   readonly log: EventRecorder;
   /** Writes a file with a token for this account (`ns:name`), with white space around it. */
   readonly tokenFile: (account: string) => Promise<string>;
@@ -83,6 +84,7 @@ export async function startHttpCa(
   const ca: HttpCa = {
     url: `http://127.0.0.1:${port}`,
     store,
+    mint,
     log,
     tokenFile: async (account) => {
       const token = await mintAccountToken(tokenKey, issuer, account, clock());

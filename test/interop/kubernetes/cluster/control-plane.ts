@@ -53,7 +53,11 @@ const betaWords = [
   "--runtime-config=certificates.k8s.io/v1beta1=true",
 ];
 
-export async function startControlPlane(programs: ControlPlanePrograms): Promise<ControlPlane> {
+/** @param words More options of the API server. */
+export async function startControlPlane(
+  programs: ControlPlanePrograms,
+  words: readonly string[] = [],
+): Promise<ControlPlane> {
   const folder = await lastingFolder();
   const [etcdPort, peerPort, port] = await freePorts(3);
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
@@ -96,6 +100,7 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
     `--service-account-signing-key-file=${keyFile}`,
     "--disable-admission-plugins=ServiceAccount",
     ...(programs.isBeta ? betaWords : []),
+    ...words,
   ];
   start(programs.apiServer, apiServerWords);
   try {
