@@ -1,6 +1,7 @@
 import { createClient } from "@connectrpc/connect";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
+import { pause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
@@ -70,7 +71,7 @@ export class JwtSvids {
     if (held && now < held.renewsAt) return held;
     if (!entry.failure || now.getTime() >= entry.failure.until) {
       entry.pending ??= this.#renew(entry, spiffeId, wanted);
-      await entry.pending;
+      await (held ? briefly(entry.pending) : entry.pending);
     }
     const token = this.#usable(entry, this.#ports.clock());
     if (token) return token;
@@ -148,6 +149,15 @@ export class JwtSvids {
     const renewsAt = new Date((now.getTime() + svid.expiresAt.getTime()) / 2);
     return { ...svid, token, renewsAt };
   }
+}
+
+/** Whoever has a good token waits no longer for its successor, however slow the CA is. */
+const patienceMilliseconds = 1_000;
+
+async function briefly(work: Promise<void>): Promise<void> {
+  const done = new AbortController();
+  await Promise.race([work, pause(patienceMilliseconds, done.signal)]);
+  done.abort();
 }
 
 function readAnswer(token: string, now: Date): JwtSvid {

@@ -65,6 +65,17 @@ test("an outage leaves the token until it ends", async () => {
   expect(await faultOf(obtain())).toBe("authority-unreachable");
 });
 
+test("a CA that does not answer keeps nobody waiting who has a token", async () => {
+  const { token } = await obtain();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  authority.answering = promise;
+  pass(200);
+  expect((await obtain()).token).toBe(token);
+  resolve();
+  await authority.log.until("token-obtained", 2);
+  expect((await obtain()).token).not.toBe(token);
+});
+
 test("a refusal ends the token that was held", async () => {
   await obtain();
   authority.refusal = new ConnectError("no", Code.PermissionDenied);

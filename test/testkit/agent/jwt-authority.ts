@@ -24,6 +24,8 @@ export interface JwtAuthority {
   key: TokenKey;
   /** While it is set, the CA refuses. */
   refusal: ConnectError | undefined;
+  /** Resolves when the CA is to answer. */
+  answering: Promise<void>;
   /** What the CA writes otherwise than it should. */
   claims: Claims;
   /** Publishes these keys. */
@@ -41,6 +43,7 @@ export async function createJwtAuthority(impersonates = false): Promise<JwtAutho
       createJwtSvid: async (request) => {
         requests.push(request);
         if (authority.refusal) throw authority.refusal;
+        await authority.answering;
         const seconds = Math.floor(authority.now.getTime() / 1000);
         const { audiences: aud, spiffeId: sub } = request;
         const claims = { sub: sub || subject, aud, iat: seconds, exp: seconds + 300 };
@@ -64,6 +67,7 @@ export async function createJwtAuthority(impersonates = false): Promise<JwtAutho
     now: new Date("2026-11-21T12:00:00Z"),
     key: await createTokenKey("ES256", "key-1"),
     refusal: undefined,
+    answering: Promise.resolve(),
     claims: {},
     publish: (...keys) => {
       const published = keys.map(({ publicJwk }) => ({ ...publicJwk, use: "jwt-svid" }));
