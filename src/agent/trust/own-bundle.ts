@@ -17,6 +17,9 @@ const http2Alone = /^HPE_|NO_APPLICATION_PROTOCOL$/;
 /** Over TLS, istiod closes a connection without HTTP/2. So does a CA that restarts, but not so often in a row. */
 const closuresOfRefusal = 3;
 
+/** The errors of a certificate that none of the roots has issued. */
+const unknownRoot = /SELF_SIGNED_CERT|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)|CERT_SIGNATURE_FAILURE/;
+
 /**
  * The published bundle of the agent's own CA. Over native gRPC the agent looks for it at the CA's own address, where
  * Rampart has it and istiod refuses: roots, taints and CRLs are not followed then, and the agent says so.
@@ -26,6 +29,8 @@ export class OwnBundle implements FollowerState {
   readonly #follower: DocumentFollower<SpiffeBundle> | undefined;
   readonly #found = Promise.withResolvers<void>();
   #fault: string | undefined;
+  /** Why the CA's certificate is not accepted, while it is below no known root. */
+  #strange: string | undefined;
   #closures = 0;
 
   constructor(options: FollowersOptions) {
@@ -39,11 +44,11 @@ export class OwnBundle implements FollowerState {
 
   /** Why roots, taints and CRLs are not followed; `undefined` while they are, or where nobody wants it. */
   get fault(): string | undefined {
-    return this.#fault;
+    return this.#fault ?? this.#strange;
   }
 
   get isFollowed(): boolean {
-    return this.#follower !== undefined && this.#fault === undefined;
+    return this.#follower !== undefined && this.fault === undefined;
   }
 
   get confirmedAt(): Date | undefined {
@@ -74,10 +79,14 @@ export class OwnBundle implements FollowerState {
       longestWaitSeconds: configuration.longestBundleRefreshSeconds,
       tlsOptions: () => channel.tlsOptions(),
       onDocument: (bundle) => this.#take(bundle),
-      onConfirmed: () => trust.confirmBundle(),
+      onConfirmed: () => {
+        this.#strange = undefined;
+        trust.confirmBundle();
+      },
       failed: (message, error) => {
         if (this.#isRefusal(error)) return this.#unfollow(`${url} has no bundle: ${message}`);
         common.failed(message, error);
+        this.#judgeRoots(url, error);
         // Not an istiod: what is beside the bundle may be read meanwhile.
         if (error instanceof FetchError && error.status !== undefined) this.#found.resolve();
       },
@@ -97,6 +106,7 @@ export class OwnBundle implements FollowerState {
     const level = isAccepted ? "info" : "error";
     log.operation({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
     this.#fault = undefined;
+    this.#strange = undefined;
     this.#found.resolve();
     return isAccepted;
   }
@@ -112,6 +122,20 @@ export class OwnBundle implements FollowerState {
     return (
       noBundle.includes(status) || http2Alone.test(code) || this.#closures >= closuresOfRefusal
     );
+  }
+
+  /**
+   * Says what to do where roots have changed faster than this agent could follow. No answer of such a server counts:
+   * it may be a thief's whose root was withdrawn.
+   */
+  #judgeRoots(url: string, error: unknown): void {
+    const { configuration, log } = this.#options;
+    const { rootFile } = configuration.ca.files;
+    if (rootFile === undefined || !(error instanceof FetchError)) return;
+    if (!unknownRoot.test(systemCode(error.cause) ?? "")) return;
+    const isNew = this.#strange === undefined;
+    this.#strange = `roots, taints and CRLs are not followed: ${url} shows a certificate of no root that this agent knows; if the CA's roots have changed, put today's into ${rootFile}`;
+    if (isNew) log.operation({ event: "bundle-unfollowed", level: "error", detail: this.#strange });
   }
 
   #unfollow(why: string): void {

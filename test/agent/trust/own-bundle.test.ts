@@ -19,6 +19,7 @@ const identity = await createTlsIdentity(true);
 async function runAt(port: number, variables: Environment = {}) {
   const folder = await temporaryFolder();
   await writeFile(`${folder}/root-cert.pem`, identity.ca);
+  const roots = `${folder}/root-cert.pem`;
   const { agent, event, events } = await startTestAgent({
     CA_ADDR: `127.0.0.1:${port}`,
     CA_ROOT_CA: `${folder}/root-cert.pem`,
@@ -30,7 +31,7 @@ async function runAt(port: number, variables: Environment = {}) {
     ...variables,
   });
   const read = async (path: string) => await (await fetch(`${agent.statusUrl}${path}`)).text();
-  return { agent, event, events, read };
+  return { agent, event, events, read, roots };
 }
 
 /** The roots of an earlier run: without one, no CRL has an issuer. */
@@ -170,4 +171,33 @@ test("verifies its CA by learned roots after rotations and a restart, until they
     expect(third.events.map(({ event }) => event)).not.toContain("bundle-read");
     await third.agent.close();
   }
+});
+
+test("says what to do when roots have changed faster than it could follow, and goes on with a new file", async () => {
+  const [next, last] = [await createTlsIdentity(true), await createTlsIdentity(true)];
+  const ca = await rotating(identity);
+  const variables = { RAMPART_CACHE: await temporaryFolder() };
+  const before = await runAt(ca.port, variables);
+  await before.event("bundle-read");
+  await before.agent.close();
+  // Two bundles that no agent has seen.
+  ca.publish(identity, [identity, next]);
+  ca.publish(last, [last]);
+  const after = await runAt(ca.port, variables);
+  expect(await after.event("bundle-unfollowed")).toMatchObject({ level: "error" });
+  await after.event("bundle-unread", 2);
+  expect(after.events.filter(({ event }) => event === "bundle-unfollowed")).toHaveLength(1);
+  const { reasons } = JSON.parse(await after.read("/readyz"));
+  expect(reasons).toContainEqual(
+    expect.stringMatching(/certificate of no root that this agent knows; .*root-cert\.pem$/),
+  );
+  expect(await after.read("/metrics")).toMatch(/^istio_agent_trust_bundle_followed 0$/m);
+  await writeFile(after.roots, last.ca);
+  await after.event("bundle-read");
+  expect(JSON.parse(await after.read("/status"))).toMatchObject({
+    bundle: { isFollowed: true, sequence: 2 },
+    roots: [{ sha256: new X509Certificate(last.ca).fingerprint256 }],
+  });
+  const { reasons: now } = JSON.parse(await after.read("/readyz"));
+  expect(now).not.toContainEqual(expect.stringContaining("not followed"));
 });
