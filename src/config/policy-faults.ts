@@ -53,6 +53,10 @@ function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonl
       "then.signer: has an effect on the product workload alone",
     ],
     [
+      then.audiences !== undefined && when.product?.includes("token") === false,
+      "then.audiences: has an effect on the product token alone",
+    ],
+    [
       then.dns_names !== undefined && when.product?.includes("workload") === false,
       "then.dns_names: has an effect on the product workload alone",
     ],

@@ -205,6 +205,7 @@ function circumstancesOf(
     product: product.kind,
     requestedSeconds: requestedSeconds > 0n ? Number(requestedSeconds) : 0,
     keyType,
+    audiences: product.kind === "token" ? product.audiences : undefined,
   };
 }
 

@@ -26,6 +26,8 @@ export interface Circumstances {
   readonly requestedSeconds: number | undefined;
   /** `undefined` of a token, which has no key of its caller. */
   readonly keyType: KeyType | undefined;
+  /** Of a token. */
+  readonly audiences?: readonly string[] | undefined;
 }
 
 /** Whether a condition holds; `undefined` where the circumstances do not tell. */
@@ -180,6 +182,10 @@ export function outcomeOf(
   }
   if (then.key_types && keyType !== undefined && !then.key_types.includes(keyType)) {
     return { ...outcome, denied: `the rule ${name} allows no key of the type ${keyType}` };
+  }
+  if (then.audiences && !circumstances.audiences?.every(nameAllowList(then.audiences))) {
+    if (product === "token")
+      return { ...outcome, denied: `the rule ${name} allows no such audience` };
   }
   if (!then.dns_names || product !== "workload") return outcome;
   const dnsNames = dnsNamesOf(then.dns_names, circumstances);

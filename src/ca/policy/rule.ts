@@ -66,6 +66,8 @@ const effect = z.strictObject({
   default_life: z.optional(life),
   key_types: z.optional(keyTypes),
   signer: z.optional(z.string().check(z.maxLength(63))),
+  /** The audiences that a token may be for. */
+  audiences: z.optional(patterns(/^[\x21-\x7e]{1,255}$/)),
   /** Beside the SPIFFE ID of a workload; never what a request says. */
   dns_names: z.optional(z.array(dnsTemplate).check(z.minLength(1), z.maxLength(8))),
 });
@@ -96,6 +98,7 @@ export const question = z.strictObject({
   proof: z._default(z.enum(proofs), "token"),
   signer: z.optional(plainText),
   product: z._default(z.enum(products), "workload"),
+  audiences: z.optional(z.array(plainText).check(z.maxLength(8))),
   requested: z.optional(durationSeconds),
   key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
 });

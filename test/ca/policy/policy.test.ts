@@ -129,6 +129,15 @@ describe("a rule", () => {
     }
   });
 
+  test("allows tokens for its audiences alone", () => {
+    const policy = policyOf({ then: { audiences: ["https://*.a.test", "vault"] } });
+    const deniedFor = (audiences: readonly string[]) =>
+      outcomeIn(policy, { product: "token", keyType: undefined, audiences }).denied;
+    expect(deniedFor(["https://x.a.test", "vault"])).toBeUndefined();
+    expect(deniedFor(["vault", "sts.amazonaws.com"])).toBe("the rule r0 allows no such audience");
+    expect(outcomeIn(policy).denied).toBeUndefined();
+  });
+
   test("over an unknown life is not certain", () => {
     const policy = policyOf({ when: { requested_over: "1h" }, then: { maximum_life: "1h" } });
     const known = { ...cart, requestedSeconds: undefined };

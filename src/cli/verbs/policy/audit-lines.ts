@@ -28,7 +28,11 @@ const refusal = z.object({
     proof: z.enum(proofs),
     product: z.enum(products),
     requestedSeconds: z.number(),
-    keyType: z.enum(keyTypeNames),
+    keyType: z.pipe(
+      z.optional(z.enum(keyTypeNames)),
+      z.transform((type) => type),
+    ),
+    audiences: z.optional(z.array(z.string())),
   }),
 });
 
