@@ -5,8 +5,7 @@ import type { KeyCustody } from "../custody/key-service/key-custody.ts";
 import type { WrappedKek } from "../custody/key-service/key-services.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { durationSeconds, parsedText } from "../foundation/text.ts";
-import { parseBase64, parseBase64Url, toBase64 } from "../pki/encoding/base64.ts";
-import type { Bytes } from "../pki/encoding/bytes.ts";
+import { parseBase64, parseBase64Url, toBase64, toBase64Url } from "../pki/encoding/base64.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 
 /** What a configuration says of its KEKs. */
@@ -96,7 +95,7 @@ const lease = durationSeconds.check(
 export const kekKeys = { KEK_LEASE: z.prefault(lease, "1h"), KEK: kekRing };
 
 /** The names of secrets with credentials for key services. */
-export const keyServiceCredential = /^KEY_CREDENTIAL_(?:AWSKMS|HASHIVAULT)$/;
+export const keyServiceCredential = /^KEY_CREDENTIAL_(?:AWSKMS|GCPKMS|AZUREKMS|HASHIVAULT)$/;
 
 /** A token, a pair of keys or JSON, as the tools of each service write it. Faults never quote it. */
 export const keyServiceCredentialText = z.string().check(z.minLength(1), z.maxLength(32_768));
@@ -137,8 +136,5 @@ function parseWrapped(entry: string): WrappedKek | undefined {
 /** A wrapped KEK as `KEK` has it. */
 export const formatWrappedKek = ({ id, wrappings, mark }: WrappedKek): string =>
   wrappings
-    .map(({ uri, ciphertext }) => `${id}:${uri}#${base64Url(ciphertext)}.${base64Url(mark)}`)
+    .map(({ uri, ciphertext }) => `${id}:${uri}#${toBase64Url(ciphertext)}.${toBase64Url(mark)}`)
     .join(",");
-
-const base64Url = (octets: Bytes): string =>
-  toBase64(octets).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");

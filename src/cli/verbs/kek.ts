@@ -73,8 +73,10 @@ To change the KEK while every reader can open every record:
                            PROPAGATION_INTERVAL, until every reader has the new records, and drop it`;
 
 const wrapHelp = `
-A key of AWS KMS, or of the transit engine of Vault and OpenBao:
+A key of AWS KMS, Google Cloud KMS, Azure Key Vault, or the transit engine of Vault and OpenBao:
   awskms:///arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab
+  gcpkms://projects/mesh/locations/europe-west3/keyRings/mesh/cryptoKeys/kek
+  azurekms://mesh.vault.azure.net/keys/kek/0123456789abcdef0123456789abcdef
   hashivault://vault.example.com:8200/transit/keys/rampart
 A KEK that nobody has seen takes a new id, and its place as \`rampart kek new --help\` says.`;
 

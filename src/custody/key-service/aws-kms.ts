@@ -32,7 +32,7 @@ export function awsKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | un
     // An alias may lead to any key of the account; what it opens must still be the KEK that was wrapped.
     const isNamed = name.startsWith("alias/")
       ? `${json["KeyId"]}`.startsWith(`${owner}key/`)
-      : json["KeyId"] === arn;
+      : arn.endsWith(`${json["KeyId"]}`) && `${json["KeyId"]}`.length >= 36;
     if (!isNamed) throw new KeyServiceError("answered for another key");
     return json;
   }

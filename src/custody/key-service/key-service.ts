@@ -26,7 +26,7 @@ export class KeyServiceError extends Error {
 }
 
 /** The services by the schemes of their keys' URIs, which are those of sigstore. */
-export type ServiceName = "awskms" | "hashivault";
+export type ServiceName = "awskms" | "gcpkms" | "azurekms" | "hashivault";
 
 /** What a platform gives to reach key services. */
 export interface KeyServiceMeans {
@@ -112,4 +112,18 @@ export function remembered(
     known = { token, until: now + 1000 * Math.min(seconds - 60, 43_200) };
     return token;
   };
+}
+
+/** The token of an OAuth grant. @throws KeyServiceError */
+export async function grant(
+  fetch: Fetch,
+  url: string,
+  fields: Readonly<Record<string, string>>,
+): Promise<{ readonly token: string; readonly seconds: number }> {
+  const body = new URLSearchParams(fields).toString();
+  const headers = { "content-type": "application/x-www-form-urlencoded" };
+  const { status, json } = await ask(fetch, url, { method: "POST", headers, body });
+  if (status !== 200) throw new KeyServiceError(`refuses the credential (status ${status})`);
+  const token = textOf(json, "access_token");
+  return { token, seconds: Number(membersOf(json)["expires_in"]) || 0 };
 }

@@ -2,6 +2,8 @@ import { ConfigurationError } from "../../foundation/errors.ts";
 import { isSafeToFetch } from "../../foundation/text.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { awsKey } from "./aws-kms.ts";
+import { azureKey } from "./azure-key-vault.ts";
+import { googleKey } from "./google-kms.ts";
 import type { KeyPlace, KeyServiceMeans, ServiceKey, ServiceName } from "./key-service.ts";
 import { vaultKey } from "./vault-transit.ts";
 
@@ -22,6 +24,11 @@ type OpenKey = (place: KeyPlace, means: KeyServiceMeans) => ServiceKey | undefin
 
 const services: Readonly<Record<ServiceName, readonly [OpenKey, string]>> = {
   awskms: [awsKey, "awskms:///arn:aws:kms:<region>:<account>:key/<id>"],
+  gcpkms: [
+    googleKey,
+    "gcpkms://projects/<p>/locations/<l>/keyRings/<r>/cryptoKeys/<k>[/cryptoKeyVersions/<n>]",
+  ],
+  azurekms: [azureKey, "azurekms://<vault>.vault.azure.net/keys/<name>/<version>"],
   hashivault: [vaultKey, "hashivault://<host>/<mount>/keys/<name>"],
 };
 

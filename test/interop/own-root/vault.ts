@@ -11,14 +11,14 @@ interface VaultData {
   readonly certificate?: string;
 }
 
-/** Vault's PKI engine as the CA upstream, with an administrator's token. */
+/** Vault's PKI engine as the CA upstream and its transit engine, with an administrator's token. */
 export interface Vault {
   readonly url: string;
   /** The root of its server certificate, PEM. */
   readonly ca: string;
   readonly token: string;
-  /** Writes to a path below the mount `pki`. @returns The data of the answer. */
-  readonly write: (path: string, data: object) => Promise<VaultData>;
+  /** Writes to a path below a mount, by default that of the PKI engine. @returns The data of the answer. */
+  readonly write: (path: string, data: object, mount?: string) => Promise<VaultData>;
   readonly end: () => Promise<number>;
 }
 
@@ -36,9 +36,9 @@ export async function startVault(program: string, folder: string): Promise<Vault
     url,
     ca,
     token,
-    write: async (path, data) => {
+    write: async (path, data, mount = "pki") => {
       const headers = { "x-vault-token": token, "content-type": "application/json" };
-      const asked = request(`${url}/v1/pki/${path}`, { method: "POST", ca, headers });
+      const asked = request(`${url}/v1/${mount}/${path}`, { method: "POST", ca, headers });
       asked.end(JSON.stringify(data));
       const [response] = await once(asked, "response");
       const body = await text(response);

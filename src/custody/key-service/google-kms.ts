@@ -1,0 +1,149 @@
+import { isSafeToFetch } from "../../foundation/text.ts";
+import { parseBase64, toBase64, toBase64Url } from "../../pki/encoding/base64.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { digestOf, octetsIn } from "./aws-kms.ts";
+import {
+  type Answer,
+  ask,
+  grant,
+  type KeyPlace,
+  KeyServiceError,
+  type KeyServiceMeans,
+  membersOf,
+  parseCredential,
+  remembered,
+  type ServiceKey,
+  textOf,
+  type WrappingContext,
+} from "./key-service.ts";
+
+const form =
+  /^gcpkms:\/\/(?:[^/]+\/)?(projects\/[\w.:-]+\/locations\/[\w-]+\/keyRings\/[\w-]+\/cryptoKeys\/[\w-]+(?:\/cryptoKeyVersions\/\d+)?)$/;
+
+/** A key of Google Cloud KMS by its resource name; one that signs has its version. */
+export function googleKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | undefined {
+  const [, name = ""] = form.exec(place.uri) ?? [];
+  if (name === "") return undefined;
+  const usual = place.uri.startsWith("gcpkms://projects/");
+  const url = `${usual ? "https://cloudkms.googleapis.com" : place.origin}/v1/${name}`;
+  const tokenOf = remembered(means.clock, () => tokenFor(means));
+
+  async function call(act: string, body?: object): Promise<unknown> {
+    const answer = await ask(means.fetch, `${url}${act}`, {
+      method: body ? "POST" : "GET",
+      headers: { authorization: `Bearer ${await tokenOf()}`, "content-type": "application/json" },
+      body: body ? JSON.stringify(body) : null,
+    });
+    if (answer.status === 200) return answer.json;
+    throw faultOf(answer, act);
+  }
+
+  const bound = (context: WrappingContext) =>
+    checked("additionalAuthenticatedData", new TextEncoder().encode(JSON.stringify(context)));
+  return {
+    uri: place.uri,
+    wrap: async (octets, context) => {
+      const body = { ...checked("plaintext", octets), ...bound(context) };
+      const answer = await call(":encrypt", body);
+      requireVerified(answer, "verifiedPlaintextCrc32c");
+      requireVerified(answer, "verifiedAdditionalAuthenticatedDataCrc32c");
+      return checkedIn(answer, "ciphertext");
+    },
+    unwrap: async (ciphertext, context) =>
+      checkedIn(
+        await call(":decrypt", { ...checked("ciphertext", ciphertext), ...bound(context) }),
+        "plaintext",
+      ),
+    publicKey: async () => {
+      const pem = textOf(await call("/publicKey"), "pem");
+      const octets = parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
+      if (octets) return octets;
+      throw new KeyServiceError("answered a public key that is not PEM");
+    },
+    sign: async (bytes, { hash = "SHA-256" }) => {
+      const octets = await digestOf(bytes, hash);
+      const digest = { [hash.toLowerCase().replace("-", "")]: toBase64(octets) };
+      const answer = await call(":asymmetricSign", { digest, digestCrc32c: crc32c(octets) });
+      if (membersOf(answer)["name"] !== name) throw new KeyServiceError("answered for another key");
+      requireVerified(answer, "verifiedDigestCrc32c");
+      return checkedIn(answer, "signature");
+    },
+  };
+}
+
+const checked = (name: string, octets: Bytes) => ({
+  [name]: toBase64(octets),
+  [`${name}Crc32c`]: crc32c(octets),
+});
+
+function checkedIn(answer: unknown, name: string): Bytes {
+  const octets = octetsIn(answer, name);
+  if (`${membersOf(answer)[`${name}Crc32c`]}` === crc32c(octets)) return octets;
+  throw new KeyServiceError(`answered a ${name} whose CRC does not verify`);
+}
+
+/** An answer that does not say so is as bad as one that says no. */
+function requireVerified(answer: unknown, name: string): void {
+  if (membersOf(answer)[name] !== true)
+    throw new KeyServiceError("was sent what it did not receive: a CRC does not verify");
+}
+
+/** CRC32C (Castagnoli) in decimal, as Google's JSON has 64-bit integers. */
+function crc32c(octets: Uint8Array): string {
+  let crc = -1;
+  for (const octet of octets) {
+    crc ^= octet;
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0x82f63b78 : 0);
+  }
+  return String(~crc >>> 0);
+}
+
+const scope = "https://www.googleapis.com/auth/cloudkms";
+
+/** By the key of a service account (RFC 7523), or a token that the machine has. */
+async function tokenFor({ fetch, clock, credential }: KeyServiceMeans) {
+  const json = parseCredential(await credential("gcpkms")) ?? {};
+  const { access_token, expires_in, client_email, private_key, private_key_id, token_uri } = json;
+  if (typeof access_token === "string")
+    return { token: access_token, seconds: Number(expires_in) || 0 };
+  const pkcs8 = parseBase64(`${private_key}`.replace(/-----[A-Z ]+-----|\s/g, ""));
+  const aud = `${token_uri ?? "https://oauth2.googleapis.com/token"}`;
+  if (!(pkcs8 && typeof client_email === "string" && isSafeToFetch(aud)))
+    throw new KeyServiceError("cannot be asked: its credential is no key of a service account");
+  const iat = Math.floor(clock().getTime() / 1000);
+  const parts = [
+    { alg: "RS256", typ: "JWT", kid: private_key_id },
+    { iss: client_email, scope, aud, iat, exp: iat + 3600 },
+  ].map((part) => toBase64Url(new TextEncoder().encode(JSON.stringify(part))));
+  const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("pkcs8", pkcs8, algorithm, false, ["sign"]);
+  const text = new TextEncoder().encode(parts.join("."));
+  const signature = new Uint8Array(await crypto.subtle.sign(algorithm, key, text));
+  return grant(fetch, aud, {
+    grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
+    assertion: `${parts.join(".")}.${toBase64Url(signature)}`,
+  });
+}
+
+const rights: Readonly<Record<string, string>> = {
+  ":encrypt": "useToEncrypt",
+  ":decrypt": "useToDecrypt",
+  ":asymmetricSign": "useToSign",
+  "/publicKey": "viewPublicKey",
+};
+
+function faultOf({ status, json }: Answer, act: string): KeyServiceError {
+  const said = `${membersOf(membersOf(json)["error"])["message"] ?? ""}`;
+  const sentence = (): string => {
+    if (status === 401) return "refuses the credential, or the clock of this machine";
+    if (status === 403)
+      return `does not let this credential: grant cloudkms.cryptoKeyVersions.${rights[act]}`;
+    if (status === 404) return "has no such key";
+    if (status === 429) return "throttles its calls";
+    if (/not enabled|disabled|destroy/i.test(said)) return "has disabled or destroyed the key";
+    if (/decryption failed/i.test(said))
+      return "does not open the ciphertext: it is of another key, trust domain or KEK id";
+    return status === 400 ? "has a key of another use, or refuses the request" : "refused";
+  };
+  return new KeyServiceError(`${sentence()} (status ${status})`);
+}
