@@ -7,7 +7,7 @@ import { simulateTokenKeys } from "./token-keys.ts";
 import { violationIn } from "./violation.ts";
 
 if (process.argv[2] === "every") {
-  process.exit(exploreAll(Number(process.argv[3] ?? 100_000)).length === 0 ? 0 : 1);
+  process.exit(exploreAll(Number(process.argv[3] ?? 200_000)).length === 0 ? 0 : 1);
 }
 if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
 

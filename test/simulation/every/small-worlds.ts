@@ -42,8 +42,8 @@ export const smallWorlds: readonly SmallWorld[] = [
     bounds: { ...usual, ...skewed, ...upstream, signing: 6 },
   },
   {
-    title: "under a CA upstream that turns to other roots",
-    bounds: { ...usual, ...upstream, turns: 2 },
+    title: "under a CA upstream that turns to another root, whose clocks differ",
+    bounds: { ...usual, ...skewed, ...upstream, signing: 6, turns: 1 },
   },
 ];
 
