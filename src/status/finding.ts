@@ -57,6 +57,10 @@ const findings = {
     "error",
     "The CA refuses every token of this issuer once its keys are old.",
   ],
+  "jwt-issuer-elsewhere": [
+    "error",
+    "Relying parties do not find the keys there, and refuse every JWT-SVID.",
+  ],
   "kek-unavailable": [
     "error",
     "Nothing that the KEK seals can be opened, so nothing is signed once its lease is over.",

@@ -37,6 +37,7 @@ import {
 import { reportDeliveries, rootReach } from "../cluster/delivery-report.ts";
 import { formatAuthorities } from "./authority-report.ts";
 import { addExport, addRestore } from "./backup.ts";
+import { addDocuments } from "./documents.ts";
 import { addImport, addInstall } from "./install.ts";
 import { formatPlan, planJson, planOf } from "./plan-report.ts";
 import { addRequest, addRequests, addWithdraw } from "./request.ts";
@@ -78,6 +79,7 @@ export function authorityCommand(terminal: Terminal): Command {
   addRequests(addDeploymentOptions(authority.command("requests")), terminal);
   addWithdraw(addChangeOptions(authority.command("withdraw")), terminal);
   addInstall(addChangeOptions(authority.command("install")), terminal);
+  addDocuments(addDeploymentOptions(authority.command("documents")), terminal);
   addExport(addDeploymentOptions(authority.command("export")), terminal);
   addRestore(addChangeOptions(authority.command("restore")), terminal);
   return authority;

@@ -1,10 +1,11 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { CrlLifetime } from "../../../ca/revocation/crl-plan.ts";
 import type { Configuration } from "../../../config/configuration.ts";
-import { FetchError } from "../../../foundation/fetch.ts";
+import { createDocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/crl-document.ts";
+import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
@@ -18,6 +19,9 @@ import {
   type LoginChoice,
 } from "../cluster/cluster-inspection.ts";
 import { type DeliveryReport, reportDeliveries } from "../cluster/delivery-report.ts";
+import { tokenFindings } from "./token-findings.ts";
+
+const fetchJson = createDocumentFetch({ fetchTrusting });
 
 /** Findings of those who are asked now: issuers, and the API servers that this machine may ask. */
 export async function worldFindings(
@@ -27,17 +31,18 @@ export async function worldFindings(
   now: Date,
 ): Promise<readonly Finding[]> {
   const { configuration } = deployment;
-  const { crl } = configuration;
+  const { crl, tokens } = configuration;
   const [issuers, inspections] = await Promise.all([
     inspectIssuers(configuration, () => new Date()),
     inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }, environment),
   ]);
   const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
-  const view = hasInspected ? await currentView(deployment, now) : undefined;
+  const view = hasInspected || tokens ? await currentView(deployment, now) : undefined;
   const deliveries = await reportDeliveries(inspections, async () => bundleOf(view));
   return [
     ...issuerFindings(issuers),
     ...skewFindings(issuers),
+    ...(tokens ? await tokenFindings(tokens, view, fetchJson.anywhere) : []),
     ...clusterFindings(deliveries),
     ...(crl ? crlInspectionFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
   ];

@@ -1,0 +1,74 @@
+import { mkdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type Command, InvalidArgumentError } from "commander";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { pause } from "../../../foundation/pause.ts";
+import { durationSeconds } from "../../../foundation/text.ts";
+import { replaceFile } from "../../../program/files/atomic-file.ts";
+import { watchSignals } from "../../../program/signals.ts";
+import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/jwt-documents.ts";
+import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+
+interface DocumentsOptions extends SessionOptions {
+  readonly dir: string;
+  readonly every?: number;
+}
+
+/** `rampart authority documents`. */
+export function addDocuments(command: Command, terminal: Terminal): void {
+  command
+    .description(
+      "write the documents by which relying parties verify JWT-SVIDs, for a bucket or a CDN",
+    )
+    .requiredOption("--dir <folder>", "the folder that stands for JWT_ISSUER")
+    .option("--every <duration>", "go on, and write what has changed this often", parseSeconds)
+    .action((options: DocumentsOptions) => keepDocuments(terminal, options));
+}
+
+function parseSeconds(text: string): number {
+  const { data = 0 } = durationSeconds.safeParse(text);
+  if (data > 0) return data;
+  throw new InvalidArgumentError("must be a duration, such as 5m");
+}
+
+async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Promise<void> {
+  const write = () => withSession(terminal, options, (s) => writeDocuments(s, options));
+  if (options.every === undefined) return write();
+  using signals = watchSignals();
+  const ending = new AbortController();
+  void signals.signal.then(() => ending.abort());
+  while (!ending.signal.aborted) {
+    // A store that cannot be read now may be readable the next time; the documents stay meanwhile.
+    await write().catch((error: unknown) => {
+      if (!(error instanceof OperatorError)) throw error;
+      terminal.complain(error.message);
+    });
+    await pause(1000 * options.every, ending.signal);
+  }
+}
+
+/** Replaces each document that has changed, the keys first: no document names what is not there. */
+export async function writeDocuments(
+  { terminal, configuration, currentView }: Session,
+  { dir }: Pick<DocumentsOptions, "dir">,
+): Promise<void> {
+  const { tokens } = configuration;
+  if (!tokens) throw new OperatorError("JWT_ISSUER is not set: there are no documents to write");
+  const view = await currentView();
+  if (!view) throw new OperatorError("the store of authorities cannot be read");
+  const { discovery, keySet } = await jwtDocuments(tokens, view);
+  if (keySet === "") {
+    throw new OperatorError("no key for JWT-SVIDs is published: the next rotation makes one");
+  }
+  for (const [path, text] of [
+    [keySetPath, keySet],
+    [discoveryPath, discovery],
+  ] as const) {
+    const file = join(dir, path);
+    if ((await readFile(file, "utf8").catch(() => undefined)) === text) continue;
+    await mkdir(dirname(file), { recursive: true });
+    await replaceFile(file, text, { mode: 0o644 });
+    terminal.print(file);
+  }
+}

@@ -1,0 +1,116 @@
+import { decodeJwt, decodeProtectedHeader } from "jose";
+import { expect, test } from "vitest";
+import type { Caller } from "../../../src/authn/caller.ts";
+import type { IssuanceLog } from "../../../src/ca/issuance/issuance-log.ts";
+import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
+import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { recordTaint } from "../../../src/ca/mint.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+
+const aws = "sts.amazonaws.com";
+const issuer = { ...issuerTables.cluster, jwt_audiences: [aws] };
+
+/** A CA with a log, and the caller of a ServiceAccount's token. */
+async function startIssuing(append: IssuanceLog["append"], values: object = {}) {
+  const key = await createTokenKey("ES256", "k1");
+  const issuanceLog: IssuanceLog = {
+    mode: "required",
+    append,
+    refusal: () => undefined,
+    troubles: () => [],
+  };
+  const ISSUERS = [{ ...issuer, jwks: jwksOf(key) }];
+  const ca = await startCa({ ISSUERS, JWT_ISSUER: "https://ca.test", ...values }, { issuanceLog });
+  await ca.rotate();
+  const { authenticate, issuance } = ca.certificateAuthority;
+  const token = await mintAccountToken(key, issuer.issuer, "foo:bar", ca.now());
+  const headers = new Headers({ authorization: `Bearer ${token}` });
+  const caller = await authenticate({ headers }, ca.now());
+  const ask = (change: Partial<Caller> = {}, request: Partial<TokenRequest> = {}) =>
+    issueToken(
+      issuance,
+      { ...caller, ...change },
+      { audiences: [aws], requestedSeconds: 0n, spiffeId: "", ...request },
+      {
+        now: ca.now(),
+        signal: new AbortController().signal,
+        audit: { event: "create-token", outcome: "refused", requestId: "1" },
+      },
+    );
+  return { ca, ask };
+}
+
+const append: IssuanceLog["append"] = async () => ({ origin: "log", index: 0 });
+
+test("logs who got which token, and never the token", async () => {
+  const entries: Bytes[] = [];
+  const { ca, ask } = await startIssuing(async (entry) => {
+    entries.push(entry);
+    return { origin: "log", index: 0 };
+  });
+  const { token, spiffeId, expiresAt } = await ask({}, { requestedSeconds: 90n });
+  const [octets = new Uint8Array()] = entries;
+  expect(parseEntry(octets)).toMatchObject({
+    kind: "token",
+    at: ca.now().toISOString(),
+    proof: "token",
+    issuer: issuer.issuer,
+    requestedSeconds: 90,
+    token: {
+      spiffeId,
+      audiences: [aws],
+      expiresAt: expiresAt.toISOString(),
+      jti: decodeJwt(token).jti,
+      key: decodeProtectedHeader(token).kid,
+      algorithm: "ES256",
+    },
+  });
+  const [, payload = "", signature = ""] = token.split(".");
+  for (const secret of [payload, signature]) {
+    expect(Buffer.from(octets).toString()).not.toContain(secret.slice(0, 30));
+  }
+});
+
+test("answers no token that could not be logged", async () => {
+  const { ask } = await startIssuing(async () => {
+    throw new Error("disk I/O error");
+  });
+  await expect(ask()).rejects.toMatchObject({ refusal: { reason: "log-unavailable" } });
+});
+
+test("gives whoever came by a certificate no token beyond its last proof", async () => {
+  const { ca, ask } = await startIssuing(append);
+  const provedUntil = addSeconds(ca.now(), 42.5);
+  const { expiresAt } = await ask({ provedUntil });
+  expect(expiresAt.getTime()).toBeLessThanOrEqual(provedUntil.getTime());
+  expect(expiresAt.getTime()).toBeGreaterThan(provedUntil.getTime() - 1000);
+});
+
+test("a rule of the policy counts for tokens, whatever else it is about", async () => {
+  const rules = [{ name: "no-foo", when: { namespace: "foo" }, then: { deny: "closed" } }];
+  const { ask } = await startIssuing(append, { POLICY: { rules } });
+  await expect(ask()).rejects.toMatchObject({ refusal: { reason: "policy-denied" } });
+});
+
+test("a rule shortens the life of a token", async () => {
+  const rules = [{ name: "short", when: { product: "token" }, then: { maximum_life: "60s" } }];
+  const { ca, ask } = await startIssuing(append, { POLICY: { rules } });
+  const { expiresAt } = await ask();
+  expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(60_000);
+});
+
+test("a tainted key signs nothing, and is in no document, at once", async () => {
+  const { ca, ask } = await startIssuing(append);
+  const kid = decodeProtectedHeader((await ask()).token).kid ?? "";
+  const before = await ca.certificateAuthority.issuance.authorities.at(ca.now());
+  await recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
+  await ca.certificateAuthority.issuance.authorities.renew(ca.now());
+  await expect(ask()).rejects.toMatchObject({ refusal: { reason: "no-signing-authority" } });
+  const after = await ca.certificateAuthority.issuance.authorities.at(ca.now());
+  expect(after.tokenKeys.map(({ id }) => id)).not.toContain(kid);
+  expect(after.sequence).toBeGreaterThan(before.sequence);
+});

@@ -1,0 +1,70 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { writeDocuments } from "../../../../src/cli/verbs/authority/documents.ts";
+import { tokenFindings } from "../../../../src/cli/verbs/doctor/token-findings.ts";
+import { importKek } from "../../../../src/custody/kek.ts";
+import { FetchError } from "../../../../src/foundation/fetch.ts";
+import { createMemoryMint } from "../../../testkit/ca/memory-mint.ts";
+import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
+import { startCa } from "../../../testkit/ca/running-ca.ts";
+
+const issuer = "https://ca.test/mesh";
+const tokens = { issuer, algorithm: "ES256", defaultSeconds: 300, maximumSeconds: 3600 } as const;
+const ca = await startCa({ JWT_ISSUER: issuer });
+await ca.rotate();
+const view = await ca.certificateAuthority.issuance.authorities.at(ca.now());
+
+const served = async (url: string): Promise<unknown> =>
+  (await ca.app.request(url)).json().catch(() => {
+    throw new FetchError("answered 404");
+  });
+
+const doctored =
+  (change: object) =>
+  async (url: string): Promise<unknown> => ({ ...Object(await served(url)), ...change });
+
+test("finds nothing wrong where the CA itself answers", async () => {
+  expect(await tokenFindings(tokens, view, served)).toEqual([]);
+});
+
+test.each([
+  ["another issuer", doctored({ issuer: "https://ca.test" }), "names another issuer"],
+  ["no key of the store", doctored({ keys: [] }), "without the key"],
+  ["something else", async () => "hello", "is no discovery document"],
+  [
+    "nothing",
+    async () => {
+      throw new FetchError("answered 404");
+    },
+    "cannot be read: answered 404",
+  ],
+])("finds an issuer where relying parties read %s", async (_, fetchJson, fault) => {
+  const findings = await tokenFindings(tokens, view, fetchJson);
+  expect(findings).toMatchObject([
+    { name: "jwt-issuer-elsewhere", what: expect.stringContaining(fault) },
+  ]);
+});
+
+test("the documents of a folder are those of the CA, and are replaced when they change", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "rampart-documents-"));
+  const session = createMemorySession(
+    createMemoryMint([await importKek("k1", new Uint8Array(32))]),
+    ca.now(),
+  );
+  const own = {
+    ...session,
+    configuration: { ...session.configuration, tokens },
+    currentView: async () => view,
+  };
+  for (let i = 0; i < 2; i++) await writeDocuments(own, { dir });
+  for (const path of [".well-known/openid-configuration", ".well-known/jwks.json"]) {
+    const answer = await ca.app.request(`${issuer}/${path}`);
+    expect(await readFile(join(dir, path), "utf8")).toBe(await answer.text());
+  }
+  await expect(writeDocuments(session, { dir })).rejects.toThrow("JWT_ISSUER is not set");
+  const empty = { ...own, currentView: async () => ({ ...view, tokenKeys: [] }) };
+  await expect(writeDocuments(empty, { dir })).rejects.toThrow("no key for JWT-SVIDs is published");
+  await rm(dir, { recursive: true });
+});
