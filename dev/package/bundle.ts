@@ -98,7 +98,7 @@ export async function bundlePackage(folder: string): Promise<ReadonlySet<string>
   const programs = await build({
     ...common,
     platform: "node",
-    entryPoints: { rampart: "src/cli/launch.ts" },
+    entryPoints: { rampart: "src/cli/launch.ts", lambda: "src/node/lambda/main.ts" },
     chunkNames: "program/[name]-[hash]",
     banner: { js: requireInModule },
     minify: true,

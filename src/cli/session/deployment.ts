@@ -16,6 +16,7 @@ import {
   viewFileStore,
   viewSignerStore,
 } from "../../node/files/file-store.ts";
+import { onLambda } from "../../node/lambda/events.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import type { BucketPlace } from "../../node/stores/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
@@ -158,23 +159,22 @@ function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> 
 }
 
 type Place = Omit<Deployment, "environment">;
-
-/** The store of `rampart serve`, which reads a change within its propagation interval. */
+/** The store of `rampart serve`, which reads a change in its propagation interval. */
 async function openServed(
   values: Record<string, unknown>,
   choice: DatedChoice,
   environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
   return orOperatorError(async () => {
-    const { ca, store, certificateFiles } = parseServeConfiguration(values, environment);
-    const files = { certificateFiles, environment };
+    const { ca, store, ...own } = parseServeConfiguration(values, environment, "bucket");
+    const files = { certificateFiles: own.certificateFiles, environment };
     switch (store.kind) {
       case "directory":
         return { ...(await openDirectory(ca, store.directory, choice)), ...files };
       case "kubernetes":
         return { ...(await openNamespace(ca, store, environment)), ...files };
       case "s3":
-        return { ...(await openBucketStores(ca, store)), ...files };
+        return { ...(await openBucketStores(onLambda(ca), store)), ...files };
     }
   });
 }

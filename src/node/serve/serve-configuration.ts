@@ -94,11 +94,13 @@ export const serveRestartKeys: readonly string[] = [
  * Parses the keys of every platform and those of `rampart serve`.
  *
  * @param environment The variables by which a pod finds its API server.
+ * @param logRests Where an issuance log may rest: in a bucket on Lambda alone.
  * @throws ConfigurationError
  */
 export function parseServeConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment = {},
+  logRests: "directory" | "bucket" = "directory",
 ): ServeConfiguration {
   const [own, others] = partition(values, (key) => serveKeys.includes(key));
   const [files, shared] = partition(others, (key) => credentialFileName.test(key));
@@ -106,7 +108,7 @@ export function parseServeConfiguration(
   const form = parseForm(serveForm, own);
   const given = Object.keys(own).filter((key) => own[key] !== undefined);
   const store = storePlaceOf(form, given, environment);
-  requireOneReader(store, ca);
+  requireOneReader(store, ca, logRests);
   // Where authorities are their own roots, one that was imported and has retired would come back.
   if (form.IMPORT_DIRECTORY !== undefined && ca.authorityRoot !== "offline") {
     throw new ConfigurationError(['IMPORT_DIRECTORY: is for AUTHORITY_ROOT = "offline" alone']);
@@ -129,11 +131,16 @@ export function parseServeConfiguration(
 }
 
 /** What takes a store with one reader is refused where several replicas may read it. */
-function requireOneReader({ kind }: StorePlace, configuration: Configuration): void {
+function requireOneReader(
+  { kind }: StorePlace,
+  { log, phaseLengths }: Configuration,
+  logRests: "directory" | "bucket",
+): void {
   if (kind === "directory") return;
-  const { log, phaseLengths } = configuration;
   const faults = [
-    ...(log ? ['LOG_ORIGIN: takes STORE = "directory": an issuance log rests on one machine'] : []),
+    ...(log && !(kind === "s3" && logRests === "bucket")
+      ? ['LOG_ORIGIN: takes STORE = "directory": an issuance log rests on one machine']
+      : []),
     ...(phaseLengths.propagationSeconds === 0
       ? [`PROPAGATION_INTERVAL: must be at least ${propagationOf[kind].shortestSeconds}s`]
       : []),

@@ -29,7 +29,7 @@ interface BucketRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** What a PUT replaces: the object of this version, or nothing. */
   readonly replaces?: { readonly version: string | undefined };
-  readonly body?: string;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
   /** Ends the request before its time is up. */
   readonly signal?: AbortSignal;
 }
@@ -97,7 +97,7 @@ interface SignedRequest {
   readonly url: string;
   readonly method: string;
   readonly headers: Headers;
-  readonly body?: string;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
 }
 
 /** Signs with Signature Version 4: the time, the condition, and the octets of the body. */

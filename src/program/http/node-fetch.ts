@@ -24,7 +24,7 @@ export function fetchWith(tls: ClientTls, reach?: Reach): Fetch {
       target: parseTarget(url),
       method,
       headers: { ...usualHeaders, ...Object.fromEntries(new Headers(headers)) },
-      body: typeof body === "string" ? body : undefined,
+      body: typeof body === "string" || body instanceof Uint8Array ? body : undefined,
       signal: signal ?? undefined,
     });
     return toResponse(response);

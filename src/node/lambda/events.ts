@@ -1,0 +1,90 @@
+import * as z from "zod/mini";
+import type { Configuration } from "../../config/configuration.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
+
+/** What the platform keeps from a CA. docs/tutorials/lambda.md has the same sentences. */
+export const lambdaLimits: readonly string[] = [
+  "Lambda hands on no client certificate: a workload renews with its token, or through rampart gateway",
+  "Lambda has no trailers: native gRPC takes rampart gateway in front",
+  "Lambda runs nothing between two requests: a schedule of EventBridge has to call the function each minute",
+  "Lambda holds no answer for a caller that waits: BUNDLE_WAIT is 0s",
+  "Lambda counts in each instance: CALLER_QUOTA and ISSUER_QUOTA bound what one instance issues",
+];
+
+/** What a checkup knows of a CA on a bucket. An issuance log there is one of a function: nothing else writes it. */
+export const onLambda = (ca: Configuration): Configuration =>
+  ca.log ? { ...ca, warnings: [...ca.warnings, ...lambdaLimits] } : ca;
+
+const scheduledForm = z.object({
+  source: z.literal("aws.events"),
+  "detail-type": z.literal("Scheduled Event"),
+});
+
+/** Whether a schedule of EventBridge has called. No request has this form, whatever its sender writes. */
+export const isScheduled = (event: unknown): boolean => scheduledForm.safeParse(event).success;
+
+/** A request of a function URL or of an HTTP API, payload format 2.0. */
+const requestForm = z.object({
+  version: z.literal("2.0"),
+  rawPath: z.string(),
+  rawQueryString: z.string(),
+  headers: z.record(z.string(), z.string()),
+  requestContext: z.object({
+    domainName: z.string(),
+    http: z.object({ method: z.string(), sourceIp: z.string() }),
+  }),
+  body: z.optional(z.string()),
+  isBase64Encoded: z.boolean(),
+});
+
+/** The answer to such a request. */
+export interface LambdaAnswer {
+  readonly statusCode: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly isBase64Encoded: boolean;
+}
+
+/** The longest IPv6 address in text. */
+const maximumAddressLength = 45;
+
+/**
+ * The request in an event, and its peer as AWS knows it: no header says anything about the peer.
+ *
+ * @throws Error for any other event.
+ */
+export function parseRequest(event: unknown): { readonly request: Request; readonly peer: Peer } {
+  const parsed = requestForm.safeParse(event);
+  if (!parsed.success) {
+    throw new Error("rampart takes scheduled events, and requests in payload format 2.0, alone");
+  }
+  const {
+    rawPath,
+    rawQueryString,
+    headers,
+    requestContext,
+    body = "",
+    isBase64Encoded,
+  } = parsed.data;
+  const { domainName, http } = requestContext;
+  const query = rawQueryString === "" ? "" : `?${rawQueryString}`;
+  const octets = isBase64Encoded ? parseBase64(body) : new TextEncoder().encode(body);
+  const hasBody = http.method !== "GET" && http.method !== "HEAD";
+  const request = new Request(`https://${domainName}${rawPath}${query}`, {
+    method: http.method,
+    headers,
+    ...(hasBody && octets && { body: octets }),
+  });
+  return { request, peer: { address: http.sourceIp.slice(0, maximumAddressLength) } };
+}
+
+export async function toAnswer(response: Response): Promise<LambdaAnswer> {
+  const octets = Buffer.from(await response.arrayBuffer());
+  return {
+    statusCode: response.status,
+    headers: Object.fromEntries(response.headers),
+    body: octets.toString("base64"),
+    isBase64Encoded: true,
+  };
+}

@@ -1,0 +1,149 @@
+import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
+import { rotateAll } from "../../ca/rotation/rotate.ts";
+import { compose } from "../../config/composition.ts";
+import { createPushes } from "../../config/root-targets.ts";
+import type { HeldKeks } from "../../custody/kek.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
+import { writeToConsole } from "../../foundation/events.ts";
+import { readRootFile } from "../../program/files/pem-file.ts";
+import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
+import type { Environment } from "../files/cluster-place.ts";
+import { readConfigurationFile } from "../files/configuration-file.ts";
+import { openKeysHere } from "../key-credentials.ts";
+import { nodeCryptoProvider } from "../node-crypto-provider.ts";
+import { parseServeConfiguration, type ServeConfiguration } from "../serve/serve-configuration.ts";
+import { bucketQuotas } from "../serve/token-buckets.ts";
+import { BucketSpace } from "../stores/bucket-space.ts";
+import { openReplicaStores } from "../stores/stores.ts";
+import { type BucketLog, openBucketLog } from "./bucket-log.ts";
+import { bucketObjects, logPlace } from "./bucket-objects.ts";
+import { isScheduled, type LambdaAnswer, lambdaLimits, parseRequest, toAnswer } from "./events.ts";
+
+/** An instance that has read its configuration. */
+interface Instance {
+  readonly answer: (request: Request, peer: Peer) => Promise<Response>;
+  readonly runCron: () => Promise<void>;
+}
+
+interface LambdaOptions {
+  /** The path of `rampart.toml`. */
+  readonly file: string;
+  /** Secrets of the configuration, and the credential for the bucket. */
+  readonly environment: Environment;
+  readonly clock: () => Date;
+}
+
+/** The handler of a function. It reads the configuration once in each instance, with the first event. */
+export function createLambda(
+  options: LambdaOptions,
+): (event: unknown) => Promise<LambdaAnswer | undefined> {
+  const log = createEventLog(options.clock, writeToConsole);
+  let instance: Promise<Instance> | undefined;
+
+  /** A start that has failed for another reason than its configuration is tried again with the next event. */
+  async function startOnce(): Promise<Instance> {
+    instance ??= start(options, log);
+    try {
+      return await instance;
+    } catch (error) {
+      instance = undefined;
+      throw error;
+    }
+  }
+
+  return async (event) => {
+    const { answer, runCron } = await startOnce();
+    if (isScheduled(event)) return void (await runCron());
+    const { request, peer } = parseRequest(event);
+    return toAnswer(await answer(request, peer));
+  };
+}
+
+async function start(options: LambdaOptions, log: EventLog): Promise<Instance> {
+  try {
+    const { file, environment } = options;
+    const values = await readConfigurationFile(file, environment);
+    return await startConfigured(parseLambdaConfiguration(values, environment), options, log);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    for (const detail of error.faults) {
+      log.operation({ event: "configuration-fault", level: "error", detail });
+    }
+    const app = createMisconfiguredApp(error.faults);
+    const runCron = (): Promise<void> => Promise.reject(error);
+    return { answer: async (request) => app.fetch(request), runCron };
+  }
+}
+
+/** The configuration of `rampart serve` on a bucket. @throws ConfigurationError */
+export function parseLambdaConfiguration(
+  values: Readonly<Record<string, unknown>>,
+  environment: Environment,
+): ServeConfiguration {
+  const configuration = parseServeConfiguration(values, environment, "bucket");
+  if (configuration.store.kind === "s3") {
+    return { ...configuration, ca: { ...configuration.ca, bundleWaitSeconds: 0 } };
+  }
+  throw new ConfigurationError(['STORE: must be "s3" on Lambda, where no file stays']);
+}
+
+async function startConfigured(
+  configuration: ServeConfiguration,
+  { clock }: LambdaOptions,
+  log: EventLog,
+): Promise<Instance> {
+  const { ca, perMinute } = configuration;
+  for (const detail of [...lambdaLimits, ...ca.warnings]) {
+    log.operation({ event: "configuration-warning", level: "warning", detail });
+  }
+  const { propagationSeconds } = ca.phaseLengths;
+  const { signal } = new AbortController();
+  const stores = await openReplicaStores(configuration, { log, clock, propagationSeconds, signal });
+  const keys = await openKeysHere(ca, configuration.environment, { clock, log });
+  const issuanceLog = await openLog(configuration, keys.keks, { clock, log });
+  const fetching = { fetchTrusting };
+  const composition = await compose(ca, {
+    ...{ store: stores.store, signerStore: stores.signerStore, storeLagSeconds: stores.lagSeconds },
+    ...{ cryptoProvider: nodeCryptoProvider, log, clock, fetching, ...keys },
+    quotas: bucketQuotas(clock, () => perMinute),
+    issuanceLog: issuanceLog?.issuanceLog,
+    publishedLog: issuanceLog?.publishedLog,
+  });
+  const { certificateAuthority, mint, signerMints } = composition;
+  const { deliver } = createPushes(ca, certificateAuthority, fetching, { limits: pushLimits, log });
+  const peers = new WeakMap<Request, Peer>();
+  const app = createRoutes(certificateAuthority, (request) => peers.get(request) ?? {});
+  return {
+    answer: async (request, peer) => {
+      peers.set(request, peer);
+      return app.fetch(request);
+    },
+    runCron: async () => {
+      const rotating = stores.inTurn(() => rotateAll([mint, ...signerMints.values()], clock()));
+      const results = await Promise.allSettled([rotating, issuanceLog?.publish()]);
+      await stores.pushInTurn(() => deliver(clock()));
+      for (const each of results) if (each.status === "rejected") throw each.reason;
+    },
+  };
+}
+
+/** A function may run for minutes, and the schedule calls the next one after one. */
+const pushLimits = { requests: 2000, seconds: 45, clustersAtOnce: 3, writesAtOnce: 2 };
+
+/** Two writers of a service that ignores conditions would undo each other's entries. */
+async function openLog(
+  { ca, store }: ServeConfiguration,
+  keks: HeldKeks,
+  { clock, log }: { readonly clock: () => Date; readonly log: EventLog },
+): Promise<BucketLog | undefined> {
+  if (!ca.log || store.kind !== "s3") return undefined;
+  const place = logPlace(store, ca.log.origin);
+  const fetch = fetchTrusting(await readRootFile(store.rootsFile));
+  await new BucketSpace(place, fetch, clock).prove();
+  const objects = bucketObjects(place, fetch, clock);
+  const { trustDomain } = ca;
+  const parts = { configuration: ca.log, objects, log, clock, trustDomain };
+  return openBucketLog({ ...parts, keks });
+}

@@ -1,0 +1,11 @@
+import { join } from "node:path";
+import { createLambda } from "./lambda.ts";
+
+const { LAMBDA_TASK_ROOT = process.cwd() } = process.env;
+
+/** The handler of an AWS Lambda function, beside whose code `rampart.toml` lies. */
+export const handler: ReturnType<typeof createLambda> = createLambda({
+  file: join(LAMBDA_TASK_ROOT, "rampart.toml"),
+  environment: { ...process.env },
+  clock: () => new Date(),
+});

@@ -1,0 +1,206 @@
+import { describe, expect, test } from "vitest";
+import { type BucketLog, openBucketLog } from "../../../src/node/lambda/bucket-log.ts";
+import type { ConditionalObjects } from "../../../src/node/lambda/staged-log.ts";
+import { extendVerified } from "../../../src/tlog/extend.ts";
+import { Frontier } from "../../../src/tlog/frontier.ts";
+import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
+import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { createKek } from "../../testkit/pki/sealed-record.ts";
+import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
+
+type Octets = Uint8Array<ArrayBuffer>;
+
+const kek = await createKek("k1");
+const day = "2026-11-21";
+const configuration = logConfiguration({ origin: "log.test/2026", inceptionDate: day });
+const text = (octets: Uint8Array): string => new TextDecoder().decode(octets);
+const entryOf = (words: string): Octets => new TextEncoder().encode(words);
+
+/** A bucket in memory. Each request takes a turn of the event loop, so that instances overtake each other. */
+class MemoryBucket implements ConditionalObjects {
+  readonly objects = new Map<string, { octets: Octets; version: string }>();
+  /** How many writes succeed before the process that writes is killed; the last one may take effect all the same. */
+  left = Number.POSITIVE_INFINITY;
+  lastTakesEffect = false;
+  /** Whether the answer of a write is lost, and the client repeats the write. */
+  losesAnswers = false;
+  #count = 0;
+
+  read = async (path: string): Promise<{ octets: Octets; version: string } | undefined> => {
+    await new Promise(setImmediate);
+    return this.objects.get(path);
+  };
+
+  write = async (
+    path: string,
+    octets: Octets,
+    version: string | undefined,
+  ): Promise<string | undefined> => {
+    await new Promise(setImmediate);
+    this.left--;
+    if (this.left < 0 || (this.left === 0 && !this.lastTakesEffect)) throw new Error("killed");
+    if (this.objects.get(path)?.version !== version) return undefined;
+    const next = `v${++this.#count}`;
+    this.objects.set(path, { octets, version: next });
+    if (this.left === 0) throw new Error("killed");
+    return this.losesAnswers ? undefined : next;
+  };
+}
+
+function instance(bucket: MemoryBucket, today = day): BucketLog {
+  return openBucketLog({
+    objects: bucket,
+    configuration,
+    trustDomain: clusterLocal,
+    keks: { hold: () => undefined, ring: () => [kek] },
+    log: createEventRecorder(),
+    clock: () => new Date(`${today}T12:00:00Z`),
+    pause: () => new Promise(setImmediate),
+  });
+}
+
+const { signal } = new AbortController();
+const append = ({ issuanceLog }: BucketLog, words: string) =>
+  issuanceLog.append(entryOf(words), signal);
+
+/** The published entries, verified as any reader does. */
+async function published({ publishedLog }: BucketLog): Promise<string[]> {
+  const [shard] = await publishedLog.shards();
+  const read = (path: string) => publishedLog.read("0", path);
+  const checkpoint = text((await read("checkpoint")) ?? entryOf(""));
+  const opened = await openCheckpointText(checkpoint, parseVerifierKey(shard?.verifierKey ?? ""));
+  const entries: string[] = [];
+  await extendVerified(Frontier.empty(), opened, read, (_, octets) => entries.push(text(octets)));
+  return entries;
+}
+
+describe("a log in a bucket", () => {
+  test("has what many instances append at once, each at an index of its own", async () => {
+    const bucket = new MemoryBucket();
+    const instances = Array.from({ length: 8 }, () => instance(bucket));
+    const words = Array.from({ length: 40 }, (_, i) => `entry ${i}`);
+    const positions = await Promise.all(
+      words.map((each, i) => append(instances[i % 8] ?? instance(bucket), each)),
+    );
+    expect(positions.map(({ index }) => index).toSorted((a, b) => a - b)).toEqual(
+      words.map((_, i) => i),
+    );
+    await instance(bucket).publish();
+    const entries = await published(instance(bucket));
+    for (const [i, { index }] of positions.entries()) expect(entries[index]).toBe(words[i]);
+  });
+
+  test("grows while several instances publish it", async () => {
+    const bucket = new MemoryBucket();
+    const instances = Array.from({ length: 4 }, () => instance(bucket));
+    const work = instances.flatMap((each, i) =>
+      Array.from({ length: 20 }, async (_, n) => {
+        await append(each, `${i}/${n}`);
+        if (n % 3 === i % 3) await each.publish();
+      }),
+    );
+    await Promise.all(work);
+    await instance(bucket).publish();
+    const entries = await published(instance(bucket));
+    expect(new Set(entries).size).toBe(80);
+    expect(entries).toHaveLength(80);
+  });
+
+  test("is published as others have written it, by an instance that has appended before", async () => {
+    const bucket = new MemoryBucket();
+    const [one, other] = [instance(bucket), instance(bucket)];
+    await append(one, "first");
+    await one.publish();
+    await append(one, "second");
+    await append(other, "third");
+    await one.publish();
+    await append(other, "fourth");
+    await one.publish();
+    expect(await published(one)).toEqual(["first", "second", "third", "fourth"]);
+  });
+
+  test("goes over the width of a tile, and publishes by itself before its stage is long", async () => {
+    const bucket = new MemoryBucket();
+    const one = instance(bucket);
+    for (let i = 0; i < 600; i++) await append(one, `entry ${i}`);
+    expect((await published(one)).length).toBeGreaterThanOrEqual(512);
+    await one.publish();
+    expect(await published(one)).toHaveLength(600);
+  });
+
+  test.each([true, false])(
+    "outlives an instance that ends at any write, whether it took effect (%s)",
+    async (lastTakesEffect) => {
+      for (let writes = 1; writes <= 12; writes++) {
+        const bucket = new MemoryBucket();
+        const before = instance(bucket);
+        const known = (await append(before, "first")).index;
+        Object.assign(bucket, { left: writes, lastTakesEffect });
+        const dying = instance(bucket);
+        const answered: [string, number][] = [["first", known]];
+        const live = async (): Promise<void> => {
+          for (const words of ["second", "third"]) {
+            answered.push([words, (await append(dying, words)).index]);
+            await dying.publish();
+          }
+        };
+        await live().catch(() => {});
+        bucket.left = Number.POSITIVE_INFINITY;
+        const after = instance(bucket);
+        answered.push(["last", (await append(after, "last")).index]);
+        await after.publish();
+        const entries = await published(after);
+        for (const [words, index] of answered) expect(entries[index]).toBe(words);
+      }
+    },
+  );
+
+  test("knows its own write whose answer was lost", async () => {
+    const bucket = new MemoryBucket();
+    const one = instance(bucket);
+    await append(one, "first");
+    bucket.losesAnswers = true;
+    expect((await append(one, "second")).index).toBe(1);
+    await one.publish();
+    bucket.losesAnswers = false;
+    expect(await published(one)).toEqual(["first", "second"]);
+  });
+
+  test("begins on the day of its inception alone", async () => {
+    const bucket = new MemoryBucket();
+    const late = instance(bucket, "2026-11-22");
+    await expect(append(late, "first")).rejects.toMatchObject({
+      refusal: { reason: "log-unavailable" },
+    });
+    expect(late.issuanceLog.refusal()).toContain("today is not its inception");
+    expect(bucket.objects.size).toBe(0);
+  });
+
+  test.each([
+    ["an older stage", "stage.json"],
+    ["an older checkpoint", "checkpoint"],
+  ])("does not go on from %s", async (_, path) => {
+    const bucket = new MemoryBucket();
+    const one = instance(bucket);
+    await append(one, "first");
+    await one.publish();
+    const older = bucket.objects.get(path);
+    await append(one, "second");
+    await one.publish();
+    if (older) bucket.objects.set(path, older);
+    await expect(append(instance(bucket), "third")).rejects.toMatchObject({
+      refusal: { reason: "log-unavailable" },
+    });
+  });
+
+  test("refuses a damaged stage", async () => {
+    const bucket = new MemoryBucket();
+    await append(instance(bucket), "first");
+    bucket.objects.set("stage.json", { octets: entryOf("{}"), version: "v" });
+    await expect(append(instance(bucket), "second")).rejects.toMatchObject({
+      refusal: { reason: "log-unavailable" },
+    });
+  });
+});

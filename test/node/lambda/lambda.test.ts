@@ -1,0 +1,118 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "smol-toml";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { logPlace } from "../../../src/node/lambda/bucket-objects.ts";
+import { isScheduled, parseRequest, toAnswer } from "../../../src/node/lambda/events.ts";
+import { createLambda, parseLambdaConfiguration } from "../../../src/node/lambda/lambda.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const request = {
+  version: "2.0",
+  rawPath: "/bundle.pem",
+  rawQueryString: "",
+  headers: { "x-forwarded-for": "198.51.100.7", accept: "*/*" },
+  requestContext: {
+    domainName: "a.lambda-url.test",
+    http: { method: "GET", sourceIp: "192.0.2.1" },
+  },
+  isBase64Encoded: false,
+};
+
+const scheduled = { source: "aws.events", "detail-type": "Scheduled Event" };
+
+describe("an event", () => {
+  test("is a schedule's or a request, never both", () => {
+    expect(isScheduled(scheduled)).toBe(true);
+    expect(isScheduled({ ...request, body: JSON.stringify(scheduled) })).toBe(false);
+  });
+
+  test("is a request whose peer is AWS's word, not a header's", async () => {
+    const { request: parsed, peer } = parseRequest(request);
+    expect(parsed.url).toBe("https://a.lambda-url.test/bundle.pem");
+    expect(peer).toEqual({ address: "192.0.2.1" });
+  });
+
+  test("has its octets in base64", async () => {
+    const http = { method: "POST", sourceIp: "192.0.2.1" };
+    const { request: parsed } = parseRequest({
+      ...request,
+      requestContext: { ...request.requestContext, http },
+      ...{ body: Buffer.from([0, 255]).toString("base64"), isBase64Encoded: true },
+    });
+    expect([...new Uint8Array(await parsed.arrayBuffer())]).toEqual([0, 255]);
+  });
+
+  test.each([
+    ["payload format 1.0", { version: "1.0", httpMethod: "GET", path: "/" }],
+    ["nothing", undefined],
+    ["a request without a context", { ...request, requestContext: {} }],
+  ])("that is %s is refused", (_, event) => {
+    expect(() => parseRequest(event)).toThrow(/payload format 2\.0/);
+  });
+
+  test("is answered in base64", async () => {
+    const response = new Response(new Uint8Array([0, 255]), { headers: { "x-a": "b" } });
+    expect(await toAnswer(response)).toMatchObject({
+      ...{ statusCode: 200, body: "AP8=", isBase64Encoded: true, headers: { "x-a": "b" } },
+    });
+  });
+});
+
+const issuer = { issuer: "https://issuer.example.test", namespaces: ["*"] };
+
+describe("a function", () => {
+  test("takes a store in a bucket alone", () => {
+    const values = { STORE_DIRECTORY: "/var/lib/rampart", KEK: randomKek(), ISSUERS: [issuer] };
+    expect(() => parseLambdaConfiguration(values, {})).toThrow(/STORE: must be "s3" on Lambda/);
+  });
+
+  test("keeps its log beside the records, whose list stays short", async () => {
+    const { place, close } = await startS3Api();
+    onTestFinished(close);
+    expect(logPlace(place, "log.test").prefix).toBe("mesh-1-log/6c6f672e74657374/");
+    expect(() => logPlace({ ...place, prefix: "" }, "log.test")).toThrow(/STORE_PREFIX/);
+  });
+
+  async function functionOf(values: object) {
+    const api = await startS3Api();
+    onTestFinished(api.close);
+    const file = join(await temporaryFolder(), "rampart.toml");
+    const keys = {
+      ...{ STORE: "s3", STORE_BUCKET: api.place.bucket, STORE_PREFIX: "mesh-1/" },
+      ...{ S3_ENDPOINT: api.origin, S3_REGION: api.place.region, ISSUERS: [issuer] },
+      ...{ INCEPTION_DATE: "2026-11-21", PROPAGATION_INTERVAL: "10s" },
+    };
+    await writeFile(file, stringify({ ...keys, ...values }));
+    let now = new Date("2026-11-21T12:00:00Z");
+    const handler = createLambda({
+      ...{ file, clock: () => now },
+      environment: {
+        KEK: randomKek(),
+        AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: s3Credential.secretAccessKey,
+      },
+    });
+    const pass = (seconds: number): void => {
+      now = new Date(now.getTime() + 1000 * seconds);
+    };
+    return { handler, pass };
+  }
+
+  test("founds a CA by its schedule, and answers for it", async () => {
+    const { handler, pass } = await functionOf({});
+    expect((await handler(request))?.statusCode).toBe(503);
+    expect(await handler(scheduled)).toBeUndefined();
+    pass(60);
+    const { body = "" } = (await handler(request)) ?? {};
+    expect(Buffer.from(body, "base64").toString()).toContain("BEGIN CERTIFICATE");
+  });
+
+  test("with a faulty configuration answers 503, and fails its schedule", async () => {
+    const { handler } = await functionOf({ NO_SUCH_KEY: 1 });
+    expect((await handler({ ...request, rawPath: "/readyz" }))?.statusCode).toBe(503);
+    await expect(handler(scheduled)).rejects.toThrow(/NO_SUCH_KEY/);
+  });
+});
