@@ -14,11 +14,11 @@ test.each(pages)(`%s has no sentence of more than ${longestSentence} words`, (pa
 /** Pages that a program writes. */
 const generated = ["cli", "outages", "peers", "storm"].map((name) => `docs/reference/${name}.md`);
 
-test("the docs have fewer than 45,000 words, those that a program writes aside", () => {
+test("the docs have fewer than 46,000 words, those that a program writes aside", () => {
   const written = pages.filter((page) => page !== "README.md" && !generated.includes(page));
   const words = written.flatMap((page) =>
     // The bars of a table are none.
     readFileSync(new URL(`../../${page}`, import.meta.url), "utf8").match(/\S*[\p{L}\p{N}]\S*/gu),
   );
-  expect(words.length).toBeLessThan(45_000);
+  expect(words.length).toBeLessThan(46_000);
 });
