@@ -57,7 +57,7 @@ export function createBundleEndpoint(
   ca: CertificateAuthority,
   longPolls: LongPolls,
   format: BundleFormat,
-  authorities: Authorities = ca.issuance.authorities,
+  authorities: () => Authorities | undefined = () => ca.issuance.authorities,
 ): (c: Context) => Promise<Response> {
   const { maximumAgeSeconds = ca.bundleMaximumAgeSeconds } = format;
   const publisher = {
@@ -72,12 +72,18 @@ export function createBundleEndpoint(
 
 /** The bundle of a named signer as PEM: that of the mesh, and the roots that are kept apart from it. */
 export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
-  for (const [name, { authorities }] of ca.issuance.signers) {
-    app.get(
-      `/signer/${name}/bundle.pem`,
-      createBundleEndpoint(ca, longPolls, pemBundle, authorities),
-    );
-  }
+  const authoritiesOf = (name: string) => ca.issuance.signers.get(name)?.authorities;
+  const endpoints = new Map<string, ReturnType<typeof createBundleEndpoint>>();
+  app.get("/signer/:name/bundle.pem", (c) => {
+    const name = c.req.param("name");
+    // A changed configuration may have other signers.
+    if (!authoritiesOf(name)) return c.notFound();
+    const endpoint =
+      endpoints.get(name) ??
+      createBundleEndpoint(ca, longPolls, pemBundle, () => authoritiesOf(name));
+    endpoints.set(name, endpoint);
+    return endpoint(c);
+  });
 }
 
 /**
@@ -102,11 +108,12 @@ export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: Lon
 function createReadBundle(
   ca: CertificateAuthority,
   { contentType, write }: BundleFormat,
-  authorities: Authorities,
+  authorities: () => Authorities | undefined,
 ): ReadDocument {
   let latest: { view: AuthorityView; document: Representation | undefined } | undefined;
   return async () => {
-    const view = await authorities.at(ca.clock());
+    const view = await authorities()?.at(ca.clock());
+    if (!view) return undefined;
     if (latest?.view === view) return latest.document;
     const body = new TextEncoder().encode(await write(view));
     const document = body.length > 0 ? await representationOf(body, contentType) : undefined;

@@ -137,7 +137,7 @@ describe("a named signer", () => {
     await found();
     const [mint] = ca.signerMints.values();
     const store = ca.signerStores.get("payments.example");
-    expect(mint?.store).toBe(store);
+    expect(await mint?.store.load()).toEqual(await store?.load());
     const before = [(await ca.store.load()).length, (await store?.load())?.length];
     expect(before).toEqual([1, 1]);
   });

@@ -43,6 +43,8 @@ const others: Readonly<Record<string, string | undefined>> = {
   "log follow": "--dir copy --url http://SERVER/log/0",
   // Its own certificate would have to be there first.
   "log verify": undefined,
+  "policy replay": "FIFO --dir copy",
+  "policy test": "FIFO",
   "kek new": undefined,
   init: undefined,
   completion: undefined,
