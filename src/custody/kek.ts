@@ -1,4 +1,6 @@
+import type { SealParameters } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
+import type { ImportParameters } from "../pki/signature-algorithm.ts";
 import { RecordError } from "./record-fields.ts";
 
 /** A key-encryption key: 256 bits of AES-GCM that WebCrypto never exports. */
@@ -136,7 +138,7 @@ export async function openKey(
   { iv, sealedKey }: SealedKey,
   kek: Kek,
   bound: unknown,
-  algorithm: AlgorithmIdentifier | RsaHashedImportParams | EcKeyImportParams,
+  algorithm: ImportParameters,
   extractable: boolean,
 ): Promise<CryptoKey> {
   const parameters = sealParameters(iv, bound);
@@ -146,7 +148,7 @@ export async function openKey(
 }
 
 /** Binds octets that no two different contents share: JSON is unambiguous, and the order of fields is fixed. */
-export const sealParameters = (iv: Bytes, bound: unknown): AesGcmParams => ({
+export const sealParameters = (iv: Bytes, bound: unknown): SealParameters => ({
   name: "AES-GCM",
   iv,
   additionalData: new TextEncoder().encode(JSON.stringify(bound)),

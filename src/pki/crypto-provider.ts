@@ -15,11 +15,18 @@ export interface PublicKey {
   readonly verify: (signature: Bytes, bytes: Bytes) => boolean | Promise<boolean>;
 }
 
+/** AES-GCM with what it authenticates beside the key. */
+export interface SealParameters {
+  readonly name: "AES-GCM";
+  readonly iv: Bytes;
+  readonly additionalData: Bytes;
+}
+
 /** A private key (PKCS#8) under AES-GCM, with the key that decrypts it. */
 interface WrappedKey {
   readonly octets: Bytes;
   readonly wrappingKey: CryptoKey;
-  readonly parameters: AesGcmParams;
+  readonly parameters: SealParameters;
 }
 
 /**

@@ -5,10 +5,19 @@ import { DerBuilder } from "./encoding/der-writer.ts";
 /** The hashes that signatures are made over. Ed25519 has its own. */
 export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
 
+/** How WebCrypto imports a key. The names of its types differ between platforms. */
+export type ImportParameters =
+  | { readonly name: string; readonly hash: Hash }
+  | { readonly name: string; readonly namedCurve: string }
+  | { readonly name: string };
+
 /** One way to sign, as WebCrypto describes it. */
 export interface SignatureScheme {
-  readonly importParameters: RsaHashedImportParams | EcKeyImportParams | Algorithm;
-  readonly signParameters: AlgorithmIdentifier | EcdsaParams | RsaPssParams;
+  readonly importParameters: ImportParameters;
+  readonly signParameters:
+    | string
+    | { readonly name: string; readonly hash: Hash }
+    | { readonly name: string; readonly saltLength: number };
   /** `undefined` for Ed25519. */
   readonly hash: Hash | undefined;
   /** Octets of r and of s when the signature is ECDSA, else `undefined`. */

@@ -36,6 +36,7 @@ test("the archive holds what runs, its types and its pages, in less than 920 kB"
     [
       ...pages,
       "dist/THIRD_PARTY_NOTICES.txt",
+      "dist/lambda.js",
       "dist/rampart.js",
       "dist/rampart-dev.js",
       "dist/worker.js",
