@@ -25,7 +25,7 @@ interface Archive {
   readonly files: readonly { readonly path: string }[];
 }
 
-test("the archive holds what runs, its types and its pages, in less than 920 kB", async () => {
+test("the archive holds what runs, its types and its pages, in less than 960 kB", async () => {
   const values = ["pack", "--dry-run", "--json", "--ignore-scripts"];
   const { stdout } = await run("npm", values, { cwd: folder });
   const [archive] = Object.values(JSON.parse(stdout) as Record<string, Archive>);
@@ -46,7 +46,7 @@ test("the archive holds what runs, its types and its pages, in less than 920 kB"
     ].toSorted(),
   );
   expect(paths.length).toBeLessThan(170);
-  expect(archive?.size).toBeLessThan(920_000);
+  expect(archive?.size).toBeLessThan(960_000);
 });
 
 test("what is bundled imports nothing that an installation lacks", async () => {
