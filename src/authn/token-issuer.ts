@@ -1,3 +1,4 @@
+import { pause } from "../foundation/pause.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -81,16 +82,25 @@ export interface TokenIssuer {
 /** Issuers that are asked at once where nobody shows a token. */
 const looksAtOnce = 4;
 
+const longestLookMilliseconds = 1_000;
+
+/** A probe waits no longer for issuers that do not answer. What nobody knows by then is no fault. */
+async function briefly(look: Promise<void>): Promise<void> {
+  const ended = new AbortController();
+  await Promise.race([look, pause(longestLookMilliseconds, ended.signal)]);
+  ended.abort();
+}
+
 /**
  * Why no token can be verified now, one sentence: no issuer's keys are here, or can be fetched, and no API server
  * reviews tokens in their place. It looks by itself, so that a CA without callers finds out, and finds out again once
  * it is over.
  *
- * @param wait Waits for a look that goes on without its request; by default to its end.
+ * @param wait Waits for a look that goes on without its request; by default for a second at most.
  */
 export function findKeyFault(
   issuers: readonly TokenIssuer[],
-  wait: (look: Promise<void>) => Promise<void> = (look) => look,
+  wait: (look: Promise<void>) => Promise<void> = briefly,
 ): (now: Date) => Promise<string | undefined> {
   return async (now) => {
     const withoutKeys = issuers.filter((each) => !hasKeys(each, now));

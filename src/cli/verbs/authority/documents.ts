@@ -1,9 +1,10 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { type FileHandle, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { pause } from "../../../foundation/pause.ts";
 import { durationSeconds } from "../../../foundation/text.ts";
+import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { replaceFile } from "../../../program/files/atomic-file.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/jwt-documents.ts";
@@ -67,8 +68,10 @@ export async function writeDocuments(
   ] as const) {
     const file = join(dir, path);
     if ((await readFile(file, "utf8").catch(() => undefined)) === text) continue;
-    await mkdir(dirname(file), { recursive: true });
-    await replaceFile(file, text, { mode: 0o644 });
+    const folder = dirname(file);
+    await makeFolder(folder, await ownerOf(dir), 0o755);
+    const give = (handle: FileHandle) => leaveToOwner(handle, folder);
+    await replaceFile(file, text, { mode: 0o644, give });
     terminal.print(file);
   }
 }

@@ -42,7 +42,7 @@ const looking = [
 ];
 
 /** Verbs that write files of their user's own, outside of any store. */
-const writingElsewhere = ["init", "log follow", "log witness"];
+const writingElsewhere = ["authority documents", "init", "log follow", "log witness"];
 
 /** They run as the user to whom their files belong; test/node/files/store-owner.test.ts has `serve` beside root. */
 const programs = ["serve", "gateway", "distribute", "signer", "agent run"];
