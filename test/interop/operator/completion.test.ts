@@ -36,7 +36,7 @@ beforeEach(async () => {
 /** What a word may become at the end of a command: the words of a test, and what they complete to. */
 const completions = [
   ["au", ["authority"]],
-  ["authority ro", ["rotate"]],
+  ["authority rot", ["rotate"]],
   ["authority list --js", ["--json"]],
   ["authority taint abcd --root ", ["immediately", "with-last-leaf"]],
   ["authority list --config ramp", ["rampart.toml"]],
