@@ -1,4 +1,5 @@
 import { X509Certificate } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -6,6 +7,7 @@ import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import { startWorkload, withOneRequestEach } from "../agent/envoy-pair.ts";
 import { AgentProcess } from "../agent/processes/agent-process.ts";
 import type { ServingCa } from "./serving-ca.ts";
@@ -60,6 +62,11 @@ export async function startAgent(
   const agent = new AgentProcess(folder, environment, status);
   agent.start();
   await agent.ready();
+  await until("the files of a workload", async () =>
+    ["key.pem", "cert-chain.pem", "root-cert.pem"].every((file) =>
+      existsSync(join(certificates, file)),
+    ),
+  );
   return { agent, socket, certificates };
 }
 
