@@ -31,3 +31,5 @@ report([
   await play("upgrade", upgradeRows(installation, folder)),
   await play("release", releaseRows(installation, folder)),
 ]);
+// A row that failed may have left programs behind, which would keep this one from its end.
+process.exit();

@@ -177,7 +177,8 @@ export function upgradeRows(installation: Installation, folder: string): readonl
         await running().start("serve", older);
         assert.equal(await running().renewal(), roots);
         assert.doesNotMatch(await running().denied(), /a certificate/);
-        await running().checkLog(older);
+        // 0.1.0 writes on behind entries of the second version, and reads none of them.
+        await running().checkLog(newer);
         await running().start("agent", older);
         assert.equal(await running().renewal(), roots);
         await running().end();
