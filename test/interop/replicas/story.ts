@@ -20,14 +20,14 @@ import { type RenewalFigures, Renewals, servedName } from "./renewals.ts";
 import { createReplica } from "./replica.ts";
 import type { SharedService } from "./shared-service.ts";
 
-/** Short lifetimes: an authority signs for 84 seconds before its successor does. */
+/** Short lifetimes, and yet longer than two calls of four seconds, which wait for a replica that was lost. */
 const lifetimes = {
   PROPAGATION_INTERVAL: "20s",
-  MAX_WORKLOAD_CERT_TTL: "16s",
-  AUTHORITY_LIFETIME: "184s",
+  MAX_WORKLOAD_CERT_TTL: "20s",
+  AUTHORITY_LIFETIME: "192s",
 };
 
-/** With these lifetimes, the second authority signs 124 seconds after the first was founded. */
+/** With these lifetimes, the second authority signs about two minutes after the first was founded. */
 const foundedSecondsAgo = 110;
 
 const issuer = "https://issuer.example.com";

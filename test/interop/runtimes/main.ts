@@ -24,7 +24,12 @@ async function play(folder: string): Promise<Outcome[]> {
   const mesh = await startMesh(folder);
   try {
     const outcomes: Outcome[] = [];
-    for (const runtime of runtimes) outcomes.push(await tryOne(runtime, { bucket, mesh, scratch }));
+    for (const runtime of runtimes) {
+      const first = await tryOne(runtime, { bucket, mesh, scratch });
+      outcomes.push(
+        hasStalled(first) ? await tryOne(runtime, { bucket, mesh, scratch }, "second") : first,
+      );
+    }
     return outcomes;
   } finally {
     await mesh.end();
@@ -32,11 +37,22 @@ async function play(folder: string): Promise<Outcome[]> {
   }
 }
 
+/**
+ * Whether Deno's serve stopped to answer, and nothing else went wrong: once in five runs so far, and nobody knows why.
+ * The runtime is then played once more;
+ * docs/tutorials/deno-and-bun.md says so.
+ */
+const hasStalled = ({ server, faults }: Outcome): boolean =>
+  server.startsWith("deno") &&
+  faults.length > 0 &&
+  faults.every((fault) => /SIGTERM ends both|fetch failed/.test(fault));
+
 async function tryOne(
   runtime: Runtime,
   means: Pick<Stage, "bucket" | "mesh" | "scratch">,
+  turn = "first",
 ): Promise<Outcome> {
-  const own = join(folder, runtime.name);
+  const own = join(folder, `${runtime.name}-${turn}`);
   await mkdir(own);
   const passphrase = join(own, "passphrase");
   await writeFile(passphrase, randomBytes(24).toString("base64"), { mode: 0o600 });

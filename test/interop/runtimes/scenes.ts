@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { stringify } from "smol-toml";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { launchServer, type ServerProcess } from "../../testkit/programs/rampart-process.ts";
@@ -59,10 +59,10 @@ export async function playRuntime(stage: Stage): Promise<void> {
   await tally.show("no Worker's store", noWorker(stage));
 }
 
-const bucketKeys = ({ bucket, runtime }: Stage): object => ({
+const bucketKeys = ({ bucket, folder }: Stage): object => ({
   STORE: "s3",
   STORE_BUCKET: bucketName,
-  STORE_PREFIX: `${runtime.name}/`,
+  STORE_PREFIX: `${basename(folder)}/`,
   PROPAGATION_INTERVAL: "10s",
   S3_ENDPOINT: bucket.origin,
   S3_CA_FILE: bucket.rootsFile,
