@@ -94,10 +94,8 @@ async function read(resource: FileResource): Promise<Secret> {
 }
 
 async function readPair(files: { readonly chainFile: string; readonly keyFile: string }) {
-  const [chainPem, privateKeyPem] = await Promise.all([
-    readPemFile(files.chainFile),
-    readPemFile(files.keyFile),
-  ]);
+  const chainPem = await readPemFile(files.chainFile);
+  const privateKeyPem = await readPemFile(files.keyFile);
   const [leaf] = parseCertificates(chainPem);
   if (!leaf?.checkPrivateKey(createPrivateKey(privateKeyPem))) {
     throw new Error("the key is not that of the certificate");

@@ -44,10 +44,9 @@ export function certificateInFiles({
 }: CertificateFiles): ServingCertificateSource {
   let current: ServingCertificate | undefined;
   return async () => {
-    const [chainPem, keyPem] = await Promise.all([
-      readSmallFile(certificate, maximumOctets),
-      readSmallFile(key, maximumOctets),
-    ]);
+    // One after the other: where both are missing, each call names the same one.
+    const chainPem = await readSmallFile(certificate, maximumOctets);
+    const keyPem = await readSmallFile(key, maximumOctets);
     if (chainPem !== current?.chainPem || keyPem !== current.keyPem) current = { chainPem, keyPem };
     return current;
   };

@@ -147,4 +147,14 @@ describe("a certificate in files", () => {
     const [certificate, key] = [join(folder, "tls.crt"), join(folder, "tls.key")];
     await expect(certificateInFiles({ certificate, key })(new Date())).rejects.toThrow(message);
   });
+
+  test("and its key that are both missing are one fault, not two in turn", async () => {
+    const folder = await temporaryFolder();
+    const [certificate, key] = [join(folder, "tls.crt"), join(folder, "tls.key")];
+    const certificateAt = certificateInFiles({ certificate, key });
+    const asked = Array.from({ length: 300 }, () =>
+      certificateAt(new Date()).catch((error: unknown) => String(error)),
+    );
+    expect(new Set(await Promise.all(asked)).size).toBe(1);
+  });
 });
