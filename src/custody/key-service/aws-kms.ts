@@ -1,16 +1,16 @@
 import { AwsV4Signer } from "aws4fetch";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { toBase64 } from "../../pki/encoding/base64.ts";
 import {
   type Answer,
   ask,
+  digestOf,
   type KeyPlace,
   KeyServiceError,
   type KeyServiceMeans,
   membersOf,
+  octetsIn,
   parseCredential,
   type ServiceKey,
-  textOf,
 } from "./key-service.ts";
 
 const arnForm =
@@ -67,18 +67,6 @@ const signingAlgorithms: Readonly<Record<string, string>> = {
   "ecdsa-with-SHA-384": "ECDSA_SHA_384",
   "SHA-256-with-rsa": "RSASSA_PKCS1_V1_5_SHA_256",
 };
-
-/** The digest that an algorithm signs. */
-export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
-  return new Uint8Array(await crypto.subtle.digest(hash, bytes));
-}
-
-/** Octets in base64, as AWS and Google write them. @throws KeyServiceError */
-export function octetsIn(json: unknown, name: string): Bytes {
-  const octets = parseBase64(textOf(json, name));
-  if (octets) return octets;
-  throw new KeyServiceError(`answered a ${name} that is not base64`);
-}
 
 interface AwsRequest {
   readonly url: string;

@@ -1,10 +1,10 @@
 import { parseBase64Url, toBase64Url } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { type SignatureAlgorithm, toX509Signature } from "../../pki/signature-algorithm.ts";
-import { digestOf } from "./aws-kms.ts";
 import {
   type Answer,
-  ask,
+  callsWithToken,
+  digestOf,
   grant,
   type KeyPlace,
   KeyServiceError,
@@ -14,6 +14,7 @@ import {
   remembered,
   type ServiceKey,
   textOf,
+  tokenInCredential,
 } from "./key-service.ts";
 
 const pathForm = /^\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/;
@@ -26,15 +27,8 @@ export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
   const resource = /managedhsm/.test(origin) ? "managedhsm" : "vault";
   const tokenOf = remembered(means.clock, () => tokenFor(means, resource));
 
-  async function call(act: string, body?: object): Promise<unknown> {
-    const answer = await ask(means.fetch, `${origin}${path}${act}${version}`, {
-      method: body ? "POST" : "GET",
-      headers: { authorization: `Bearer ${await tokenOf()}`, "content-type": "application/json" },
-      body: body ? JSON.stringify(body) : null,
-    });
-    if (answer.status === 200) return answer.json;
-    throw faultOf(answer, act);
-  }
+  const url = (act: string): string => `${origin}${path}${act}${version}`;
+  const call = callsWithToken(means, { url, tokenOf, faultOf });
 
   async function transform(act: string, alg: string, octets: Bytes): Promise<Bytes> {
     const answer = await call(act, { alg, value: toBase64Url(octets) });
@@ -50,29 +44,7 @@ export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
     // RSA-OAEP binds no context, and whoever has the public key can wrap: the mark of a KEK binds it.
     wrap: (octets) => transform("/wrapkey", "RSA-OAEP-256", octets),
     unwrap: (ciphertext) => transform("/unwrapkey", "RSA-OAEP-256", ciphertext),
-    publicKey: async () => {
-      const { kty, ...jwk } = membersOf(membersOf(await call(""))["key"]);
-      const type = `${kty}`.replace("-HSM", "");
-      const { crv, x, y, n, e } = jwk as Readonly<Record<string, string>>;
-      const [key, algorithm] =
-        type === "EC"
-          ? [
-              { kty: type, crv, x, y },
-              { name: "ECDSA", namedCurve: `${crv}` },
-            ]
-          : [
-              { kty: type, n, e },
-              { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
-            ];
-      const imported = await crypto.subtle
-        .importKey("jwk", key as JsonWebKey, algorithm, true, ["verify"])
-        .catch(() => {
-          throw new KeyServiceError(
-            "has a key of another type: a root takes EC P-256, P-384 or RSA",
-          );
-        });
-      return new Uint8Array((await crypto.subtle.exportKey("spki", imported)) as ArrayBuffer);
-    },
+    publicKey: async () => publicKeyOf(membersOf(await call(""))["key"]),
     sign: async (bytes, { hash = "SHA-256", scalarOctets }: SignatureAlgorithm) => {
       const alg = `${scalarOctets ? "ES" : "RS"}${hash.slice(4)}`;
       const signature = await transform("/sign", alg, await digestOf(bytes, hash));
@@ -83,12 +55,34 @@ export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
   };
 }
 
+/** SubjectPublicKeyInfo of a JWK, which Managed HSM marks by its type. @throws KeyServiceError */
+async function publicKeyOf(key: unknown): Promise<Bytes> {
+  const { kty, crv, x, y, n, e } = membersOf(key) as Readonly<Record<string, string>>;
+  const type = `${kty}`.replace("-HSM", "");
+  const [jwk, algorithm] =
+    type === "EC"
+      ? [
+          { kty: type, crv, x, y },
+          { name: "ECDSA", namedCurve: `${crv}` },
+        ]
+      : [
+          { kty: type, n, e },
+          { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
+        ];
+  const imported = await crypto.subtle
+    .importKey("jwk", jwk as JsonWebKey, algorithm, true, ["verify"])
+    .catch(() => {
+      throw new KeyServiceError("has a key of another type: a root takes EC P-256, P-384 or RSA");
+    });
+  return new Uint8Array((await crypto.subtle.exportKey("spki", imported)) as ArrayBuffer);
+}
+
 /** By a client secret, by a federated token, or a token that the machine has. */
 async function tokenFor({ fetch, credential }: KeyServiceMeans, resource: string) {
   const json = parseCredential(await credential("azurekms")) ?? {};
-  const { access_token, expires_in, tenant, appId, password, assertion } = json;
-  if (typeof access_token === "string")
-    return { token: access_token, seconds: Number(expires_in) || 0 };
+  const ready = tokenInCredential(json);
+  if (ready) return ready;
+  const { tenant, appId, password, assertion } = json;
   const isWhole = /^[A-Za-z0-9.-]{1,253}$/.test(`${tenant ?? ""}`) && typeof appId === "string";
   if (!isWhole || (typeof password !== "string" && typeof assertion !== "string"))
     throw new KeyServiceError(

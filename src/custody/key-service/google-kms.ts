@@ -1,19 +1,22 @@
 import { isSafeToFetch } from "../../foundation/text.ts";
-import { parseBase64, toBase64, toBase64Url } from "../../pki/encoding/base64.ts";
+import { toBase64, toBase64Url } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { digestOf, octetsIn } from "./aws-kms.ts";
 import {
   type Answer,
-  ask,
+  callsWithToken,
+  digestOf,
   grant,
   type KeyPlace,
   KeyServiceError,
   type KeyServiceMeans,
   membersOf,
+  octetsIn,
+  octetsOfPem,
   parseCredential,
+  publicKeyIn,
   remembered,
   type ServiceKey,
-  textOf,
+  tokenInCredential,
   type WrappingContext,
 } from "./key-service.ts";
 
@@ -28,15 +31,7 @@ export function googleKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey |
   const url = `${usual ? "https://cloudkms.googleapis.com" : place.origin}/v1/${name}`;
   const tokenOf = remembered(means.clock, () => tokenFor(means));
 
-  async function call(act: string, body?: object): Promise<unknown> {
-    const answer = await ask(means.fetch, `${url}${act}`, {
-      method: body ? "POST" : "GET",
-      headers: { authorization: `Bearer ${await tokenOf()}`, "content-type": "application/json" },
-      body: body ? JSON.stringify(body) : null,
-    });
-    if (answer.status === 200) return answer.json;
-    throw faultOf(answer, act);
-  }
+  const call = callsWithToken(means, { url: (act) => `${url}${act}`, tokenOf, faultOf });
 
   const bound = (context: WrappingContext) =>
     checked("additionalAuthenticatedData", new TextEncoder().encode(JSON.stringify(context)));
@@ -54,12 +49,7 @@ export function googleKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey |
         await call(":decrypt", { ...checked("ciphertext", ciphertext), ...bound(context) }),
         "plaintext",
       ),
-    publicKey: async () => {
-      const pem = textOf(await call("/publicKey"), "pem");
-      const octets = parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
-      if (octets) return octets;
-      throw new KeyServiceError("answered a public key that is not PEM");
-    },
+    publicKey: async () => publicKeyIn(await call("/publicKey"), "pem"),
     sign: async (bytes, { hash = "SHA-256" }) => {
       const octets = await digestOf(bytes, hash);
       const digest = { [hash.toLowerCase().replace("-", "")]: toBase64(octets) };
@@ -103,10 +93,10 @@ const scope = "https://www.googleapis.com/auth/cloudkms";
 /** By the key of a service account (RFC 7523), or a token that the machine has. */
 async function tokenFor({ fetch, clock, credential }: KeyServiceMeans) {
   const json = parseCredential(await credential("gcpkms")) ?? {};
-  const { access_token, expires_in, client_email, private_key, private_key_id, token_uri } = json;
-  if (typeof access_token === "string")
-    return { token: access_token, seconds: Number(expires_in) || 0 };
-  const pkcs8 = parseBase64(`${private_key}`.replace(/-----[A-Z ]+-----|\s/g, ""));
+  const ready = tokenInCredential(json);
+  if (ready) return ready;
+  const { client_email, private_key, private_key_id, token_uri } = json;
+  const pkcs8 = octetsOfPem(`${private_key}`);
   const aud = `${token_uri ?? "https://oauth2.googleapis.com/token"}`;
   if (!(pkcs8 && typeof client_email === "string" && isSafeToFetch(aud)))
     throw new KeyServiceError("cannot be asked: its credential is no key of a service account");

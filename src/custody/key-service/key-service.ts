@@ -1,5 +1,6 @@
 import type { Fetch } from "../../foundation/fetch.ts";
 import { readText, toFetchError } from "../../foundation/fetch.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { SignatureAlgorithm } from "../../pki/signature-algorithm.ts";
 
@@ -93,6 +94,29 @@ export function textOf(json: unknown, name: string): string {
   throw new KeyServiceError(`answered without ${name}`);
 }
 
+/** The digest that an algorithm signs. */
+export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
+  return new Uint8Array(await crypto.subtle.digest(hash, bytes));
+}
+
+/** Octets in base64, as all but Azure write them. @throws KeyServiceError */
+export function octetsIn(json: unknown, name: string): Bytes {
+  const octets = parseBase64(textOf(json, name));
+  if (octets) return octets;
+  throw new KeyServiceError(`answered a ${name} that is not base64`);
+}
+
+/** The octets in one PEM block of an answer; `undefined` for what is none. */
+export const octetsOfPem = (pem: string): Bytes | undefined =>
+  parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
+
+/** The public key in a PEM block of an answer. @throws KeyServiceError */
+export function publicKeyIn(json: unknown, name: string): Bytes {
+  const octets = octetsOfPem(textOf(json, name));
+  if (octets) return octets;
+  throw new KeyServiceError("answered a public key that is not PEM");
+}
+
 /** A credential that is JSON; `undefined` for any other text. */
 export const parseCredential = (text: string): Readonly<Record<string, unknown>> | undefined => {
   const json = jsonOf(text);
@@ -127,3 +151,32 @@ export async function grant(
   const token = textOf(json, "access_token");
   return { token, seconds: Number(membersOf(json)["expires_in"]) || 0 };
 }
+
+/** A token that the machine has, and its seconds; `undefined` for a credential of another form. */
+export const tokenInCredential = ({
+  access_token,
+  expires_in,
+}: Readonly<Record<string, unknown>>) =>
+  typeof access_token === "string"
+    ? { token: access_token, seconds: Number(expires_in) || 0 }
+    : undefined;
+
+/** A key that is asked by JSON over HTTPS, with the token of an OAuth grant. */
+export interface BearerKey {
+  readonly url: (act: string) => string;
+  readonly tokenOf: () => Promise<string>;
+  readonly faultOf: (answer: Answer, act: string) => KeyServiceError;
+}
+
+/** Asks by POST where there is a body, else by GET. @throws KeyServiceError unless the status is 200 */
+export const callsWithToken =
+  ({ fetch }: Pick<KeyServiceMeans, "fetch">, { url, tokenOf, faultOf }: BearerKey) =>
+  async (act: string, body?: object): Promise<unknown> => {
+    const answer = await ask(fetch, url(act), {
+      method: body ? "POST" : "GET",
+      headers: { authorization: `Bearer ${await tokenOf()}`, "content-type": "application/json" },
+      body: body ? JSON.stringify(body) : null,
+    });
+    if (answer.status === 200) return answer.json;
+    throw faultOf(answer, act);
+  };

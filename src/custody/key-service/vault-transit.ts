@@ -1,6 +1,5 @@
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { octetsIn } from "./aws-kms.ts";
 import {
   type Answer,
   ask,
@@ -8,7 +7,9 @@ import {
   KeyServiceError,
   type KeyServiceMeans,
   membersOf,
+  octetsIn,
   parseCredential,
+  publicKeyIn,
   remembered,
   type ServiceKey,
   textOf,
@@ -75,10 +76,7 @@ export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
     },
     publicKey: async () => {
       const { keys, latest_version } = membersOf(await call("keys"));
-      const pem = textOf(membersOf(keys)[`${version || latest_version}`], "public_key");
-      const octets = parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
-      if (octets) return octets;
-      throw new KeyServiceError("answered a public key that is not PEM");
+      return publicKeyIn(membersOf(keys)[`${version || latest_version}`], "public_key");
     },
     sign: async (bytes, { hash = "SHA-256" }) => {
       const body = {

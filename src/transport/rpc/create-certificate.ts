@@ -1,5 +1,4 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { create, toBinary } from "@bufbuild/protobuf";
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../../ca/issuance/issue-certificate.ts";
@@ -17,7 +16,7 @@ import { auditFailure, type Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
 import type { Deadline } from "./deadline.ts";
 import { forwardedPeerHeader } from "./rpc.ts";
-import type { UnaryCall } from "./unary-call.ts";
+import { parseMessage, type UnaryCall } from "./unary-call.ts";
 
 /** Authenticates the caller by its headers and its client certificate. */
 export async function authenticate(
@@ -75,20 +74,10 @@ export async function createInBinary(
   { header, signal, deadline, message }: UnaryCall,
 ): Promise<Uint8Array> {
   await runStep(call, deadline, () => authenticate(ca, call, header));
-  const request = parseRequest(await message());
+  const request = parseMessage(IstioCertificateRequestSchema, await message());
   const answer = await runStep(call, deadline, () => createCertificate(ca, call, request, signal));
   const response = create(IstioCertificateResponseSchema, answer);
   return toBinary(IstioCertificateResponseSchema, response);
-}
-
-function parseRequest(message: Uint8Array): IstioCertificateRequest {
-  try {
-    return fromBinary(IstioCertificateRequestSchema, message, { readUnknownFields: false });
-  } catch (error) {
-    // The parser's own words may quote the message.
-    const text = "the message does not parse";
-    throw new ConnectError(text, Code.Internal, undefined, undefined, error);
-  }
 }
 
 function toCertificateRequest(request: IstioCertificateRequest): CertificateRequest {

@@ -1,5 +1,4 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { type IssuedToken, issueToken, type TokenRequest } from "../../ca/issuance/issue-token.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
@@ -10,7 +9,7 @@ import {
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { Call } from "./audited-call.ts";
 import { authenticate, runStep } from "./create-certificate.ts";
-import type { UnaryCall } from "./unary-call.ts";
+import { parseMessage, type UnaryCall } from "./unary-call.ts";
 
 /** Issues the token that an authenticated caller asks for. */
 export async function tokenFor(
@@ -45,17 +44,7 @@ export async function createJwtSvidInBinary(
   { header, signal, deadline, message }: UnaryCall,
 ): Promise<Uint8Array> {
   await runStep(call, deadline, () => authenticate(ca, call, header));
-  const request = parseRequest(await message());
+  const request = parseMessage(CreateJwtSvidRequestSchema, await message());
   const answer = await runStep(call, deadline, () => createJwtSvid(ca, call, request, signal));
   return toBinary(CreateJwtSvidResponseSchema, create(CreateJwtSvidResponseSchema, answer));
-}
-
-function parseRequest(message: Uint8Array): CreateJwtSvidRequest {
-  try {
-    return fromBinary(CreateJwtSvidRequestSchema, message, { readUnknownFields: false });
-  } catch (error) {
-    // The parser's own words may quote the message.
-    const text = "the message does not parse";
-    throw new ConnectError(text, Code.Internal, undefined, undefined, error);
-  }
 }

@@ -1,3 +1,4 @@
+import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import {
   type AnswerFields,
@@ -47,6 +48,20 @@ export async function answerUnary(
   } finally {
     deadline.end();
     end();
+  }
+}
+
+/** Parses the message of a call. @throws ConnectError `internal`, as the parser of Connect has it. */
+export function parseMessage<Schema extends DescMessage>(
+  schema: Schema,
+  message: Uint8Array,
+): MessageShape<Schema> {
+  try {
+    return fromBinary(schema, message, { readUnknownFields: false });
+  } catch (error) {
+    // The parser's own words may quote the message.
+    const text = "the message does not parse";
+    throw new ConnectError(text, Code.Internal, undefined, undefined, error);
   }
 }
 
