@@ -1,13 +1,17 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { CreateJwtSvidRequestSchema } from "../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import type { Answer, Edge } from "./edge/edge.ts";
+import { tokenAudience } from "./worker/crypto-floor.ts";
 import type { Workload } from "./workload.ts";
 
 /** Repeats one call. */
 export type Load = (times: number) => Promise<void>;
 
 const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+const tokenPath = "/rampart.jwt.v1.JwtSvidService/CreateJwtSvid";
 const concurrency = 4;
 
-/** The measured loads: three that repeat inside workerd, and three that come over HTTP. */
+/** The measured loads: five that repeat inside workerd, and four that come over HTTP. */
 export function loadsOf(edge: Edge, workload: Workload) {
   const headers = credentials(workload.token);
   const inside =
@@ -20,13 +24,21 @@ export function loadsOf(edge: Edge, workload: Workload) {
       inParallel(times, concurrency, async () =>
         expectOk(await edge.send(to, { ...headers, "content-type": contentType }, body)),
       );
+  const request = create(CreateJwtSvidRequestSchema, { audiences: [tokenAudience] });
   return {
     floor: inside("floor"),
     issue: inside("issue"),
+    tokenFloor: inside("token-floor"),
+    token: inside("token"),
     reference: inside("reference"),
     echo: outside("/bench/echo", "application/proto", workload.message),
     connect: outside(path, "application/proto", workload.message),
     grpcWeb: outside(path, "application/grpc-web+proto", enveloped(workload.message)),
+    connectToken: outside(
+      tokenPath,
+      "application/proto",
+      toBinary(CreateJwtSvidRequestSchema, request),
+    ),
   };
 }
 

@@ -14,6 +14,7 @@ import { median } from "./measurement/median.ts";
 import { printRows, type Row } from "./measurement/report.ts";
 import { nodeRows } from "./node/rows.ts";
 import { postQuantumRows } from "./post-quantum-rows.ts";
+import { tokenAudience } from "./worker/crypto-floor.ts";
 import { createCluster, createWorkload, type Workload } from "./workload.ts";
 
 /**
@@ -29,10 +30,13 @@ type Loads = ReturnType<typeof loadsOf>;
 const timesPerRound: Readonly<Record<keyof Loads, number>> = {
   floor: 100,
   issue: 100,
+  tokenFloor: 100,
+  token: 100,
   reference: 2,
   echo: 20,
   connect: 20,
   grpcWeb: 20,
+  connectToken: 20,
 };
 type Costs = Readonly<Record<keyof Loads, number>>;
 
@@ -99,6 +103,21 @@ function costRows(costs: readonly Costs[]): Row[] {
       value: typical((cpu) => cpu.grpcWeb / (cpu.floor + cpu.echo)),
       budget: 2.3,
     },
+    {
+      name: "credential to JWT-SVID / crypto floor",
+      value: typical((cpu) => cpu.token / cpu.tokenFloor),
+      budget: 1.9,
+    },
+    {
+      name: "a JWT-SVID / a certificate, of the credential",
+      value: typical((cpu) => cpu.token / cpu.issue),
+      budget: 1,
+    },
+    {
+      name: "a JWT-SVID / a certificate, over Connect",
+      value: typical((cpu) => cpu.connectToken / cpu.connect),
+      budget: 1,
+    },
   ];
 }
 
@@ -149,7 +168,8 @@ async function edgeRows(
   workload: Workload,
   { fetches }: KeyServer,
 ): Promise<Row[]> {
-  const edge = await startEdge({ issuers: [table] });
+  const issuers = [{ ...table, jwt_audiences: [tokenAudience] }];
+  const edge = await startEdge({ issuers, bindings: { JWT_ISSUER: "https://ca.example" } });
   try {
     await edge.send("/bench/first-authority", {}, "");
     const loads = loadsOf(edge, workload);

@@ -28,7 +28,7 @@ interface EdgeOptions {
   readonly hasInspector?: boolean;
   /** Adds a Worker with an issuance log, for calls with the header `bench-log`. */
   readonly hasLog?: boolean;
-  readonly secrets?: Readonly<Record<string, string>>;
+  readonly bindings?: Readonly<Record<string, string>>;
 }
 
 export interface Answer {
@@ -41,7 +41,7 @@ export async function startEdge({
   issuers,
   hasInspector,
   hasLog,
-  secrets = {},
+  bindings = {},
 }: EdgeOptions): Promise<Edge> {
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -51,7 +51,7 @@ export async function startEdge({
       compatibilityFlags: ["no_nodejs_compat_v2"],
       kvNamespaces: ["AUTHORITIES"],
       bindings: {
-        ...secrets,
+        ...bindings,
         ISSUERS: JSON.stringify(issuers),
         KEK: `bench:${randomBytes(32).toString("base64")}`,
       },

@@ -125,7 +125,7 @@ try {
 } finally {
   child.end();
 }
-const edge = await startEdge({ issuers, secrets: { CLUSTER_CREDENTIAL_R: "credential" } });
+const edge = await startEdge({ issuers, bindings: { CLUSTER_CREDENTIAL_R: "credential" } });
 try {
   await edge.send("/bench/first-authority", {}, "");
   await printTable("workerd", edge.url.origin, csrPem, pairs);

@@ -1,4 +1,7 @@
-import { createJsonWebSignatureParser } from "../../src/pki/jose/json-web-signature.ts";
+import {
+  createJsonWebSignatureParser,
+  type JsonWebSignature,
+} from "../../src/pki/jose/json-web-signature.ts";
 import { readSignedRequest } from "./signed-request.ts";
 
 /** The credentials of a caller. */
@@ -6,6 +9,9 @@ export interface Credentials {
   readonly token: string;
   readonly csrPem: string;
 }
+
+/** The audience of the tokens that are measured. */
+export const tokenAudience = "sts.amazonaws.com";
 
 const p256 = { name: "ECDSA", namedCurve: "P-256" };
 const sha256 = { name: "ECDSA", hash: "SHA-256" };
@@ -20,16 +26,37 @@ export async function createCryptoFloor(
 ): Promise<() => Promise<void>> {
   const jws = createJsonWebSignatureParser()(token);
   const csr = readSignedRequest(csrPem, "ieee-p1363");
-  const authority = (await crypto.subtle.generateKey(p256, false, [
-    "sign",
-    "verify",
-  ])) as CryptoKeyPair;
+  const privateKey = await createSigningKey();
   return async () => {
     const { subtle } = crypto;
-    await subtle.verify("RSASSA-PKCS1-v1_5", tokenKey, jws.signature, jws.signedBytes);
+    await verify(tokenKey, jws);
     const key = await subtle.importKey("spki", csr.spki, p256, false, ["verify"]);
     const isValid = await subtle.verify(sha256, key, csr.signature, csr.signedBytes);
-    await subtle.sign(sha256, authority.privateKey, csr.signedBytes);
+    await subtle.sign(sha256, privateKey, csr.signedBytes);
     if (!isValid) throw new Error("the CSR of the floor does not verify");
   };
+}
+
+/** The same for a JWT-SVID: RS256 verify of the caller's token, P-256 sign of as many octets. */
+export async function createTokenFloor(
+  { token }: Credentials,
+  tokenKey: CryptoKey,
+): Promise<() => Promise<void>> {
+  const jws = createJsonWebSignatureParser()(token);
+  const privateKey = await createSigningKey();
+  return async () => {
+    await verify(tokenKey, jws);
+    await crypto.subtle.sign(sha256, privateKey, jws.signedBytes);
+  };
+}
+
+async function createSigningKey(): Promise<CryptoKey> {
+  const uses = ["sign", "verify"];
+  const { privateKey } = (await crypto.subtle.generateKey(p256, false, uses)) as CryptoKeyPair;
+  return privateKey;
+}
+
+async function verify(key: CryptoKey, { signature, signedBytes }: JsonWebSignature): Promise<void> {
+  const isValid = await crypto.subtle.verify("RSASSA-PKCS1-v1_5", key, signature, signedBytes);
+  if (!isValid) throw new Error("the token of the floor does not verify");
 }

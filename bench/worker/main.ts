@@ -1,6 +1,7 @@
 import { type AuditEvent, createEventLog } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
-import { mintAuthority } from "../../src/ca/mint.ts";
+import { issueToken } from "../../src/ca/issuance/issue-token.ts";
+import { mintAuthority, mintTokenKey } from "../../src/ca/mint.ts";
 import { compose, type Platform } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { writeToConsole } from "../../src/foundation/events.ts";
@@ -9,7 +10,12 @@ import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
-import { type Credentials, createCryptoFloor } from "./crypto-floor.ts";
+import {
+  type Credentials,
+  createCryptoFloor,
+  createTokenFloor,
+  tokenAudience,
+} from "./crypto-floor.ts";
 import { createReference } from "./reference.ts";
 
 interface Environment {
@@ -32,6 +38,9 @@ const preparations: Readonly<
   reference: async (credentials, environment) =>
     createReference(credentials, await tokenKey(environment)),
   issue: createIssue,
+  "token-floor": async (credentials, environment) =>
+    createTokenFloor(credentials, await tokenKey(environment)),
+  token: createTokenIssue,
 };
 
 /** The Worker under measurement, with more routes that repeat its parts. */
@@ -53,13 +62,15 @@ export default {
   },
 };
 
-/** Stores an authority that signs at once; a real first one would wait for the propagation interval. */
+/** Stores keys that sign at once; real first ones would wait for the propagation interval. */
 async function storeFirstAuthority({ AUTHORITIES, ...values }: Environment): Promise<void> {
   const platform = platformOn(AUTHORITIES);
   const { mint } = await compose(parseConfiguration(values), platform);
   const { propagationSeconds } = mint.phaseLengths;
   const published = addSeconds(new Date(), -2 * propagationSeconds);
-  await mintAuthority(mint, firstSchedule(mint.phaseLengths, published));
+  const schedule = firstSchedule(mint.phaseLengths, published);
+  await mintAuthority(mint, schedule);
+  if (mint.tokenAlgorithm) await mintTokenKey(mint, mint.tokenAlgorithm, schedule);
 }
 
 function platformOn(namespace: KVNamespace): Platform {
@@ -101,11 +112,9 @@ async function prepare(name: string, request: Request, environment: Environment)
 /** Issues from credential and CSR to PEM, without the wire. */
 async function createIssue(
   { token, csrPem }: Credentials,
-  { AUTHORITIES, ...values }: Environment,
+  environment: Environment,
 ): Promise<Work> {
-  const platform = platformOn(AUTHORITIES);
-  const { certificateAuthority } = await compose(parseConfiguration(values), platform);
-  const { authenticate, issuance } = certificateAuthority;
+  const { authenticate, issuance } = await authorityOf(environment);
   const headers = new Headers({ authorization: `Bearer ${token}`, clusterid: "Kubernetes" });
   const request = { csrPem, requestedSeconds: 86_400n, impersonatedIdentity: "", certSigner: "" };
   const { signal } = new AbortController();
@@ -115,6 +124,25 @@ async function createIssue(
     const caller = await authenticate({ headers }, now);
     return issueCertificate(issuance, caller, request, { now, signal, audit });
   };
+}
+
+/** Issues from credential to JWT-SVID, without the wire. */
+async function createTokenIssue({ token }: Credentials, environment: Environment): Promise<Work> {
+  const { authenticate, issuance } = await authorityOf(environment);
+  const headers = new Headers({ authorization: `Bearer ${token}`, clusterid: "Kubernetes" });
+  const request = { audiences: [tokenAudience], requestedSeconds: 0n, spiffeId: "" };
+  const { signal } = new AbortController();
+  return async () => {
+    const now = new Date();
+    const audit: AuditEvent = { event: "create-token", outcome: "refused", requestId: "" };
+    const caller = await authenticate({ headers }, now);
+    return issueToken(issuance, caller, request, { now, signal, audit });
+  };
+}
+
+async function authorityOf({ AUTHORITIES, ...values }: Environment) {
+  const platform = platformOn(AUTHORITIES);
+  return (await compose(parseConfiguration(values), platform)).certificateAuthority;
 }
 
 async function tokenKey({ ISSUERS }: Environment): Promise<CryptoKey> {
