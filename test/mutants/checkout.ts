@@ -1,8 +1,9 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import * as z from "zod";
+import { run } from "../testkit/programs/child-process.ts";
 import { type Mutant, plant } from "./mutants.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -18,6 +19,9 @@ const reportForm = z.object({
     }),
   ),
 });
+
+/** A fault may turn a loop into one that never ends nor yields, where no limit of a test is seen. */
+const timeoutSeconds = 180;
 
 /** What the tests said: the name of the first that failed, or how many passed. */
 type Outcome =
@@ -60,12 +64,10 @@ export class Checkout {
     const file = join(dirname(this.#folder), `${this.#folder.split("/").at(-1)}.json`);
     const words = ["run", "--bail", "1", "--project", project, "--reporter", "json"];
     const vitest = join(root, "node_modules/vitest/vitest.mjs");
-    const run = spawn(
-      process.execPath,
-      [vitest, ...words, "--outputFile", file, ...test.split(" ")],
-      { cwd: this.#folder, stdio: "ignore" },
-    );
-    await new Promise((resolve) => run.once("close", resolve));
+    const values = [vitest, ...words, "--outputFile", file, ...test.split(" ")];
+    const limits = { folder: this.#folder, isGroup: true, timeoutSeconds };
+    const { signal } = await run(process.execPath, values, limits);
+    if (signal === "SIGKILL") return { failed: "does not end" };
     try {
       return outcomeIn(reportForm.parse(JSON.parse(readFileSync(file, "utf8"))));
     } finally {
