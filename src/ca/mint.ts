@@ -1,4 +1,4 @@
-import { sealAuthority } from "../custody/authority-record.ts";
+import { openAuthority, sealAuthority } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { sealStatement } from "../custody/statement.ts";
@@ -15,8 +15,10 @@ import type { ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { generateTokenKey, type TokenAlgorithm } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { prepareCrl, signCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { openWhole } from "./opened-store.ts";
+import { type CrlLifetime, planCrl } from "./revocation/crl-plan.ts";
 import type { UpstreamAuthority } from "./upstream-authority.ts";
 
 /** How authorities are made, and where they are stored. */
@@ -27,6 +29,8 @@ export interface Mint {
   readonly trustDomain: TrustDomain;
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
+  /** Absent where the CA publishes no CRLs. */
+  readonly crl?: CrlLifetime | undefined;
   readonly authorityRoot: AuthorityRoot;
   /** The CA that certifies the authorities, where `authorityRoot` is `upstream`. */
   readonly upstream?: UpstreamAuthority | undefined;
@@ -61,6 +65,22 @@ export async function storeAuthority(mint: Mint, created: NewAuthority): Promise
   await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
 }
 
+/**
+ * Stores an authority that this CA may publish, because its record opens and it signs CRLs where there are any: one
+ * root without a CRL keeps those of all others from use.
+ */
+async function storePublishable(mint: Mint, created: NewAuthority): Promise<void> {
+  const record = await sealAuthority(created, mint.trustDomain, mint.keks);
+  if (mint.crl) {
+    const issuer = await openAuthority(record, mint.trustDomain, mint.keks, mint.cryptoProvider);
+    const { id, schedule } = issuer.authority;
+    const { propagationSeconds } = mint.phaseLengths;
+    const content = planCrl(id, [], { ...mint.crl, propagationSeconds }, schedule.publishedFrom);
+    await signCrl(issuer, prepareCrl(issuer, content));
+  }
+  await storeRecord(mint, record);
+}
+
 /** Stores an authority that is new to this CA, and logs when it signs. */
 export async function addAuthority(
   mint: Mint,
@@ -68,7 +88,7 @@ export async function addAuthority(
   event: EventName,
   detail: string,
 ): Promise<void> {
-  await storeAuthority(mint, created);
+  await storePublishable(mint, created);
   const { id, schedule } = created.authority;
   mint.log.operation({
     event,

@@ -191,6 +191,7 @@ export function mintsOf(
   const mint = {
     ...{ store, keks, log, cryptoProvider, trustDomain, authorityKey, inceptionDate },
     ...policyOf(configuration),
+    crl: configuration.crl,
     tokenAlgorithm: configuration.tokens?.algorithm,
     upstream: upstreamOf(configuration, {
       fetching: fetching ?? fetchingUpstream,

@@ -11,6 +11,7 @@ import { taintsOf } from "../../pki/authority/taint.ts";
 import { createAdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
 import { earlier } from "../../pki/x509/validity.ts";
 import { addAuthority, type Mint, storeRecord } from "../mint.ts";
 
@@ -46,7 +47,14 @@ export async function adoptAuthority(
   for (const der of others) await trustRoot(mint, der, schedule.publishedFrom);
   const authority = await createSigningAuthority(certificates, schedule);
   const detail = "an authority of an existing mesh is in the store, and signs";
-  await addAuthority(mint, { authority, extractablePrivateKey }, "authority-adopted", detail);
+  // Verifiers have its root already, even if it may not sign CRLs.
+  const crl = maySignCrls(authority) ? mint.crl : undefined;
+  await addAuthority(
+    { ...mint, crl },
+    { authority, extractablePrivateKey },
+    "authority-adopted",
+    detail,
+  );
   return authority;
 }
 

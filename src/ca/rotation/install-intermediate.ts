@@ -15,6 +15,7 @@ import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { spiffeIdsOf } from "../../pki/path/path-rules.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
+import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
 import { keyIdentifier } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { addAuthority, type Mint, storeRecord } from "../mint.ts";
@@ -34,7 +35,7 @@ export interface NewIntermediate {
  * fixed now. Nothing stops signing for it before its time.
  *
  * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
- *   that not every verifier reads, or that has the SPIFFE ID of a workload.
+ *   that not every verifier reads, that has the SPIFFE ID of a workload, or that may not sign the CRLs of this CA.
  */
 export async function installIntermediate(
   mint: Mint,
@@ -50,6 +51,11 @@ export async function installIntermediate(
   const [own] = verified.certificates.roots;
   const roots = [...(own ? [own] : []), ...otherRoots].slice(0, maximumCertificates);
   const authority = await createSigningAuthority({ ...verified.certificates, roots }, schedule);
+  if (mint.crl && !maySignCrls(authority)) {
+    throw new OperatorError(
+      'its key usage lacks cRLSign, which CRL = "on" needs: have it certified with that, or set CRL = "off"',
+    );
+  }
   const detail = "an intermediate of another CA is in the store";
   await addAuthority(mint, { authority, extractablePrivateKey }, "intermediate-installed", detail);
   return authority;

@@ -3,9 +3,19 @@ import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { createCrlSource } from "../../../src/ca/revocation/published-crls.ts";
 import type { WorkSharing } from "../../../src/foundation/shared-work.ts";
 import { pollForWork } from "../../../src/foundation/shared-work.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
-import { refresh, startSigningCa, viewOf } from "../../testkit/ca/tainted-ca.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  openStore,
+  publishedBundle,
+  refresh,
+  signerOf,
+  startSigningCa,
+  viewOf,
+} from "../../testkit/ca/tainted-ca.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 
 test("a CRL is signed again when as many other certificates are revoked", async () => {
@@ -55,3 +65,33 @@ test.each<[string, WorkSharing]>([
     expect(readCrl(own.pem).entries).toEqual([["0a", 1]]);
   },
 );
+
+test("no root is published without its CRL: the rotation stores no authority that cannot sign one", async () => {
+  const day = 86_400;
+  let areBroken = false;
+  const good = new Set<string>();
+  const cryptoProvider: CryptoProvider = {
+    ...webCryptoProvider,
+    unwrapSigningKey: async (wrapped, algorithm) => {
+      const key = await webCryptoProvider.unwrapSigningKey(wrapped, algorithm);
+      const octets = wrapped.octets.join();
+      if (!areBroken) good.add(octets);
+      const sign = () => Promise.reject(new Error("this key signs nothing"));
+      return good.has(octets) ? key : { ...key, sign };
+    },
+  };
+  const ca = await startCa({ CRL: "on", PROPAGATION_INTERVAL: "600s" }, { cryptoProvider });
+  await ca.rotate();
+  areBroken = true;
+  ca.pass(200 * day);
+  await expect(ca.rotate()).rejects.toThrow("the rotation met 1 faults");
+  expect(ca.log.operations.at(-1)).toMatchObject({
+    event: "rotation-fault",
+    detail: "this key signs nothing",
+  });
+  ca.pass(day);
+  expect((await publishedBundle(ca))?.roots).toHaveLength(1);
+  const { crls } = (await ca.certificateAuthority.crls?.(ca.now())) ?? {};
+  expect(crls?.map(({ authority }) => authority)).toEqual([await signerOf(ca)]);
+  expect((await openStore(ca.mint)).authorities).toHaveLength(1);
+});

@@ -31,7 +31,8 @@ beforeAll(async () => {
   keys = await createKeys(rsa2048);
 });
 
-const start = () => startCa({ PROPAGATION_INTERVAL: "600s", INCEPTION_DATE: "2020-01-01" });
+const start = (values = {}) =>
+  startCa({ PROPAGATION_INTERVAL: "600s", INCEPTION_DATE: "2020-01-01", ...values });
 
 /** Adopts a self-signed CA that expires after these days. */
 async function adopt(
@@ -59,6 +60,12 @@ describe("an adopted authority", () => {
     expect(leaf.verify(new X509Certificate(root).publicKey)).toBe(true);
     expect(leaf.checkIssued(new X509Certificate(root))).toBe(true);
     expect(chain).toHaveLength(2);
+  });
+
+  test("may lack the right to sign CRLs, since every verifier has its root", async () => {
+    const ca = await start({ CRL: "on" });
+    const { authority } = await adopt(ca, 3650);
+    expect(await signerOf(ca)).toBe(authority.id);
   });
 
   test("answers with each intermediate alone, and its root once, in the last element", async () => {

@@ -52,9 +52,9 @@ async function start(
 }
 
 /** A CA whose first intermediate of an upstream signs, and whose next one is due. */
-async function startDue() {
+async function startDue(values: object = {}) {
   const upstream = await startUpstream(vault(root, nowOfCa));
-  const ca = await start(upstream);
+  const ca = await start(upstream, values);
   await ca.rotate();
   const first = (await openStore(ca.mint)).authorities[0]?.id ?? "";
   ca.pass(40 * day);
@@ -153,6 +153,17 @@ describe("an upstream", () => {
       "carries the SPIFFE ID of a workload",
     ],
     [
+      "lets it sign no CRLs",
+      (asked) =>
+        vault(root, nowOfCa, {
+          extensions: [
+            new x509.BasicConstraintsExtension(true, 0, true),
+            new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+          ],
+        })(asked),
+      "its key usage lacks cRLSign",
+    ],
+    [
       "leaves out its root",
       async (asked) => ({
         data: { ...(await vault(root, nowOfCa)(asked)).data, ca_chain: [], issuing_ca: undefined },
@@ -182,7 +193,7 @@ describe("an upstream", () => {
       "an intermediate must live for",
     ],
   ])("that %s changes nothing, is logged, and is asked again", async ([, behaviour, sentence]) => {
-    const { upstream, ca, first } = await startDue();
+    const { upstream, ca, first } = await startDue({ CRL: "on" });
     const before = new Map(ca.store.records);
     upstream.behaviour = behaviour;
     for (let i = 0; i < 2; i++) await expect(ca.rotate()).rejects.toThrow(AggregateError);
