@@ -1,7 +1,7 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { compose } from "../../config/composition.ts";
 import { CaError, OperatorError } from "../../foundation/errors.ts";
-import { nodeKeyCustody } from "../../node/key-credentials.ts";
+import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Deployment } from "./deployment.ts";

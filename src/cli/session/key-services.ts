@@ -1,7 +1,7 @@
 import type { Configuration } from "../../config/configuration.ts";
 import { kekOctets } from "../../custody/kek.ts";
 import type { KeyServices } from "../../custody/key-service/key-services.ts";
-import { nodeKeyCustody } from "../../node/key-credentials.ts";
+import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { openDeployment } from "./deployment.ts";
 import type { SessionOptions } from "./session.ts";

@@ -8,7 +8,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { CaError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { nodeKeyCustody } from "../../node/key-credentials.ts";
+import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";

@@ -10,6 +10,7 @@ import {
   membersOf,
   octetsIn,
   parseCredential,
+  refusedCredential,
   type ServiceKey,
 } from "./key-service.ts";
 
@@ -156,7 +157,7 @@ function faultOf({ status, json }: Answer, action: string, region: string): KeyS
     if (code === "NotFoundException") return `has no such key in ${region}`;
     if (code === "AccessDeniedException")
       return `does not let this credential: grant kms:${action}`;
-    if (refusedCredentials.test(code)) return "refuses the credential";
+    if (refusedCredentials.test(code)) return refusedCredential(code);
     return sentences[code] ?? "refused";
   };
   return new KeyServiceError(`${sentence()} (${reason})`);

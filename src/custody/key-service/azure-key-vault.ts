@@ -1,3 +1,4 @@
+import { isSafeToFetch } from "../../foundation/text.ts";
 import { parseBase64Url, toBase64Url } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { type SignatureAlgorithm, toX509Signature } from "../../pki/signature-algorithm.ts";
@@ -24,8 +25,8 @@ const version = "?api-version=2025-07-01";
 export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | undefined {
   const { origin, path, uri } = place;
   if (origin === undefined || !pathForm.test(path)) return undefined;
-  const resource = /managedhsm/.test(origin) ? "managedhsm" : "vault";
-  const tokenOf = remembered(means.clock, () => tokenFor(means, resource));
+  const [, service = "vault.azure.net"] = /\.((?:vault|managedhsm)\..+)/.exec(origin) ?? [];
+  const tokenOf = remembered(means.clock, () => tokenFor(means, `https://${service}`));
 
   const url = (act: string): string => `${origin}${path}${act}${version}`;
   const call = callsWithToken(means, { url, tokenOf, faultOf });
@@ -79,19 +80,26 @@ async function publicKeyOf(key: unknown): Promise<Bytes> {
 
 /** By a client secret, by a federated token, or a token that the machine has. */
 async function tokenFor({ fetch, credential }: KeyServiceMeans, resource: string) {
-  const json = parseCredential(await credential("azurekms")) ?? {};
+  const json = parseCredential(await credential("azurekms", resource)) ?? {};
   const ready = tokenInCredential(json);
   if (ready) return ready;
   const { tenant, appId, password, assertion } = json;
-  const isWhole = /^[A-Za-z0-9.-]{1,253}$/.test(`${tenant ?? ""}`) && typeof appId === "string";
+  const authority = `${json["authority"] ?? "https://login.microsoftonline.com"}`.replace(
+    /\/$/,
+    "",
+  );
+  const isWhole =
+    /^[A-Za-z0-9.-]{1,253}$/.test(`${tenant ?? ""}`) &&
+    typeof appId === "string" &&
+    isSafeToFetch(authority);
   if (!isWhole || (typeof password !== "string" && typeof assertion !== "string"))
     throw new KeyServiceError(
       "cannot be asked: its credential must be JSON with tenant, appId, and password or assertion",
     );
-  return grant(fetch, `https://login.microsoftonline.com/${tenant}/oauth2/v2.0/token`, {
+  return grant(fetch, `${authority}/${tenant}/oauth2/v2.0/token`, {
     grant_type: "client_credentials",
     client_id: appId,
-    scope: `https://${resource}.azure.net/.default`,
+    scope: `${resource}/.default`,
     ...(typeof password === "string"
       ? { client_secret: password }
       : {

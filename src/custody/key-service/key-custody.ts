@@ -7,8 +7,16 @@ import { certifyBelow } from "./service-root.ts";
 
 /** What a platform gives for key services, beside what the configuration says. */
 interface CustodyMeans extends Pick<KeyServiceMeans, "fetch" | "clock"> {
-  /** The credential of the machine itself, where the configuration has none; `undefined` if it has none either. */
-  readonly ofTheMachine?: (service: ServiceName) => Promise<string | undefined>;
+  /**
+   * What a machine makes of the credential that the configuration has, or finds where it has none.
+   *
+   * @throws KeyServiceError
+   */
+  readonly ofTheMachine?: (
+    service: ServiceName,
+    given: string | undefined,
+    audience: string,
+  ) => Promise<string | undefined>;
 }
 
 /** The key services of a platform, and how KEKs are held on a lease of them. */
@@ -29,17 +37,19 @@ export type OpenKeyCustody = (
 
 export const openKeyCustody: OpenKeyCustody = (
   { clusterCredentials },
-  { fetch, clock, ofTheMachine = async () => undefined },
+  { fetch, clock, ofTheMachine = async (_, given) => given },
 ) => {
-  const credential = async (service: ServiceName): Promise<string> => {
+  const credential = async (service: ServiceName, audience = ""): Promise<string> => {
     const name = `KEY_CREDENTIAL_${service.toUpperCase()}`;
     try {
-      const given = clusterCredentials.get(name);
-      const text = given ? await given() : await ofTheMachine(service);
+      const given = await clusterCredentials.get(name)?.();
+      const text = await ofTheMachine(service, given, audience);
       if (text !== undefined) return text;
     } catch (error) {
       if (error instanceof KeyServiceError) throw error;
-      throw new KeyServiceError(`cannot be asked: ${messageOf(error)}`);
+      throw new KeyServiceError(
+        messageOf(error).replace(/^(?:cannot be asked: )?/, "cannot be asked: "),
+      );
     }
     throw new KeyServiceError(`cannot be asked: ${name} is required`);
   };

@@ -33,8 +33,8 @@ export type ServiceName = "awskms" | "gcpkms" | "azurekms" | "hashivault";
 export interface KeyServiceMeans {
   readonly fetch: Fetch;
   readonly clock: () => Date;
-  /** The credential for a service, in one of the forms of its module. @throws KeyServiceError */
-  readonly credential: (service: ServiceName) => Promise<string>;
+  /** The credential for a service, in one of the forms of its module; a token of it is for the audience. @throws KeyServiceError */
+  readonly credential: (service: ServiceName, audience?: string) => Promise<string>;
 }
 
 /** The parts of a key's URI: where its service answers, and the path of the key there. */
@@ -49,6 +49,7 @@ export interface KeyPlace {
 /** An answer of a service, whatever its status. */
 export interface Answer {
   readonly status: number;
+  readonly text: string;
   /** `undefined` where there is no JSON. */
   readonly json: unknown;
 }
@@ -60,7 +61,7 @@ const maximumOctets = 65_536;
 
 /** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
 export async function ask(fetch: Fetch, url: string, init: RequestInit): Promise<Answer> {
-  const signal = AbortSignal.timeout(timeoutMilliseconds);
+  const signal = init.signal ?? AbortSignal.timeout(timeoutMilliseconds);
   try {
     const response = await fetch(url, { ...init, redirect: "manual", signal });
     const { status } = response;
@@ -68,7 +69,8 @@ export async function ask(fetch: Fetch, url: string, init: RequestInit): Promise
       await response.body?.cancel();
       throw new KeyServiceError(`redirects elsewhere (status ${status}), which is not followed`);
     }
-    return { status, json: jsonOf(await readText(response, maximumOctets)) };
+    const text = await readText(response, maximumOctets);
+    return { status, text, json: jsonOf(text) };
   } catch (error) {
     if (error instanceof KeyServiceError) throw error;
     throw new KeyServiceError(toFetchError(error, "did not answer").message, { cause: error });
@@ -147,10 +149,17 @@ export async function grant(
   const body = new URLSearchParams(fields).toString();
   const headers = { "content-type": "application/x-www-form-urlencoded" };
   const { status, json } = await ask(fetch, url, { method: "POST", headers, body });
-  if (status !== 200) throw new KeyServiceError(`refuses the credential (status ${status})`);
+  if (status !== 200) {
+    const said = refusedCredential(`${membersOf(json)["error_description"]}`);
+    throw new KeyServiceError(`${said} (status ${status})`);
+  }
   const token = textOf(json, "access_token");
   return { token, seconds: Number(membersOf(json)["expires_in"]) || 0 };
 }
+
+/** Who refuses a credential may say that its time is over, and says it in words of its own. */
+export const refusedCredential = (said: string): string =>
+  `refuses the credential${/expired/i.test(said) ? ", which has expired" : ""}`;
 
 /** A token that the machine has, and its seconds; `undefined` for a credential of another form. */
 export const tokenInCredential = ({
@@ -164,7 +173,7 @@ export const tokenInCredential = ({
 /** A key that is asked by JSON over HTTPS, with the token of an OAuth grant. */
 export interface BearerKey {
   readonly url: (act: string) => string;
-  readonly tokenOf: () => Promise<string>;
+  readonly tokenOf: (isRefused?: boolean) => Promise<string>;
   readonly faultOf: (answer: Answer, act: string) => KeyServiceError;
 }
 
@@ -172,11 +181,18 @@ export interface BearerKey {
 export const callsWithToken =
   ({ fetch }: Pick<KeyServiceMeans, "fetch">, { url, tokenOf, faultOf }: BearerKey) =>
   async (act: string, body?: object): Promise<unknown> => {
-    const answer = await ask(fetch, url(act), {
-      method: body ? "POST" : "GET",
-      headers: { authorization: `Bearer ${await tokenOf()}`, "content-type": "application/json" },
-      body: body ? JSON.stringify(body) : null,
-    });
+    const send = async (isRefused?: boolean): Promise<Answer> =>
+      ask(fetch, url(act), {
+        method: body ? "POST" : "GET",
+        headers: {
+          authorization: `Bearer ${await tokenOf(isRefused)}`,
+          "content-type": "application/json",
+        },
+        body: body ? JSON.stringify(body) : null,
+      });
+    let answer = await send();
+    // A token may be revoked before it ends, and its grant may give another.
+    if (answer.status === 401) answer = await send(true);
     if (answer.status === 200) return answer.json;
     throw faultOf(answer, act);
   };

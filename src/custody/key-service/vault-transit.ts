@@ -10,6 +10,7 @@ import {
   octetsIn,
   parseCredential,
   publicKeyIn,
+  refusedCredential,
   remembered,
   type ServiceKey,
   textOf,
@@ -43,10 +44,15 @@ export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
     const login = parseCredential(text);
     if (!login) return { token: requireToken(text.trim()), seconds: 0 };
     const { auth = "auth/kubernetes/login", role, jwt } = login;
-    if (!/^auth\/[A-Za-z0-9/_-]{1,128}\/login$/.test(`${auth}`))
-      throw new KeyServiceError("cannot be asked: auth must be auth/<mount>/login");
+    if (!/^auth\/[A-Za-z0-9/_-]{1,128}\/login$/.test(`${auth}`) || typeof jwt !== "string")
+      throw new KeyServiceError(
+        "cannot be asked: its credential must be a token, or JSON with role, jwt and auth/<mount>/login",
+      );
     const { status, json } = await post(`${auth}`, { role, jwt });
-    if (status !== 200) throw new KeyServiceError(`refuses the login (status ${status})`);
+    if (status !== 200)
+      throw new KeyServiceError(
+        `${refusedCredential(`${membersOf(json)["errors"]}`)} at ${auth} (status ${status})`,
+      );
     const { auth: given } = membersOf(json);
     const seconds = Number(membersOf(given)["lease_duration"]) || 0;
     return { token: requireToken(textOf(given, "client_token")), seconds };
@@ -106,6 +112,7 @@ function requireToken(token: string): string {
 function faultOf({ status, json }: Answer, right: string): KeyServiceError {
   const said = `${membersOf(json)["errors"] ?? ""}`;
   const sentence = (): string => {
+    if (/invalid token/i.test(said)) return "refuses the credential, which is wrong or has expired";
     if (status === 403) return `does not let this credential: grant ${right}`;
     if (status === 404) return "has no transit engine at this mount";
     if (status === 429) return "throttles its calls";

@@ -20,11 +20,14 @@ export interface ApiServerPlace {
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 
+/** Where a kubelet keeps the token of a pod. */
+export const accountTokenFile: string = `${account}/token`;
+
 /** The keys of any program with an API server. docs/how-to/distribute.md explains them. */
 export const apiServerKeys = {
   KUBERNETES_SERVER: z.optional(baseUrl),
   KUBERNETES_CA_FILE: z.optional(filePath),
-  KUBERNETES_TOKEN_FILE: z._default(filePath, `${account}/token`),
+  KUBERNETES_TOKEN_FILE: z._default(filePath, accountTokenFile),
 };
 
 /** The values of these keys. */

@@ -11,7 +11,7 @@ import { createMisconfiguredApp, createRoutes } from "../../transport/http/route
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import type { Environment } from "../files/cluster-place.ts";
 import { readConfigurationFile } from "../files/configuration-file.ts";
-import { openKeysHere } from "../key-credentials.ts";
+import { openKeysHere } from "../key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { parseServeConfiguration, type ServeConfiguration } from "../serve/serve-configuration.ts";
 import { bucketQuotas } from "../serve/token-buckets.ts";

@@ -22,7 +22,7 @@ import {
   type Rpc,
 } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
-import { openKeysHere } from "../key-credentials.ts";
+import { openKeysHere } from "../key-service/key-custody.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { shareAside, Turn } from "../limits/turn.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";

@@ -5,6 +5,7 @@ import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease
 import { type KeyCustody, openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
 import { messageOf } from "../../../src/foundation/errors.ts";
+import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -45,6 +46,17 @@ const opensItsOwn: Scene = async (service) => {
   await requireFault(openWrapped(other, "mesh.test", keyServices), service.misfit);
   const foreign = wrapKek(kek, service.signing["EC P-256"], "mesh.test", keyServices);
   return `not for another trust domain or id; a key that signs: ${await requireFault(foreign, /./)}`;
+};
+
+const takesTheMachines: Scene = async ({ environment, wrapping }) => {
+  if (!environment) return "a server of tests alone, with no login for machines";
+  const none = { clusterCredentials: new Map() };
+  const { keyServices } = nodeKeyCustody(none, environment, () => new Date());
+  const kek = { id: "k1", octets: octets() };
+  const wrapped = await wrapKek(kek, wrapping, "mesh.test", keyServices);
+  const opened = await openWrapped(wrapped, "mesh.test", keyServices);
+  if (Buffer.compare(opened, kek.octets) !== 0) throw new Error("other octets");
+  return "STS gave keys for the token in a file, and a KEK opened by them";
 };
 
 const livesOnALease: Scene = async (service) => {
@@ -139,6 +151,7 @@ const isPinned: Scene = async (service) => {
 
 export const scenes: readonly (readonly [string, Scene])[] = [
   ["a KEK opens for its trust domain and id alone", opensItsOwn],
+  ["a machine finds its credential by itself", takesTheMachines],
   ["a KEK is held on a lease", livesOnALease],
   ["a root signs the intermediates of three rotations", signsIntermediates],
   ["the public key of a root is pinned", isPinned],

@@ -1,3 +1,4 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AwsClient } from "aws4fetch";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
@@ -11,6 +12,8 @@ import type { Vault } from "../own-root/vault.ts";
 export interface RealService {
   readonly fetch: Fetch;
   readonly credentials: Readonly<Record<string, string>>;
+  /** Variables by which a machine finds a credential of its own, if the service gives one. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** A key that wraps. */
   readonly wrapping: string;
   /** Keys that sign, by their kinds. */
@@ -83,6 +86,8 @@ export async function realAws(
     const { KeyMetadata } = (await response.json()) as { KeyMetadata: { Arn: string } };
     return `awskms://127.0.0.1:${port}/${KeyMetadata.Arn}`;
   };
+  const token = join(folder, "web-identity");
+  await writeFile(token, "header.of-a.pod");
   let isOff = false;
   const fetch: Fetch = async (url, init) =>
     isOff
@@ -92,6 +97,11 @@ export async function realAws(
   const service: RealService = {
     fetch,
     credentials: { KEY_CREDENTIAL_AWSKMS: "AKIAINTEROP:secret" },
+    environment: {
+      AWS_WEB_IDENTITY_TOKEN_FILE: token,
+      AWS_ROLE_ARN: "arn:aws:iam::123456789012:role/ca",
+      AWS_ENDPOINT_URL_STS: origin,
+    },
     wrapping: await create("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"),
     signing: {
       "EC P-256": await signing("ECC_NIST_P256"),

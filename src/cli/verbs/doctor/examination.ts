@@ -4,7 +4,7 @@ import { openStored } from "../../../ca/opened-store.ts";
 import { compose } from "../../../config/composition.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { CaError, OperatorError } from "../../../foundation/errors.ts";
-import { nodeKeyCustody } from "../../../node/key-credentials.ts";
+import { nodeKeyCustody } from "../../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { otherRuntime, runtimeLimits } from "../../../program/runtime.ts";

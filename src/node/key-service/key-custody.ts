@@ -1,0 +1,47 @@
+import type { Configuration } from "../../config/configuration.ts";
+import { holdKeks } from "../../config/keks.ts";
+import type { HeldKeks } from "../../custody/kek.ts";
+import {
+  type KeyCustody,
+  type OpenKeyCustody,
+  openKeyCustody,
+} from "../../custody/key-service/key-custody.ts";
+import type { OperationLog } from "../../foundation/events.ts";
+import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import type { Environment } from "../files/cluster-place.ts";
+import { shareAside } from "../limits/turn.ts";
+import { findAwsCredential } from "./aws-credential.ts";
+import { findAzureCredential } from "./azure-credential.ts";
+import { findGoogleCredential } from "./google-credential.ts";
+import { findVaultCredential } from "./vault-credential.ts";
+
+/** Key services with the credentials that the tools of each cloud find on a machine. */
+export function nodeKeyCustody(
+  configuration: Parameters<OpenKeyCustody>[0],
+  environment: Environment,
+  clock: () => Date,
+): KeyCustody {
+  const fetch = fetchTrusting(undefined);
+  const machine = { environment, fetch, clock };
+  const ofAws = findAwsCredential(machine);
+  return openKeyCustody(configuration, {
+    fetch,
+    clock,
+    ofTheMachine: async (service, given, audience) => {
+      if (service === "gcpkms") return findGoogleCredential(machine, given);
+      if (service === "hashivault") return findVaultCredential(machine, given);
+      return given ?? (service === "awskms" ? ofAws() : findAzureCredential(machine, audience));
+    },
+  });
+}
+
+/** One lease for the stores and the log of a server. A renewal goes on beside the calls, and none waits for it. */
+export async function openKeysHere(
+  configuration: Configuration,
+  environment: Environment,
+  { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
+): Promise<{ readonly keks: HeldKeks; readonly keyCustody: KeyCustody }> {
+  const keyCustody = nodeKeyCustody(configuration, environment, clock);
+  const means = { clock, log, shareWork: shareAside, inBackground: () => {}, keyCustody };
+  return { keks: await holdKeks(configuration, means), keyCustody };
+}
