@@ -173,7 +173,7 @@ const statements = {
     },
     idOf: ({ id }) => id,
   }),
-  /** It is in no backup: a CA that has lost it makes a new one. */
+  /** In a backup its key is in the clear, as that of a request. */
   tokenKey: statement({
     folder: "token-keys",
     title: "a key for tokens",

@@ -45,17 +45,33 @@ export async function openTokenKey(
   return { ...key, signingKey };
 }
 
+/** Opens a key for tokens as one that can be exported, for a backup. @throws RecordError */
+export async function openExtractableTokenKey(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<NewTokenKey> {
+  const { iv, sealedKey, ...key } = await openStatement("tokenKey", stored, trustDomain, keks);
+  const { kek } = await openContent(stored, trustDomain, keks);
+  const { importParameters } = signatureAlgorithmOf(parseSubjectPublicKey(key.spki));
+  const bound = boundTo(key, trustDomain, kek);
+  const extractablePrivateKey = await openKey(
+    { iv, sealedKey },
+    kek,
+    bound,
+    importParameters,
+    true,
+  );
+  return { key, extractablePrivateKey };
+}
+
 /** Seals a key for tokens anew under the newest KEK; `undefined` if that KEK seals it already. @throws RecordError */
 export async function resealTokenKey(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StoredRecord | undefined> {
-  const sealed = await openStatement("tokenKey", stored, trustDomain, keks);
   const { kek } = await openContent(stored, trustDomain, keks);
   if (kek === keks[0]) return undefined;
-  const { importParameters } = signatureAlgorithmOf(parseSubjectPublicKey(sealed.spki));
-  const bound = boundTo(sealed, trustDomain, kek);
-  const extractablePrivateKey = await openKey(sealed, kek, bound, importParameters, true);
-  return sealTokenKey({ key: sealed, extractablePrivateKey }, trustDomain, keks);
+  return sealTokenKey(await openExtractableTokenKey(stored, trustDomain, keks), trustDomain, keks);
 }

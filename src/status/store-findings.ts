@@ -129,20 +129,29 @@ function succession(store: OpenedStore, now: Date): Finding[] {
 /** A new authority has a day until somebody should have made a backup of it. */
 const unsavedSeconds = 86_400;
 
-function backups({ authorities, lastBackup, phaseLengths }: OpenedStore, now: Date): Finding[] {
+function backups(
+  { authorities, tokenKeys, lastBackup, phaseLengths }: OpenedStore,
+  now: Date,
+): Finding[] {
   const mintedAt = ({ publishedFrom }: Schedule): Date =>
     addSeconds(publishedFrom, -phaseLengths.propagationSeconds);
-  const unsaved = authorities.filter(
-    ({ schedule }) =>
-      now < schedule.retiresAt &&
-      addSeconds(schedule.publishedFrom, unsavedSeconds) < now &&
-      (lastBackup === undefined || lastBackup < mintedAt(schedule)),
-  );
-  if (unsaved.length === 0) return [];
+  const isUnsaved = ({ schedule }: { readonly schedule: Schedule }): boolean =>
+    now < schedule.retiresAt &&
+    addSeconds(schedule.publishedFrom, unsavedSeconds) < now &&
+    (lastBackup === undefined || lastBackup < mintedAt(schedule));
+  const unsaved = authorities.filter(isUnsaved);
+  const unsavedKeys = tokenKeys.filter((key) => !key.isTainted && isUnsaved(key));
+  if (unsaved.length + unsavedKeys.length === 0) return [];
   const known = lastBackup
     ? `The last backup is of ${lastBackup.toISOString()}`
     : "No backup is known of";
-  const what = `${known}; ${unsaved.length} of ${authorities.length} authorities are in none.`;
+  const missing = [
+    ...(unsaved.length > 0 ? [`${unsaved.length} of ${authorities.length} authorities`] : []),
+    ...(unsavedKeys.length > 0
+      ? [`${unsavedKeys.length} of ${tokenKeys.length} keys for tokens`]
+      : []),
+  ].join(" and ");
+  const what = `${known}; ${missing} are in none.`;
   return [finding("backup-old", what, "`rampart authority export -o rampart-backup.age`")];
 }
 

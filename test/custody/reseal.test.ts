@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
 import { resealAuthority } from "../../src/custody/authority-record.ts";
+import { openTokenKey, resealTokenKey, sealTokenKey } from "../../src/custody/token-key-record.ts";
+import { generateTokenKey } from "../../src/pki/jose/token-key.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { inHex } from "../testkit/der/mutation.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
@@ -51,3 +54,35 @@ test("a record that does not open is not sealed anew", async () => {
   const withoutOld = resealAuthority(record, clusterLocal, [newest]);
   await expect(withoutOld).rejects.toHaveProperty("check", "kek");
 });
+
+test.each(["ES256", "RS256"] as const)(
+  "a key for tokens (%s) sealed anew opens with the newest KEK alone, as the same key",
+  async (algorithm) => {
+    const at = new Date("2026-06-01T00:00:00.000Z");
+    const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: at };
+    const made = await generateTokenKey(algorithm, schedule);
+    const stored = await sealTokenKey(made, clusterLocal, [old]);
+    const resealed = await resealTokenKey(stored, clusterLocal, [newest, old]);
+    if (!resealed) throw new Error("left as it was");
+    const { signingKey, ...key } = await openTokenKey(
+      resealed,
+      clusterLocal,
+      [newest],
+      webCryptoProvider,
+    );
+    expect(key).toEqual(made.key);
+    const signed = new TextEncoder().encode("signed");
+    const before = await openTokenKey(stored, clusterLocal, [old], webCryptoProvider);
+    // RSASSA-PKCS1-v1_5 signs the same octets alike.
+    if (algorithm === "RS256") {
+      expect(await signingKey.sign(signed)).toEqual(await before.signingKey.sign(signed));
+    }
+    const opening = openTokenKey(resealed, clusterLocal, [old], webCryptoProvider);
+    await expect(opening).rejects.toHaveProperty("check", "kek");
+    expect(await resealTokenKey(resealed, clusterLocal, [newest, old])).toBeUndefined();
+    const json = JSON.parse(stored.value);
+    json.says.signsUntil = "2026-07-01T00:00:00.000Z";
+    const moved = { ...stored, value: JSON.stringify(json) };
+    await expect(resealTokenKey(moved, clusterLocal, [newest, old])).rejects.toThrow();
+  },
+);

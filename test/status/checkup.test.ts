@@ -3,6 +3,7 @@ import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
 import { type AuthorityView, viewAt } from "../../src/ca/authority-view.ts";
 import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";
+import { sealStatement } from "../../src/custody/statement.ts";
 import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { type CheckupSources, createCheckup } from "../../src/status/checkup.ts";
@@ -31,6 +32,25 @@ function found(changes: Partial<CheckupSources> = {}, own: AuthorityView = view)
 test("finds nothing in a CA that is well", () => {
   const issuers = [withState({ source: "issuer", keys: [], fetchedAt: now, unusable: [] })];
   expect(found({ issuers, ...pushes(outcome({ delivered: 3 })) })).toEqual([]);
+});
+
+test("counts the keys for tokens that no backup has", async () => {
+  const mint = createMemoryMint(await createKekRing(), { inceptionDate: "2026-11-18" });
+  const { trustDomain, keks } = mint;
+  const before = addSeconds(now, -3 * 86_400);
+  await rotate(mint, before);
+  const backup = async (madeAt: Date) =>
+    mint.store.put(await sealStatement("backup", { madeAt }, trustDomain, keks));
+  const findings = async () =>
+    found({}, viewAt(await openStored(await mint.store.load(), mint), now));
+  await backup(addSeconds(before, 600));
+  expect(await findings()).toEqual([]);
+  await rotate({ ...mint, tokenAlgorithm: "ES256" }, addSeconds(before, 3600));
+  const [[name, what] = []] = await findings();
+  expect(name).toBe("backup-old");
+  expect(what).toMatch(/^The last backup is of .*Z; 1 of 1 keys for tokens are in none\.$/);
+  await backup(addSeconds(before, 7200));
+  expect(await findings()).toEqual([]);
 });
 
 describe("a configuration", () => {

@@ -1,27 +1,41 @@
 import * as z from "zod/mini";
+import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { requestedKey } from "../../../ca/rotation/install-intermediate.ts";
-import { instant, octets } from "../../../custody/record-fields.ts";
+import { authorityFields, publicPartOf } from "../../../custody/authority-record.ts";
+import { encodeFields, instant, octets } from "../../../custody/record-fields.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import type { IntermediateRequest, NewAuthority } from "../../../pki/authority/new-authority.ts";
-import type { Schedule } from "../../../pki/authority/schedule.ts";
 import { createSigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
 import { type Bytes, toHex } from "../../../pki/encoding/bytes.ts";
+import { createTokenKey, type NewTokenKey } from "../../../pki/jose/token-key.ts";
 import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
 import { readRequestedKey } from "../../../pki/x509/certificate-signing-request.ts";
-import { keyIdentifier, type SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
+import {
+  keyIdentifier,
+  parseSubjectPublicKey,
+  type SubjectPublicKey,
+} from "../../../pki/x509/subject-public-key.ts";
 import type { Session } from "../../session/session.ts";
 
-/** An authority in a backup: certificates in DER, and its key as PKCS#8. */
-interface BackedUpAuthority {
-  readonly certificate: Bytes;
-  readonly intermediates: Bytes[];
-  readonly roots: Bytes[];
-  readonly schedule: Schedule;
-  readonly privateKey: Bytes;
+/** The form of an authority in a backup: certificates in DER, and its key as PKCS#8. */
+export const authorityForm = z.strictObject({ ...authorityFields, privateKey: octets });
+
+type BackedUpAuthority = z.output<typeof authorityForm>;
+
+/** An authority with its key, for a backup. */
+export async function authorityContent(created: NewAuthority): Promise<object> {
+  const { authority, extractablePrivateKey } = created;
+  return {
+    ...encodeFields(authorityFields, publicPartOf(authority)),
+    privateKey: await toPkcs8(extractablePrivateKey),
+  };
 }
+
+const toPkcs8 = async (key: CryptoKey): Promise<string> =>
+  toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", key)));
 
 /** @throws OperatorError */
 export async function openAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
@@ -80,11 +94,10 @@ export async function requestContent(
   { mint }: Session,
   request: AuthorityRequest,
 ): Promise<z.input<typeof requestForm>> {
-  const privateKey = await crypto.subtle.exportKey("pkcs8", await requestedKey(mint, request));
   return {
     requestedAt: request.requestedAt.toISOString(),
     csr: toBase64(request.csr),
-    privateKey: toBase64(new Uint8Array(privateKey)),
+    privateKey: await toPkcs8(await requestedKey(mint, request)),
   };
 }
 
@@ -104,4 +117,49 @@ async function parseRequest({
   const id = toHex(keyIdentifier(publicKey));
   const extractablePrivateKey = await readPrivateKey(privateKey, publicKey);
   return { id, requestedAt, csr, publicKey, extractablePrivateKey };
+}
+
+const tokenKeyFields = { schedule: authorityFields.schedule, spki: octets };
+
+/** The form of a key for tokens in a backup, with its private part (PKCS#8). */
+export const tokenKeyForm = z.strictObject({ ...tokenKeyFields, privateKey: octets });
+
+/** A key for tokens, for a backup. */
+export async function tokenKeyContent({
+  key: { schedule, spki },
+  extractablePrivateKey,
+}: NewTokenKey): Promise<object> {
+  return {
+    ...encodeFields(tokenKeyFields, { schedule, spki }),
+    privateKey: await toPkcs8(extractablePrivateKey),
+  };
+}
+
+/** @throws OperatorError for a key that cannot be parsed, or whose parts do not belong together. */
+export async function readTokenKey(backup: z.output<typeof tokenKeyForm>): Promise<NewTokenKey> {
+  const parse = async () => {
+    const key = createTokenKey(backup.spki, backup.schedule);
+    const publicKey = parseSubjectPublicKey(backup.spki);
+    const extractablePrivateKey = await readPrivateKey(backup.privateKey, publicKey);
+    return { created: { key, extractablePrivateKey }, publicKey };
+  };
+  const { created, publicKey } = await parse().catch(refuseContent);
+  if (await isKeyOf(created.extractablePrivateKey, publicKey)) return created;
+  throw new OperatorError(`the private key of ${created.key.id} does not match its public key`);
+}
+
+/**
+ * The keys for tokens of a backup that are restored. A store with other ones that live keeps to them: relying
+ * parties may have its key set, and would refuse the tokens of an older key.
+ */
+export function restoredTokenKeys(
+  tokenKeys: readonly NewTokenKey[],
+  store: OpenedStore,
+  now: Date,
+): readonly NewTokenKey[] {
+  const held = new Set(tokenKeys.map(({ key }) => key.id));
+  const hasOthers = store.tokenKeys.some(
+    ({ id, schedule }) => now < schedule.retiresAt && !held.has(id),
+  );
+  return hasOthers ? [] : tokenKeys;
 }

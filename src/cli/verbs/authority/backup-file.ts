@@ -1,38 +1,36 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
 import { storeAuthority, storeRecord } from "../../../ca/mint.ts";
+import { openExtractable } from "../../../custody/authority-record.ts";
+import { instant } from "../../../custody/record-fields.ts";
 import {
-  authorityFields,
-  openExtractable,
-  publicPartOf,
-} from "../../../custody/authority-record.ts";
-import { encodeFields, instant, octets } from "../../../custody/record-fields.ts";
-import {
+  type RecordKind,
   type StatementName,
   type Statements,
   statementKinds,
 } from "../../../custody/record-kinds.ts";
 import { sealRequest } from "../../../custody/request-record.ts";
 import { sealStatement } from "../../../custody/statement.ts";
+import { openExtractableTokenKey, sealTokenKey } from "../../../custody/token-key-record.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import type { NewAuthority } from "../../../pki/authority/new-authority.ts";
-import { toBase64 } from "../../../pki/encoding/base64.ts";
+import type { NewTokenKey } from "../../../pki/jose/token-key.ts";
 import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import {
+  authorityContent,
+  authorityForm,
   openAuthority,
   type RestoredRequest,
   readRequest,
+  readTokenKey,
   refuseContent,
   requestContent,
   requestForm,
+  restoredTokenKeys,
+  tokenKeyContent,
+  tokenKeyForm,
 } from "./backup-content.ts";
-
-const authorityForm = z.strictObject({
-  ...authorityFields,
-  /** PKCS#8. */
-  privateKey: octets,
-});
 
 /** The kinds of statement, in the order in which they are restored. */
 const kinds = Object.keys(statementKinds) as StatementName[];
@@ -56,6 +54,7 @@ const backupForm = z.strictObject({
   authorities: z.array(authorityForm).check(z.maxLength(100)),
   /** Absent where none is open, so that older versions can restore the backup. */
   requests: z.optional(z.array(requestForm).check(z.minLength(1), z.maxLength(100))),
+  tokenKeys: z.optional(z.array(tokenKeyForm).check(z.minLength(1), z.maxLength(100))),
 });
 
 /** A backup is encrypted under a passphrase (scrypt), or to age recipients. */
@@ -94,9 +93,17 @@ async function collect(session: Session): Promise<object> {
   requireAllOpen(opened);
   const { taints, storedTaints, statements } = opened;
   const requests = await Promise.all(opened.requests.map((each) => requestContent(session, each)));
-  const records = (await store.load()).filter(({ kind }) => kind === "authority");
+  const stored = await store.load();
+  const ofKind = (wanted: RecordKind) => stored.filter(({ kind }) => kind === wanted);
   const authorities = await Promise.all(
-    records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
+    ofKind("authority").map(async (record) =>
+      authorityContent(await openExtractable(record, trustDomain, keks)),
+    ),
+  );
+  const tokenKeys = await Promise.all(
+    ofKind("tokenKey").map(async (record) =>
+      tokenKeyContent(await openExtractableTokenKey(record, trustDomain, keks)),
+    ),
   );
   if (authorities.length + requests.length === 0) {
     throw new OperatorError("the store holds no authority");
@@ -113,6 +120,7 @@ async function collect(session: Session): Promise<object> {
     authorities,
     ...listsOf({ ...statements, taint: all, tokenKey: [] }),
     ...(requests.length > 0 && { requests }),
+    ...(tokenKeys.length > 0 && { tokenKeys }),
   };
 }
 
@@ -129,20 +137,13 @@ function listsOf(statements: StatementLists): Record<string, unknown[]> {
   return Object.fromEntries(kinds.flatMap(list));
 }
 
-async function toJson({ authority, extractablePrivateKey }: NewAuthority): Promise<object> {
-  const privateKey = await crypto.subtle.exportKey("pkcs8", extractablePrivateKey);
-  return {
-    ...encodeFields(authorityFields, publicPartOf(authority)),
-    privateKey: toBase64(new Uint8Array(privateKey)),
-  };
-}
-
 /** The content of a backup, ready to be sealed. */
 export interface OpenedBackup {
   readonly writtenAt: Date | undefined;
   readonly trustDomain: string;
   readonly authorities: readonly NewAuthority[];
   readonly requests: readonly RestoredRequest[];
+  readonly tokenKeys: readonly NewTokenKey[];
   readonly statements: StatementLists;
 }
 
@@ -153,7 +154,7 @@ export interface OpenedBackup {
 export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
   const parsed = parseBackup(await decrypt(text, key));
   if (!parsed.success) throw notABackup();
-  const { writtenAt, trustDomain, authorities, requests = [] } = parsed.data;
+  const { writtenAt, trustDomain, authorities, requests = [], tokenKeys = [] } = parsed.data;
   if (authorities.length + requests.length === 0) throw notABackup();
   const statements = statementsIn(parsed.data);
   for (const { roots } of statements.root) requireParsing(() => requireReadable(...roots));
@@ -162,6 +163,7 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
     trustDomain,
     requests: await Promise.all(requests.map(readRequest)),
     authorities: await Promise.all(authorities.map(openAuthority)),
+    tokenKeys: await Promise.all(tokenKeys.map(readTokenKey)),
     statements,
   };
 }
@@ -224,6 +226,10 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
   }
   for (const request of backup.requests) {
     await storeRecord(mint, await sealRequest(request, request.requestedAt, trustDomain, keks));
+  }
+  const store = await openStore(session);
+  for (const key of restoredTokenKeys(backup.tokenKeys, store, session.now)) {
+    await storeRecord(mint, await sealTokenKey(key, trustDomain, keks));
   }
 }
 

@@ -35,7 +35,7 @@ interface ExportOptions extends SessionOptions {
 export function addExport(command: Command, terminal: Terminal): void {
   command
     .description(
-      "write an encrypted backup (age) of every authority and open request, with their keys",
+      "write an encrypted backup (age) of every authority, open request and key for tokens",
     )
     .requiredOption("-o, --out <file>", "the file to write; an existing file is left as it is")
     .option(
@@ -69,7 +69,7 @@ export async function exportBackup(
   const lock: BackupLock = recipient
     ? { recipients: recipient }
     : { passphrase: await readPassphrase(session.terminal, { isNew: true }) };
-  const { authorities, taints, requests } = await openStore(session);
+  const { authorities, taints, requests, tokenKeys } = await openStore(session);
   const backup = await session.terminal.progress("encrypting the backup", () =>
     writeBackup(session, lock),
   );
@@ -80,11 +80,15 @@ export async function exportBackup(
   // A record beside no authority would keep an empty store from its inception.
   if (authorities.length > 0) await noteBackup(session);
   const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
-  const open = requests.map(({ id }) => shortId(id));
   session.terminal.print(
     `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}.`,
   );
-  if (open.length > 0) session.terminal.print(`It holds open requests: ${open.join(", ")}.`);
+  const name = (what: string, held: readonly { readonly id: string }[]): void => {
+    const ids = held.map(({ id }) => shortId(id)).join(", ");
+    if (ids) session.terminal.print(`It holds ${what}: ${ids}.`);
+  };
+  name("open requests", requests);
+  name("keys for tokens", tokenKeys);
 }
 
 /** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */

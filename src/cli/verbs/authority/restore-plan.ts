@@ -8,6 +8,7 @@ import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import type { Session } from "../../session/session.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
+import { restoredTokenKeys } from "./backup-content.ts";
 import type { OpenedBackup } from "./backup-file.ts";
 
 /**
@@ -54,9 +55,11 @@ export function summarizeBackup(
 ): string {
   const authorities = backup.authorities.map(({ authority }) => authority);
   const held = new Set(backup.statements.taint.map(({ id }) => id));
-  const here = taintsOf(configuredTaints, [...authorities, ...backup.statements.root]);
+  const tokenKeys = backup.tokenKeys.map(({ key }) => key);
+  const subjects = [...authorities, ...backup.statements.root, ...tokenKeys];
+  const here = taintsOf(configuredTaints, subjects);
   const known = [...store.storedTaints, ...here].map(({ id }) => id);
-  const restored = new Set([...authorities, ...backup.statements.root].map(({ id }) => id));
+  const restored = new Set(subjects.map(({ id }) => id));
   const kept = [...new Set(known)].filter((id) => restored.has(id) && !held.has(id));
   const untainted = authorities.filter(({ id }) => !held.has(id) && !known.includes(id));
   return [
@@ -65,10 +68,19 @@ export function summarizeBackup(
     ...(backup.requests.length > 0
       ? [`Open requests in it: ${listed(backup.requests.map(({ id }) => id))}.`]
       : []),
+    ...(tokenKeys.length > 0 ? [tokenKeyLine(backup, store, now)] : []),
     ...(kept.length > 0 ? [`Tainted here and not in it, and still after: ${listed(kept)}.`] : []),
     ...signingLines(untainted, publishedIn(store), now),
     "A taint that was made after the backup, and that store and TAINTED_AUTHORITIES lack, is lost.",
   ].join("\n");
+}
+
+function tokenKeyLine(backup: OpenedBackup, store: OpenedStore, now: Date): string {
+  const ids = listed(backup.tokenKeys.map(({ key }) => key.id));
+  const isLeftOut = restoredTokenKeys(backup.tokenKeys, store, now).length === 0;
+  return isLeftOut
+    ? `Keys for tokens in it stay out, because the store has others: ${ids}.`
+    : `Keys for tokens in it: ${ids}.`;
 }
 
 /** Who signs when, and which of them the bundle of a store that has one does not know. */

@@ -5,8 +5,9 @@ import {
   generateX25519Identity,
   identityToRecipient,
 } from "age-encryption";
+import { compactVerify, importJWK, type JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { mintAuthority, recordTaint } from "../../../../src/ca/mint.ts";
+import { mintAuthority, mintTokenKey, recordTaint } from "../../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
 import { makeRequest, requestedKey } from "../../../../src/ca/rotation/install-intermediate.ts";
@@ -20,6 +21,8 @@ import { summarizeBackup } from "../../../../src/cli/verbs/authority/restore-pla
 import type { KekRing } from "../../../../src/custody/kek.ts";
 import { createTaint } from "../../../../src/pki/authority/taint.ts";
 import { retireRoot } from "../../../../src/pki/authority/trust-bundle.ts";
+import { toPublicJwk } from "../../../../src/pki/jose/token-key.ts";
+import { signToken } from "../../../../src/pki/jose/token-signer.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { rootCertificates } from "../../../fuzz/corpus/certificates.ts";
@@ -112,6 +115,7 @@ interface Content {
   authorities: { certificate: string; privateKey: string; roots: string[]; schedule: object }[];
   additionalRoots: { certificate: string }[];
   taints: { id: string }[];
+  tokenKeys?: { spki: string; privateKey: string; schedule: object }[];
   requests?: { csr: string; privateKey: string; requestedAt: string }[];
 }
 
@@ -436,6 +440,109 @@ describe("an open request", () => {
     ],
   ])("%s is refused", async (_, change, sentence) => {
     const spoilt = await altered(({ requests = [] }) => change(requests), await requesting());
+    const restored = createMemoryMint(keks);
+    const [line] = await operatorErrorOf(() => restoreInto(restored, spoilt, { identity }));
+    expect(line).toMatch(sentence);
+    expect(restored.store.records.size).toBe(0);
+  });
+});
+
+describe("a key for tokens", () => {
+  const schedule = scheduleAfter(now, [0, 0, 28 * day, 29 * day]);
+
+  /** A store with an authority, and with a key of each algorithm. */
+  const issuing = async (): Promise<MemoryMint> => {
+    const mint = createMemoryMint(keks);
+    await mintAuthority(mint, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+    for (const algorithm of ["ES256", "RS256"] as const) {
+      await mintTokenKey(mint, algorithm, schedule);
+    }
+    return mint;
+  };
+  const keysIn = async (mint: MemoryMint) =>
+    (await opened(mint)).tokenKeys.toSorted((a, b) => a.id.localeCompare(b.id));
+  const summaryIn = async (mint: MemoryMint, backup: string): Promise<string> => {
+    const content = await openBackup(backup, { identity });
+    return summarizeBackup(content, { store: await opened(mint), configuredTaints: [], now });
+  };
+
+  test("is restored under another KEK, and signs what its public key verifies", async () => {
+    const mint = await issuing();
+    const restored = createMemoryMint(await createKekRing("k2"));
+    const backup = await write(mint);
+    expect(await summaryIn(restored, backup)).toMatch(
+      /^Keys for tokens in it: [0-9a-f]{12}, [0-9a-f]{12}\.$/m,
+    );
+    await restoreInto(restored, backup, { identity });
+    const [before, after] = [await keysIn(mint), await keysIn(restored)];
+    expect(after.map(({ signingKey: _, ...key }) => key)).toEqual(
+      before.map(({ signingKey: _, ...key }) => key),
+    );
+    for (const key of after) {
+      const claims = { iss: "https://ca.test", sub: "spiffe://a/b", aud: ["a"], jti: "1" };
+      const token = await signToken(key, { ...claims, iat: 0, exp: 1 });
+      const jwk = { ...(await toPublicJwk(key)) } as JWK;
+      expect((await compactVerify(token, await importJWK(jwk))).protectedHeader.kid).toBe(key.id);
+    }
+  });
+
+  test("is tainted still after it was restored", async () => {
+    const mint = await issuing();
+    const [{ id } = { id: "" }] = await keysIn(mint);
+    await recordTaint(mint, { id, taintedAt: now, retiresAt: now });
+    const restored = createMemoryMint(keks);
+    await restoreInto(restored, await write(mint), { identity });
+    const tainted = (await keysIn(restored)).filter(({ isTainted }) => isTainted);
+    expect(tainted.map((key) => key.id)).toEqual([id]);
+  });
+
+  test("stays out of a store whose others relying parties may have, and the operator reads so", async () => {
+    const mint = await issuing();
+    const backup = await write(mint);
+    const here = createMemoryMint(keks);
+    for (const [name, value] of mint.store.records) {
+      if (!name.startsWith("tokenKey/")) here.store.records.set(name, value);
+    }
+    await mintTokenKey(here, "ES256", schedule);
+    const before = await keysIn(here);
+    expect(await summaryIn(here, backup)).toMatch(
+      /^Keys for tokens in it stay out, because the store has others: /m,
+    );
+    await restoreInto(here, backup, { identity });
+    expect((await keysIn(here)).map(({ id }) => id)).toEqual(before.map(({ id }) => id));
+  });
+
+  test.each<[string, (keys: NonNullable<Content["tokenKeys"]>) => void, RegExp]>([
+    [
+      "whose private part is another one's",
+      (keys) => {
+        for (const key of keys) key.privateKey = keys.at(-1)?.privateKey ?? "";
+      },
+      /^the (?:private key of [0-9a-f]{64} does not match its public key|backup decrypts, but .*)$/,
+    ],
+    [
+      "that is none",
+      ([key]) => {
+        if (key) key.privateKey = btoa("a secret that must not be told");
+      },
+      /^the backup decrypts, but a certificate or a key in it cannot be parsed$/,
+    ],
+    [
+      "that signs no tokens",
+      ([key]) => {
+        if (key) key.spki = "AAAA";
+      },
+      /^the backup decrypts, but a certificate or a key in it cannot be parsed$/,
+    ],
+    [
+      "that is missing from the list",
+      (keys) => {
+        keys.length = 0;
+      },
+      /^the file decrypts, but it is not a Rampart backup of version 1$/,
+    ],
+  ])("%s is refused", async (_, change, sentence) => {
+    const spoilt = await altered(({ tokenKeys = [] }) => change(tokenKeys), await issuing());
     const restored = createMemoryMint(keks);
     const [line] = await operatorErrorOf(() => restoreInto(restored, spoilt, { identity }));
     expect(line).toMatch(sentence);
