@@ -9,7 +9,7 @@ import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { addReadGauge, type ReadGauge, unixTime } from "../../program/metrics.ts";
 
-/** Istio's names for errors in signing (docs/explanation/istio.md#metrics). */
+/** Istio's names for errors in signing (docs/explanation/istio.md). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
 
 type Reason = NonNullable<AuditEvent["reason"]>;

@@ -40,7 +40,7 @@ export interface ServeConfiguration {
   readonly environment: Environment;
 }
 
-/** The DNS names of a mesh's CA (docs/explanation/istio.md#serving-names). */
+/** The DNS names of a mesh's CA (docs/explanation/istio.md#the-call). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
 /** The keys of every program that serves native gRPC. */
