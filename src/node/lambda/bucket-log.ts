@@ -7,7 +7,7 @@ import {
 import type { LogConfiguration } from "../../config/log-keys.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
-import { messageOf } from "../../foundation/errors.ts";
+import { causeOf, messageOf } from "../../foundation/errors.ts";
 import {
   type Backoff,
   backoffMilliseconds,
@@ -102,7 +102,8 @@ export function openBucketLog(parts: BucketLogParts): BucketLog {
         if (isLong(latest)) await publish().catch(() => {});
         return position;
       } catch (error) {
-        refused ??= messageOf(error);
+        // `/readyz` is for strangers as well: no address of the bucket, which the audit event has.
+        refused ??= causeOf(error);
         throw toLogUnavailable(error);
       }
     });
@@ -117,7 +118,7 @@ export function openBucketLog(parts: BucketLogParts): BucketLog {
       });
       trouble = undefined;
     } catch (error) {
-      trouble = `the issuance log is not published: ${messageOf(error)}`;
+      trouble = `the issuance log is not published (${causeOf(error)})`;
       log.operation({ event: "log-not-published", level: "error", detail: messageOf(error) });
       throw error;
     } finally {

@@ -168,6 +168,21 @@ describe("a log in a bucket", () => {
     expect(await published(one)).toEqual(["first", "second"]);
   });
 
+  test("names the bucket to nobody who asks whether it is well", async () => {
+    const bucket = new MemoryBucket();
+    const one = instance(bucket);
+    await append(one, "first");
+    bucket.write = () => Promise.reject(new Error("the bucket https://inside.test/x is away"));
+    await expect(append(one, "second")).rejects.toMatchObject({
+      refusal: { reason: "log-unavailable" },
+    });
+    const takes = "the issuance log takes no entry: no reason given";
+    expect(one.issuanceLog.troubles()).toEqual([takes]);
+    await expect(one.publish()).rejects.toThrow("inside.test");
+    const publishes = "the issuance log is not published (no reason given)";
+    expect(one.issuanceLog.troubles()).toEqual([publishes]);
+  });
+
   test("begins on the day of its inception alone", async () => {
     const bucket = new MemoryBucket();
     const late = instance(bucket, "2026-11-22");
