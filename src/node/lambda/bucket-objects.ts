@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { type BucketAnswer, createBucketClient } from "../stores/bucket-client.ts";
@@ -8,8 +7,6 @@ import type { ConditionalObjects } from "./staged-log.ts";
 
 /** More than a stage has, whose entries are published in time. */
 const maximumOctets = 32 * 1024 * 1024;
-
-const maximumReads = 10;
 
 /** `ConditionalRequestConflict`: another request for the object is under way. */
 const requestConflict = 409;
@@ -36,28 +33,14 @@ export function bucketObjects(
   const client = createBucketClient(place, fetch, clock);
   const attempt = createRetries(`the bucket ${place.url}`, { alsoPassing: requestConflict });
   const nameOf = (path: string): string => `${place.prefix}${path}`;
-  async function readOnce(path: string): ReturnType<ConditionalObjects["read"]> {
-    const request = { method: "GET", name: nameOf(path) } as const;
-    const answer = await attempt(() => client(request, maximumOctets));
-    if (answer.outcome !== "done") return undefined;
-    if (!answer.octets) throw new FetchError(`has an object ${path} that is too long`);
-    return { octets: new Uint8Array(answer.octets), version: taggedVersion(answer) };
-  }
 
   return {
-    // A service that keeps tags apart from octets may answer the tag of the next write beside the octets of the last.
-    // A tag that is not the digest of its octets, as with keys in KMS, has to come twice with the same ones.
     read: async (path) => {
-      let before: string | undefined;
-      for (let attempt = 0; attempt < maximumReads; attempt++) {
-        const found = await readOnce(path);
-        if (!found) return undefined;
-        const digest = hash("md5", found.octets, "hex");
-        const seen = `${found.version} ${digest}`;
-        if (found.version === digest || seen === before) return found;
-        before = seen;
-      }
-      throw new FetchError(`answers ${path} beside the tag of another object`);
+      const request = { method: "GET", name: nameOf(path) } as const;
+      const answer = await attempt(() => client(request, maximumOctets));
+      if (answer.outcome !== "done") return undefined;
+      if (!answer.octets) throw new FetchError(`has an object ${path} that is too long`);
+      return { octets: new Uint8Array(answer.octets), version: taggedVersion(answer) };
     },
     write: async (path, body, version) => {
       const request = { method: "PUT", name: nameOf(path), body, replaces: { version } } as const;

@@ -84,7 +84,7 @@ export class BucketSpace implements ObjectSpace {
     this.#service = `the bucket ${place.url}`;
     this.#prefix = place.prefix;
     const attempt = createRetries(this.#service, { pause, alsoPassing: requestConflict, attempts });
-    const send = createBucketClient(place, fetch, clock);
+    const send = createBucketClient(place, fetch, clock, pause);
     this.#send = (...request) => attempt(() => send(...request));
     this.#clock = clock;
     this.#recentMilliseconds = 1000 * recentSeconds;

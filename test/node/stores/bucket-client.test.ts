@@ -51,6 +51,40 @@ describe("a bucket whose answers are lost", () => {
   });
 });
 
+describe("a bucket that shows a tag before its octets", () => {
+  const written = async (changes: { hasOpaqueTags: boolean }) => {
+    const bucket = await startBucket();
+    Object.assign(bucket.api, changes);
+    await bucket.space.write(key, "first");
+    const version = (await bucket.space.read(key))?.version;
+    expect(await bucket.space.write(key, "second", version)).toBe(true);
+    return bucket;
+  };
+
+  test("is read until both belong together, by readers that have never written as well", async () => {
+    const { api, space, another } = await written({ hasOpaqueTags: false });
+    for (const each of [space, another()]) {
+      api.tornReads = 5;
+      expect((await each.read(key))?.value).toBe("second");
+      api.tornReads = 5;
+      expect((await each.list("now")).get(key)?.value).toBe("second");
+    }
+  });
+
+  test("has had a write that took no effect, if the octets stay", async () => {
+    const { api, space } = await written({ hasOpaqueTags: false });
+    api.tornReads = Number.POSITIVE_INFINITY;
+    expect((await space.read(key))?.value).toBe("first");
+  });
+
+  test("is not mistaken for one whose tags are no digests, which is read once", async () => {
+    const { api, space } = await written({ hasOpaqueTags: true });
+    api.asked.length = 0;
+    expect((await space.read(key))?.value).toBe("second");
+    expect(api.asked).toHaveLength(1);
+  });
+});
+
 describe("a bucket that is busy or broken", () => {
   test.each([
     [503, "SlowDown"],

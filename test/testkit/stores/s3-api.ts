@@ -6,6 +6,7 @@ import { listenOnLoopback } from "../network/loopback.ts";
 interface S3Object {
   readonly body: string;
   readonly entityTag: string;
+  readonly bodyBefore?: string;
 }
 
 /** An answer in place of the service's own; `undefined` lets it answer. */
@@ -35,6 +36,10 @@ export interface S3Api {
   /** A condition that it ignores, as some services do. */
   ignores: "if-match" | "if-match-of-nothing" | "if-none-match" | undefined;
   instead: Instead | undefined;
+  /** How many reads answer the octets of the object before, beside the tag of the last write. */
+  tornReads: number;
+  /** Whether tags are no digests, as with keys in KMS. */
+  hasOpaqueTags: boolean;
   /** Whether the answer to a request is lost after it has been carried out. */
   loses: ((request: IncomingMessage) => boolean) | undefined;
   readonly close: () => Promise<void>;
@@ -56,7 +61,10 @@ export async function startS3Api(): Promise<S3Api> {
   const asked: string[] = [];
 
   function put(name: string, body: string): S3Object {
-    const object = { body, entityTag: `"${createHash("md5").update(body).digest("hex")}"` };
+    const digest = createHash("md5").update(body).digest("hex");
+    const tag = api.hasOpaqueTags ? digest.toUpperCase() : digest;
+    const bodyBefore = objects.get(name)?.body ?? "";
+    const object = { body, bodyBefore, entityTag: `"${tag}"` };
     objects.set(name, object);
     return object;
   }
@@ -108,7 +116,10 @@ export async function startS3Api(): Promise<S3Api> {
     if (name === "") return list(url);
     const object = objects.get(name);
     if (!object) return failure(404, "NoSuchKey");
-    return { status: 200, headers: { etag: object.entityTag }, body: object.body };
+    const { entityTag: etag, body: last, bodyBefore = last } = object;
+    const isTorn = api.tornReads > 0 && bodyBefore !== "";
+    if (isTorn) api.tornReads--;
+    return { status: 200, headers: { etag }, body: isTorn ? bodyBefore : last };
   }
 
   const server = createServer(async (request, response) => {
@@ -137,6 +148,8 @@ export async function startS3Api(): Promise<S3Api> {
     credential: s3Credential,
     ignores: undefined,
     instead: undefined,
+    tornReads: 0,
+    hasOpaqueTags: false,
     loses: undefined,
     close,
   };
