@@ -58,7 +58,7 @@ export type Refusal =
   | { reason: "dns-name-denied" }
   | { reason: "tokens-off" }
   | { reason: "token-request-malformed" }
-  | { reason: "audience-denied" }
+  | { reason: "audience-denied"; rule?: string }
   | { reason: "csr-malformed" }
   | { reason: "csr-signature-invalid" }
   | { reason: "csr-signature-algorithm-unacceptable" }

@@ -101,7 +101,7 @@ interface GrantedToken {
 /**
  * Asks the policy about a request for a token.
  *
- * @throws CaError `policy-denied`
+ * @throws CaError `policy-denied`, `audience-denied`
  */
 export function tokenGrantedTo(
   caller: Caller,
@@ -113,20 +113,16 @@ export function tokenGrantedTo(
   audit: AuditEvent,
 ): GrantedToken {
   const { product, requestedSeconds } = asked;
-  const requested = requestedSeconds > 0n ? Number(requestedSeconds) : undefined;
-  const { defaultSeconds, maximumSeconds } = lifetimes;
-  let seconds = requested ?? defaultSeconds;
+  let seconds = requestedSeconds > 0n ? Number(requestedSeconds) : lifetimes.defaultSeconds;
   if (policy) {
     const circumstances = circumstancesOf(caller, { ...asked, keyType: undefined });
-    const { lifeSeconds = 0 } = ruledBy(policy, circumstances, lifetimes, audit);
-    // A default may be meant for certificates, which live longer.
-    seconds = Math.min(lifeSeconds, maximumSeconds);
+    seconds = ruledBy(policy, circumstances, lifetimes, audit).lifeSeconds ?? seconds;
   }
   const evidence = { ...evidenceOf(caller, product, asked, seconds), ...notedIn(audit) };
   return { seconds, evidence };
 }
 
-/** @throws CaError `policy-denied` */
+/** @throws CaError `policy-denied`, `audience-denied` */
 function ruledBy(
   policy: Policy,
   circumstances: Circumstances,
@@ -141,8 +137,10 @@ function ruledBy(
   if (shadow) noteShadow(audit, shadow, outcomeOf(shadow, circumstances, lifetimes), outcome);
   audit.effect = effectOf(outcome, outcomeOf(ruleless, circumstances, lifetimes));
   if (outcome.denied === undefined) return outcome;
+  const { denied, isForAudience } = outcome;
   const rule = live.rule?.name ?? "";
-  throw new CaError({ reason: "policy-denied", rule }, outcome.denied);
+  // One answer for audiences that a rule forbids, that an issuer forbids, and that nobody knows.
+  throw new CaError({ reason: isForAudience ? "audience-denied" : "policy-denied", rule }, denied);
 }
 
 const notedIn = ({ policy, rule, shadowRule, shadowEffect }: AuditEvent): Evidence => ({

@@ -156,6 +156,8 @@ function nodeTest(globs: readonly string[], since: Date | undefined): Test {
 export interface Outcome {
   /** Why it gets nothing. */
   readonly denied?: string | undefined;
+  /** Whether it would get something for another audience. */
+  readonly isForAudience?: boolean;
   /** The life that counts as asked for; `undefined` where nobody knows what was. */
   readonly lifeSeconds: number | undefined;
   readonly signer: string | undefined;
@@ -183,15 +185,18 @@ export function outcomeOf(
   if (then.key_types && keyType !== undefined && !then.key_types.includes(keyType)) {
     return { ...outcome, denied: `the rule ${name} allows no key of the type ${keyType}` };
   }
-  if (then.audiences && !circumstances.audiences?.every(nameAllowList(then.audiences))) {
-    if (product === "token")
-      return { ...outcome, denied: `the rule ${name} allows no such audience` };
+  if (product === "token" && !areAllowed(circumstances.audiences, then.audiences)) {
+    const denied = `the rule ${name} allows no such audience`;
+    return { ...outcome, denied, isForAudience: true };
   }
   if (!then.dns_names || product !== "workload") return outcome;
   const dnsNames = dnsNamesOf(then.dns_names, circumstances);
   if (dnsNames) return { ...outcome, dnsNames };
   return { ...outcome, denied: `the rule ${name} makes no DNS name of the account's` };
 }
+
+const areAllowed = (audiences: readonly string[] = [], globs: readonly string[] = ["*"]): boolean =>
+  audiences.every(nameAllowList(globs));
 
 /**
  * A placeholder is a whole label, and an account with a dot has no DNS name: so two accounts have one name only
@@ -211,7 +216,10 @@ function dnsNamesOf(
   return areLabels && joined.every(isDnsName) ? joined : undefined;
 }
 
-/** More than the CA's own maximum is not shortened, but refused as without a rule. */
+/**
+ * More than the CA's own maximum is not shortened, but refused as without a rule. A default of a rule may be
+ * meant for certificates, which live longer than tokens.
+ */
 function lifeUnder(
   { maximum_life: maximum = Number.POSITIVE_INFINITY, default_life }: RuleTable["then"],
   requested: number | undefined,
@@ -219,7 +227,8 @@ function lifeUnder(
 ): number | undefined {
   if (requested === undefined) return undefined;
   if (requested > maximumSeconds) return requested;
-  return Math.min(maximum, requested > 0 ? requested : (default_life ?? defaultSeconds));
+  const wanted = requested > 0 ? requested : (default_life ?? defaultSeconds);
+  return Math.min(maximum, maximumSeconds, wanted);
 }
 
 /** The differences that a rule makes. */

@@ -89,6 +89,7 @@ function checkOf(refusal: Refusal): string | undefined {
       return refusal.quota;
     case "denied":
       return refusal.subject;
+    case "audience-denied":
     case "policy-denied":
       return refusal.rule;
     default:

@@ -1,7 +1,10 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import fc from "fast-check";
 import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import { generatedRules } from "../../testkit/ca/generated-rules.ts";
+import { naively } from "../../testkit/ca/naive-policy.ts";
 import { mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { bearer, callWithClient, connectBinary, protocols } from "../rpc-calls.ts";
@@ -230,6 +233,78 @@ export function describeJwtSvids(start: StartTokens): void {
       const request = new Request(`${origin}/token`, { method: "POST", headers, body });
       expect((await service.send(request)).status).toBe(400);
     });
+  });
+
+  describe("a rule", () => {
+    const vault = "https://vault.test";
+    const rules = [
+      { name: "cloud", when: { product: "token" }, then: { audiences: ["sts.*"] } },
+      { name: "others", then: { deny: "closed" } },
+    ];
+    let usual: typeof service;
+    let ruled: typeof service;
+
+    beforeAll(async () => {
+      usual = service;
+      ruled = await start({ POLICY: { rules } });
+    });
+    beforeEach(() => {
+      service = ruled;
+      ruled.takeAudits();
+    });
+    afterEach(() => {
+      service = usual;
+    });
+    afterAll(() => ruled.end?.());
+
+    test.each(protocols)("allows tokens for its audiences alone, over $name", async (protocol) => {
+      expect(await ask({}, { protocol })).toMatchObject({ spiffeId: workload });
+      const forbidden = await ask({ audiences: [aws, vault] }, { protocol });
+      const [issued, refused] = ruled.takeAudits();
+      expect(issued).toMatchObject({ rule: "cloud", effect: "same", audiences: [aws] });
+      expect(refused).toMatchObject({
+        ...{ reason: "audience-denied", check: "cloud", rule: "cloud", effect: "denied" },
+        ...{ detail: "the rule cloud allows no such audience" },
+        asked: { product: "token", audiences: [aws, vault], namespace: "foo", account: "bar" },
+      });
+      expect(forbidden).toEqual({
+        ...{ code: "PermissionDenied", message: "caller may not request this audience" },
+      });
+      expect(await ask({ audiences: ["https://nobody.test"] }, { protocol })).toEqual(forbidden);
+    });
+
+    test("does the same at /token, in one answer for forbidden and unknown audiences", async () => {
+      expect((await exchange(await exchangeForm())).status).toBe(200);
+      const answers = [vault, "https://nobody.test"].map(async (audience) => {
+        const response = await exchange(await exchangeForm(audience));
+        return [response.status, await response.json()];
+      });
+      const [forbidden, unknown] = await Promise.all(answers);
+      expect(forbidden).toEqual([400, expect.objectContaining({ error: "invalid_target" })]);
+      expect(unknown).toEqual(forbidden);
+    });
+  });
+
+  test("rules decide about tokens as a second evaluator does", async () => {
+    const lists = fc.sample(generatedRules, { numRuns: 12, seed: 36 });
+    const lifetimes = { defaultSeconds: 300, maximumSeconds: 3600 };
+    const usual = service;
+    for (const rules of lists) {
+      service = await start({ POLICY: { rules } });
+      for (const [account, spiffeId] of [
+        ["shop:cart", ""],
+        ["istio-system:ztunnel", "spiffe://cluster.local/ns/shop/sa/cart"],
+      ] as const) {
+        service.takeAudits();
+        const answer = await ask({ audiences: [aws], spiffeId }, { account });
+        const [{ asked, rule } = {}] = service.takeAudits();
+        expect(asked).toMatchObject({ product: "token", namespace: "shop", account: "cart" });
+        const expected = naively(rules, Object(asked), lifetimes);
+        expect([rule, "code" in answer]).toEqual([expected.rule, expected.isRefused]);
+      }
+      await service.end?.();
+    }
+    service = usual;
   });
 
   describe("the documents", () => {

@@ -22,7 +22,7 @@ const conditions = {
   ),
   proof: some("token", "certificate", "forwarded"),
   signer: some("team-a", "team-*", "*"),
-  product: some("workload", "serving", "intermediate"),
+  product: some("workload", "serving", "intermediate", "token"),
   requested_over: hours.map((number) => `${number}h`),
   key_type: some("EC-P256", "EC-P384", "RSA"),
 };
@@ -44,6 +44,11 @@ const named = fc.record({
   then: fc.constant({ dns_names: ["{account}.{namespace}.a.test"] }),
 });
 
+const addressed = fc.record({
+  when: fc.record({ ...conditions, product: fc.constant(["token"]) }, { requiredKeys: [] }),
+  then: fc.record({ audiences: some("vault-*", "vault-a", "sts.*") }),
+});
+
 const ordinary = fc.oneof(
   {
     weight: 4,
@@ -53,6 +58,7 @@ const ordinary = fc.oneof(
     }),
   },
   named,
+  addressed,
 );
 
 /** Rules over the node deny, or do nothing. */

@@ -14,6 +14,7 @@ export interface WrittenRule {
     readonly default_life?: string;
     readonly key_types?: readonly string[];
     readonly signer?: string;
+    readonly audiences?: readonly string[];
     readonly dns_names?: readonly string[];
   };
 }
@@ -81,11 +82,14 @@ export function naively(
   const asked = circumstances.requestedSeconds ?? 0;
   for (const rule of rules) {
     if (rule.shadow || fits(rule, circumstances) === "no") continue;
-    const { deny, key_types, maximum_life, default_life } = rule.then;
-    const { keyType } = circumstances;
+    const { deny, key_types, maximum_life, default_life, audiences } = rule.then;
+    const { keyType, product, audiences: asks = [] } = circumstances;
     const isOtherKey = keyType !== undefined && key_types?.includes(keyType) === false;
-    const isRefused = deny !== undefined || isOtherKey;
-    const usual = default_life === undefined ? defaultSeconds : secondsOf(default_life);
+    const isOtherAudience =
+      product === "token" && audiences && asks.some((each) => !matches(audiences, each));
+    const isRefused = deny !== undefined || isOtherKey || isOtherAudience === true;
+    const ofRule = default_life === undefined ? defaultSeconds : secondsOf(default_life);
+    const usual = Math.min(ofRule, maximumSeconds);
     const wanted = asked > 0 ? asked : usual;
     const isShort = maximum_life !== undefined && asked <= maximumSeconds;
     const seconds = isShort ? Math.min(wanted, secondsOf(maximum_life)) : wanted;

@@ -5,6 +5,7 @@ import {
   type CertificateRequest,
   issueCertificate,
 } from "../../../src/ca/issuance/issue-certificate.ts";
+import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { loggedEntry } from "../../../src/cli/verbs/log/entry.ts";
 import { FollowerIndex } from "../../../src/cli/verbs/log/follower-index.ts";
@@ -18,6 +19,7 @@ import { startCa } from "./running-ca.ts";
 const issuer = "https://a.test";
 const isOf = (name: string) => (account: { readonly name: string }) => account.name === name;
 const alpha = tokenIssuerWithoutKeys(issuer, {
+  mayAddress: (audience) => audience !== "gcp",
   cluster: "alpha",
   isNodeAccount: isOf("ztunnel"),
   clusterSigner: (account) =>
@@ -39,7 +41,7 @@ const provedAt = fc.constantFrom(
   ...["2026-10-28", "2026-11-10", "2026-11-21"].map((day) => new Date(day)),
 );
 const proofOf = (at: Date) => ({ provedAt: at, issuer: alpha.digest, isImpersonated: false });
-const now = new Date("2026-11-21T12:00:00.250Z");
+const now = new Date("2026-11-28T12:00:00Z");
 
 const node = fc.constantFrom("node-7", "node-8", "other");
 const workload = fc.constantFrom(named("shop", "cart"), named("edge", "web"), named("pay", "till"));
@@ -68,12 +70,22 @@ const asker = (name: string) =>
     }),
   );
 
-type Metadata = Partial<Omit<CertificateRequest, "csrPem" | "requestedSeconds">>;
+/** A token is asked for where audiences are. */
+type Metadata = Partial<Omit<CertificateRequest, "csrPem" | "requestedSeconds">> &
+  Partial<Pick<TokenRequest, "audiences">>;
 type Asking = readonly [Caller, Metadata];
 
 const own: Metadata = {};
 const pod = { PodName: "a-0", PodUid: "a-uid" };
+const audiences = fc.subarray(["vault-a", "vault-b", "sts.amazonaws.com", "gcp"], { minLength: 1 });
 const askings: fc.Arbitrary<Asking> = fc.oneof(
+  fc.tuple(fc.oneof(byToken, byCertificate, forwarded, byName), fc.record({ audiences })),
+  fc.tuple(
+    fc.oneof(asker("ztunnel"), asker("signer")),
+    fc
+      .record({ audiences, who: workload })
+      .map(({ who, ...others }): Metadata => ({ impersonatedIdentity: who.spiffeId, ...others })),
+  ),
   fc.tuple(
     fc.oneof(byToken, byCertificate, forwarded, byName),
     fc.constantFrom(own, own, { certSigner: "team-a" }),
@@ -131,15 +143,19 @@ export async function livedThrough(requests: Requests, rules: readonly object[])
       {
         name: "team-a",
         inception_date: "2026-11-21",
-        callers: [{ issuer }, { issuer: "https://b.test" }],
+        callers: [issuer, "https://b.test"].map((each) => ({
+          ...{ issuer: each, namespaces: ["*"], accounts: ["*"] },
+        })),
       },
     ],
+    JWT_ISSUER: "https://ca.test",
     ISSUERS: [{ issuer }, { issuer: "https://b.test", cluster: "beta" }],
     POLICY: { rules },
   });
   await ca.found();
   await ca.rotate();
   ca.pass(7 * 86_400);
+  await ca.rotate();
   const index = new FollowerIndex();
   const issuance = {
     ...ca.certificateAuthority.issuance,
@@ -154,7 +170,7 @@ export async function livedThrough(requests: Requests, rules: readonly object[])
   };
   const audits: AuditEvent[] = [];
   for (const { asking, seconds, isRsa } of requests) {
-    const [caller, metadata] = asking;
+    const [caller, { audiences, ...metadata }] = asking;
     const audit: AuditEvent = { event: "create-certificate", outcome: "refused", requestId: "1" };
     const request = {
       csrPem: isRsa ? rsa.csrPem : ec.csrPem,
@@ -163,14 +179,16 @@ export async function livedThrough(requests: Requests, rules: readonly object[])
       certSigner: "",
       ...metadata,
     };
-    const { signal } = new AbortController();
-    await issueCertificate(issuance, caller, request, { now: ca.now(), signal, audit }).catch(
-      (error: unknown) => {
-        if (!(error instanceof CaError)) throw error;
-        audit.reason = error.refusal.reason;
-        audit.detail = error.message;
-      },
-    );
+    const context = { now: ca.now(), signal: new AbortController().signal, audit };
+    const spiffeId = request.impersonatedIdentity;
+    const answer: Promise<unknown> = audiences
+      ? issueToken(issuance, caller, { ...request, audiences, spiffeId }, context)
+      : issueCertificate(issuance, caller, request, context);
+    await answer.catch((error: unknown) => {
+      if (!(error instanceof CaError)) throw error;
+      audit.reason = error.refusal.reason;
+      audit.detail = error.message;
+    });
     audits.push(JSON.parse(JSON.stringify(audit)));
   }
   return { audits, index };

@@ -25,20 +25,20 @@ export interface AlikeRequests extends LoggedRequest {
   readonly first: number;
 }
 
-/** The request of an entry; `undefined` for what nobody asked for, and for a token. */
+/** The request of an entry; `undefined` for what nobody asked for. */
 export function loggedRequest(
   entry: LogEntry,
   { spiffeId }: Pick<LoggedEntry, "spiffeId">,
 ): LoggedRequest | undefined {
   const { proof } = entry;
-  if (entry.kind === "token" || proof === "own" || proof === "authority") return undefined;
+  if (proof === "own" || proof === "authority") return undefined;
   const named = parseWorkloadSpiffeId(spiffeId)?.account;
   const account = named ?? accountIn(entry.account);
-  const product = productOf(spiffeId, named !== undefined);
+  const isWorkload = named !== undefined;
+  const product = entry.kind === "token" ? "token" : productOf(spiffeId, isWorkload);
   const asker =
     parseWorkloadSpiffeId(entry.gateway ?? entry.impersonator ?? "")?.account ?? account;
-  const certificate = parseCertificate(entry.certificate);
-  const dnsNames = product === "workload" ? namesOf(certificate).split(", ").slice(1) : [];
+  const { audiences, keyType, dnsNames } = contentOf(entry, isWorkload);
   const { requestedSeconds, certSigner, rule, policy } = entry;
   const signer = product === "workload" ? entry.signer : undefined;
   const nodeHidden = nodeHiddenIn(entry);
@@ -56,13 +56,28 @@ export function loggedRequest(
       signer: (certSigner ?? signer) || undefined,
       product,
       requestedSeconds,
-      keyType: parseSubjectPublicKey(certificate.toBeSigned.spki).algorithm,
+      ...{ keyType, audiences },
     },
     made: {
       ...{ lifeSeconds: entry.grantedSeconds ?? requestedSeconds, signer, rule, policy },
       ...(dnsNames.length > 0 && { dnsNames }),
     },
     ...(!account && { isVague: true }),
+  };
+}
+
+interface Content extends Pick<Circumstances, "audiences" | "keyType"> {
+  readonly dnsNames: readonly string[];
+}
+
+function contentOf(entry: LogEntry, isWorkload: boolean): Content {
+  if (entry.kind === "token") {
+    return { audiences: entry.token.audiences, keyType: undefined, dnsNames: [] };
+  }
+  const certificate = parseCertificate(entry.certificate);
+  return {
+    keyType: parseSubjectPublicKey(certificate.toBeSigned.spki).algorithm,
+    dnsNames: isWorkload ? namesOf(certificate).split(", ").slice(1) : [],
   };
 }
 

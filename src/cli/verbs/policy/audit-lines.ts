@@ -9,8 +9,7 @@ const text = z.optional(z.string());
 
 /** A call that a rule refused: no log has it. */
 const refusal = z.object({
-  event: z.literal("create-certificate"),
-  reason: z.literal("policy-denied"),
+  reason: z.enum(["policy-denied", "audience-denied"]),
   time: z.iso.datetime({ offset: true }),
   detail: z.string(),
   asked: z.object({
@@ -43,7 +42,7 @@ export async function refusalsIn(file: string, since: string): Promise<readonly 
   try {
     for await (const line of createInterface({ input: createReadStream(file) })) {
       number++;
-      const parsed = line.includes('"policy-denied"') ? refusal.safeParse(jsonOf(line)) : undefined;
+      const parsed = line.includes('-denied"') ? refusal.safeParse(jsonOf(line)) : undefined;
       if (!parsed?.success || new Date(parsed.data.time) < new Date(since)) continue;
       const { asked, detail } = parsed.data;
       const made = { denied: detail, lifeSeconds: undefined, signer: asked.signer };

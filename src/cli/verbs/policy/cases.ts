@@ -1,11 +1,5 @@
 import type { Command } from "commander";
-import {
-  type Circumstances,
-  type Decision,
-  decide,
-  type Outcome,
-  outcomeOf,
-} from "../../../ca/policy/policy.ts";
+import type { Circumstances, Outcome } from "../../../ca/policy/policy.ts";
 import { type Question, question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import { parseForm } from "../../../config/form.ts";
@@ -14,9 +8,7 @@ import { configOf } from "../../session/deployment.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { readRules } from "./read-rules.ts";
-import type { Replayed } from "./replayed.ts";
-
-type Rules = Replayed & { readonly configuration: Configuration };
+import { ruled } from "./replayed.ts";
 
 /** What the CA would know of a described request. A mesh of one issuer need not name it. */
 function circumstancesOf(asks: Question, { issuers }: Configuration): Circumstances {
@@ -38,21 +30,6 @@ function circumstancesOf(asks: Question, { issuers }: Configuration): Circumstan
   };
 }
 
-interface Answer {
-  readonly live: Decision;
-  readonly outcome: Outcome;
-  readonly shadow: Decision | undefined;
-  readonly wouldBe: Outcome | undefined;
-}
-
-function answerTo(asks: Question, { policy, lifetimes, configuration }: Rules): Answer {
-  const circumstances = circumstancesOf(asks, configuration);
-  const { live, shadow } = decide(policy, circumstances);
-  const outcome = outcomeOf(live, circumstances, lifetimes);
-  const wouldBe = shadow && outcomeOf(shadow, circumstances, lifetimes);
-  return { live, outcome, shadow, wouldBe };
-}
-
 /** Holds the rules to the cases beside them. @throws OperatorError with one line for each that fails. */
 export async function testRules(
   terminal: Terminal,
@@ -63,12 +40,12 @@ export async function testRules(
   const cases = rules.configuration.policy?.cases ?? [];
   if (cases.length === 0) throw new OperatorError(`${config}: POLICY has no cases`);
   const faults = cases.flatMap(({ asks, expect }, i) => {
-    const { live, outcome } = answerTo(asks, rules);
+    const { live, after } = ruled(rules, circumstancesOf(asks, rules.configuration));
     const found = {
       rule: live.rule?.name ?? "",
-      denied: outcome.denied !== undefined,
-      life: outcome.lifeSeconds,
-      signer: outcome.signer ?? "",
+      denied: after.denied !== undefined,
+      life: after.lifeSeconds,
+      signer: after.signer ?? "",
     };
     return (Object.keys(expect) as (keyof typeof found)[])
       .filter((name) => expect[name] !== found[name])
@@ -81,8 +58,10 @@ export async function testRules(
   terminal.print(`${cases.length} cases hold.`);
 }
 
-interface ExplainOptions extends Readonly<Record<string, string | undefined>> {
+interface ExplainOptions {
   readonly config?: string;
+  readonly keyType?: string;
+  readonly audience?: readonly string[];
   readonly env?: string;
   readonly caller?: string;
 }
@@ -101,30 +80,32 @@ export function addExplain(command: Command, terminal: Terminal): void {
     .option("--node <name>", "the node of the pod")
     .option("--proof <kind>", "token, certificate or forwarded")
     .option("--signer <name>", "the named signer that is asked for")
-    .option("--product <kind>", "workload, serving or intermediate")
+    .option("--product <kind>", "workload, serving, intermediate or token")
+    .option("--audience <name...>", "of the token that is asked for")
     .option("--requested <duration>", "the life that is asked for")
     .option("--key-type <type>", "such as EC-P256 or RSA")
     .action((options: ExplainOptions) => explain(terminal, options));
 }
 
 async function explain(terminal: Terminal, options: ExplainOptions): Promise<void> {
-  const { config, env, caller, keyType, ...rest } = options;
+  const { config, env, caller, keyType, audience: audiences, ...rest } = options;
   const rules = await readRules(terminal, configOf({ ...(config && { config }) }), env);
   const [namespace, account] = caller?.split("/") ?? [];
   const asks = questionOf({
     ...rest,
+    ...(audiences && { audiences }),
     ...(caller !== undefined && { caller: { namespace, account } }),
     ...(keyType !== undefined && { key_type: keyType }),
   });
-  const { live, outcome, shadow, wouldBe } = answerTo(asks, rules);
+  const { live, after, shadow, would } = ruled(rules, circumstancesOf(asks, rules.configuration));
   terminal.print(
     [
       live.rule
         ? `The rule ${live.rule.name} decides, because it is for ${JSON.stringify(live.rule.when)}.`
         : "No rule fits. The other keys of the configuration hold.",
-      ...linesOf(outcome),
-      ...(shadow && wouldBe
-        ? [`In shadow, the rule ${shadow.rule?.name} would decide:`, ...linesOf(wouldBe)]
+      ...linesOf(after),
+      ...(shadow && would
+        ? [`In shadow, the rule ${shadow.rule?.name} would decide:`, ...linesOf(would)]
         : []),
     ].join("\n"),
   );

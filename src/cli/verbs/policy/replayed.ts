@@ -1,5 +1,6 @@
 import {
   type Circumstances,
+  type Decision,
   decide,
   type Effect,
   effectOf,
@@ -7,6 +8,7 @@ import {
   outcomeOf,
   type Policy,
 } from "../../../ca/policy/policy.ts";
+import type { Product } from "../../../ca/policy/rule.ts";
 import type { LeafLifetimes } from "../../../pki/x509/validity.ts";
 
 /** A request that was answered, or refused by a rule. */
@@ -45,7 +47,7 @@ export interface ReplayReport {
 /** The rules and lives of a configuration. */
 export interface Replayed {
   readonly policy: Policy;
-  readonly lifetimes: LeafLifetimes;
+  readonly lifetimesOf: (product: Product) => LeafLifetimes;
 }
 
 /** Shortens a report that a thousand identities would make long. */
@@ -53,21 +55,20 @@ const maximumWorkloads = 1000;
 const maximumExamples = 3;
 
 /** Asks the rules again about everything that was asked before. */
-export function replay({ policy, lifetimes }: Replayed, past: Iterable<PastRequest>): ReplayReport {
+export function replay(rules: Replayed, past: Iterable<PastRequest>): ReplayReport {
+  const { policy } = rules;
   const tallies = new Map(policy.rules.map(({ name, shadow }) => [name, new Tally(name, shadow)]));
   const without = new Tally("", false);
   let requests = 0;
   for (const request of past) {
     requests += request.count;
-    const { live, shadow } = decide(policy, request.circumstances);
-    const after = limited(outcomeOf(live, request.circumstances, lifetimes), lifetimes);
-    const known = !request.isVague && live.isCertain;
-    const effect = known ? effectSince(after, request.made, live.rule?.then) : "unknown";
+    const { live, after, shadow, would } = ruled(rules, request.circumstances);
+    const isKnown = isToldBy(request, live);
+    const effect = isKnown ? effectSince(after, request.made, live.rule?.then) : "unknown";
     (tallies.get(live.rule?.name ?? "") ?? without).add(request, effect);
-    if (!shadow) continue;
-    const would = limited(outcomeOf(shadow, request.circumstances, lifetimes), lifetimes);
-    const isKnown = !request.isVague && shadow.isCertain && live.isCertain;
-    const change = isKnown ? effectSince(would, after, shadow.rule?.then) : "unknown";
+    if (!shadow || !would) continue;
+    const isShadowKnown = isKnown && isToldBy(request, shadow);
+    const change = isShadowKnown ? effectSince(would, after, shadow.rule?.then) : "unknown";
     tallies.get(shadow.rule?.name ?? "")?.add(request, change);
   }
   const reports = [...tallies.values(), without].map((tally) => tally.report());
@@ -82,11 +83,38 @@ export function replay({ policy, lifetimes }: Replayed, past: Iterable<PastReque
   };
 }
 
-/** What the maximum of the configuration refuses, whatever the rules say. */
-const limited = (outcome: Outcome, { maximumSeconds }: LeafLifetimes): Outcome =>
-  (outcome.lifeSeconds ?? 0) > maximumSeconds && outcome.denied === undefined
-    ? { ...outcome, denied: "MAX_WORKLOAD_CERT_TTL allows no such life" }
-    : outcome;
+/** Whether a request says all that a rule asks for. Where it shows no node, the CA refuses for certain. */
+const isToldBy = ({ isVague, circumstances }: PastRequest, { rule, isCertain }: Decision) =>
+  !isVague &&
+  (isCertain ||
+    circumstances.requestedSeconds !== undefined ||
+    rule?.when.requested_over === undefined);
+
+/** What rules decide about a request, and what comes of it. */
+export interface Ruled {
+  readonly live: Decision;
+  readonly after: Outcome;
+  readonly shadow: Decision | undefined;
+  /** What would come of it by the rule in shadow. */
+  readonly would: Outcome | undefined;
+}
+
+/** Asks the rules about a request. The maximum of the configuration refuses whatever they say. */
+export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): Ruled {
+  const { product, requestedSeconds: requested } = asked;
+  const lifetimes = lifetimesOf(product);
+  const { maximumSeconds } = lifetimes;
+  const isLong = requested !== undefined && requested > maximumSeconds;
+  // A CA below asks for as long as it likes.
+  const isCut = isLong && product === "intermediate";
+  const known = isCut ? { ...asked, requestedSeconds: maximumSeconds } : asked;
+  const { live, shadow } = decide(policy, known);
+  const outcome = (decision: Decision): Outcome => {
+    const found = outcomeOf(decision, known, lifetimes);
+    return isLong && !isCut ? { denied: "nobody may ask for so long a life", ...found } : found;
+  };
+  return { live, after: outcome(live), shadow, would: shadow && outcome(shadow) };
+}
 
 /** An entry that does not say what was asked for does not tell what a rule over lives would change. */
 function effectSince(after: Outcome, before: Outcome, then: object = {}): Effect {

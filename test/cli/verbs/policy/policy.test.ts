@@ -190,7 +190,29 @@ describe("rampart policy explain", () => {
       "No rule fits. The other keys of the configuration hold.\n  life: 86400 s\n" +
         "In shadow, the rule keys would decide:\n  refused: the rule keys allows no key of the type EC-P256\n",
     );
+    const long = await explain("--namespace", "foo", "--account", "other", "--requested", "9000h");
+    expect(long.stdout).toContain("  refused: nobody may ask for so long a life");
     const wrong = await explain("--namespace", "foo", "--account", "bar", "--proof", "password");
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("--proof: must be")]);
+  });
+
+  test("says of a token for whom it may be, and its life, whatever the secrets of its CA", async () => {
+    const config = await write(`
+      JWT_ISSUER = "https://ca.test"
+      MAX_JWT_TTL = "10m"
+      [[POLICY.rules]]
+      name = "cloud"
+      when = { product = "token" }
+      then = { audiences = ["sts.*"], default_life = "1h" }
+      [[ISSUERS]]
+      issuer = "https://other.test"
+      jwt_audiences = ["*"]
+    `);
+    const explain = async (...audiences: readonly string[]) => {
+      const asked = ["--namespace", "foo", "--account", "bar", "--product", "token"];
+      return (await policy("explain", "-c", config, ...asked, "--audience", ...audiences)).stdout;
+    };
+    expect(await explain("sts.amazonaws.com")).toContain("  life: 600 s");
+    expect(await explain("sts.amazonaws.com", "vault")).toContain("allows no such audience");
   });
 });

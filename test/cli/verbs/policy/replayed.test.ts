@@ -11,7 +11,9 @@ import { generatedRules } from "../../../testkit/ca/generated-rules.ts";
 import { historyOf, livedThrough } from "../../../testkit/ca/past-mesh.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
-const lifetimes = { defaultSeconds: 12 * 3600, maximumSeconds: 24 * 3600 };
+const certificates = { defaultSeconds: 12 * 3600, maximumSeconds: 24 * 3600 };
+const tokens = { defaultSeconds: 300, maximumSeconds: 3600 };
+const lifetimesOf = (product: string) => (product === "token" ? tokens : certificates);
 
 type Past = Awaited<ReturnType<typeof livedThrough>>;
 
@@ -23,14 +25,18 @@ async function replayed({ index, audits }: Past, rules: readonly object[]) {
   await writeFile(file, audits.map((audit) => JSON.stringify({ time, ...audit })).join("\n"));
   const instants = policy.rules.flatMap(({ since }) => since ?? []);
   const logged = [...requestsSince(index, "", instants)];
-  return replay({ policy, lifetimes }, [
+  return replay({ policy, lifetimesOf }, [
     ...logged.map((each) => ({ ...each, place: `entry ${each.first}` })),
     ...(await refusalsIn(file, "")),
   ]);
 }
 
-const isAnswered = ({ outcome, reason }: Past["audits"][number]): boolean =>
-  outcome === "issued" || reason === "policy-denied";
+/** By a rule: an audience may be denied by its issuer's table as well. */
+const isDenied = ({ reason, rule }: Past["audits"][number]): boolean =>
+  rule !== undefined && (reason === "policy-denied" || reason === "audience-denied");
+
+const isAnswered = (audit: Past["audits"][number]): boolean =>
+  audit.outcome === "issued" || isDenied(audit);
 
 const countOf = (values: readonly unknown[]): Record<string, number> =>
   Object.fromEntries([...Map.groupBy(values, String)].map(([name, group]) => [name, group.length]));
@@ -38,6 +44,21 @@ const countOf = (values: readonly unknown[]): Record<string, number> =>
 const samples = fc.sample(fc.tuple(generatedRules, generatedRules, historyOf(60)), {
   numRuns: 14,
   seed: 2611,
+});
+
+test("the histories have every product, and the certificates of a named signer", async () => {
+  const { audits } = await livedThrough(
+    samples.flatMap(([, , requests]) => requests),
+    [{ name: "none", shadow: true, then: { deny: "all" } }],
+  );
+  const issued = audits.filter(({ outcome }) => outcome === "issued");
+  expect(countOf(issued.map(({ asked, signer = "" }) => `${asked?.product} ${signer}`))).toEqual(
+    Object.fromEntries(
+      ["workload ", "workload team-a", "serving ", "intermediate intermediate", "token "].map(
+        (product) => [product, expect.any(Number)],
+      ),
+    ),
+  );
 });
 
 test.each(samples.map((sample, i) => [i, ...sample] as const))(
@@ -72,8 +93,8 @@ test.each(samples.map((sample, i) => [i, ...sample] as const))(
     const effects = past.audits.flatMap((before, i) => {
       const after = next.audits[i];
       if (!after || !isAnswered(before)) return [];
-      const wasDenied = before.reason === "policy-denied";
-      if (after.reason === "policy-denied") return [wasDenied ? "same" : "denied"];
+      const wasDenied = isDenied(before);
+      if (isDenied(after)) return [wasDenied ? "same" : "denied"];
       if (wasDenied) return ["allowed"];
       const [named, names] = [before, after].map((each) => String([each.signer, each.dnsNames]));
       if (named !== names) return ["changed"];
