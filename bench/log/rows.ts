@@ -19,6 +19,7 @@ const entryOctets = 620;
 async function nodeMicroseconds(): Promise<number> {
   const storeDirectory = mkdtempSync(join(tmpdir(), "rampart-bench-"));
   const today = new Date().toISOString().slice(0, 10);
+  const kek = await importKek("k1", crypto.getRandomValues(new Uint8Array(32)));
   const log = await openNodeLog({
     storeDirectory,
     configuration: {
@@ -33,7 +34,7 @@ async function nodeMicroseconds(): Promise<number> {
     },
     shard: 0,
     trustDomain: parseTrustDomain("cluster.local") as TrustDomain,
-    keks: [await importKek("k1", crypto.getRandomValues(new Uint8Array(32)))],
+    keks: { hold: () => undefined, ring: () => [kek] },
     log: { audit: () => {}, operation: () => {} },
     clock: () => new Date(),
   });

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { type IssuanceLog, logUnavailable } from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/log-keys.ts";
-import type { KekRing } from "../../custody/kek.ts";
+import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
-import { causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
+import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
@@ -39,7 +39,7 @@ interface NodeLogParts {
   /** Each process that serves has a log of its own. */
   readonly shard: number;
   readonly trustDomain: TrustDomain;
-  readonly keks: KekRing;
+  readonly keks: Pick<HeldKeks, "hold" | "ring">;
   readonly log: EventLog;
   readonly clock: () => Date;
   readonly pause?: Pause | undefined;
@@ -52,7 +52,8 @@ export const hashEntry = (entry: Uint8Array) =>
   new Uint8Array(hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer"));
 
 /**
- * Opens the log of this process: an SQLite stage and files below the directory of the store.
+ * Opens the log of this process: an SQLite stage and files below the directory of the store. Without its KEK it
+ * takes no entry, until a key service opens that.
  *
  * @throws OperatorError when the log must not go on, or another process has it open.
  */
@@ -63,23 +64,41 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
   await makeFolder(join(folder, "public"), await ownerOf(parts.storeDirectory));
   const stage = openStage(folder);
   const objects = fileObjects(join(folder, "public"));
-  const sequencer = await openSequencer(parts, stage, objects);
-  const origin = sequencer.origin;
+  const origin = `${configuration.origin}/${shard}`;
+  let sequencer: Sequencer | undefined;
+  let closed: string | undefined;
+  const open = shareOpening(async () => {
+    try {
+      sequencer = await openSequencer(parts, origin, stage, objects);
+      closed = undefined;
+      return sequencer;
+    } catch (error) {
+      closed = messageOf(error);
+      throw error;
+    }
+  });
+  await open().catch((error) => {
+    if (isAway(error)) return;
+    stage.close();
+    throw error;
+  });
   let trouble: string | undefined;
   let ended: Promise<void> | undefined;
   const publish = async (): Promise<void> => {
-    sequencer.probe();
     try {
-      if (sequencer.isBehind) await sequencer.publish();
+      const opened = await open();
+      opened.probe();
+      if (opened.isBehind) await opened.publish();
       trouble = undefined;
     } catch (error) {
+      if (isAway(error)) return;
       // `/readyz` is for strangers as well: no path.
       trouble = `the issuance log is not published (${causeOf(error)})`;
       log.operation({ event: "log-not-published", level: "error", detail: messageOf(error) });
     }
   };
   const refusal = (): string | undefined => {
-    const why = sequencer.refusal ?? sequencer.failure;
+    const why = closed ?? sequencer?.refusal ?? sequencer?.failure;
     return why === undefined ? undefined : `the issuance log takes no entry: ${why}`;
   };
   const publication = recur(publish, configuration.intervalSeconds, () => {}, parts.pause);
@@ -87,7 +106,7 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
     issuanceLog: {
       mode: configuration.mode,
       append: async (entry, _signal, authorities) => {
-        const result = await sequencer.append(entry, authorities);
+        const result = await (sequencer ?? (await open())).append(entry, authorities);
         if ("index" in result) return { origin, index: result.index };
         throw logUnavailable(result.detail);
       },
@@ -123,19 +142,36 @@ function openStage(folder: string): SqliteStage {
   }
 }
 
+/** Its key service will open the KEK again; the lease has logged why it does not now. */
+const isAway = (error: unknown): boolean =>
+  error instanceof CaError && error.refusal.reason === "kek-unavailable";
+
+/** Opens once, for all who ask, and again after a failure. */
+function shareOpening(open: () => Promise<Sequencer>): () => Promise<Sequencer> {
+  let opening: Promise<Sequencer> | undefined;
+  return () => {
+    opening ??= open().catch((error: unknown) => {
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  };
+}
+
 async function openSequencer(
   parts: NodeLogParts,
+  origin: string,
   stage: SqliteStage,
   objects: LogObjects,
 ): Promise<Sequencer> {
-  const { configuration, shard, trustDomain, keks, clock } = parts;
-  const origin = `${configuration.origin}/${shard}`;
+  const { configuration, trustDomain, keks, clock } = parts;
+  await keks.hold(clock());
   try {
     const sequencer = await Sequencer.open({
       origin,
       stage,
       objects,
-      keys: logKeysFor(origin, trustDomain, keks),
+      keys: logKeysFor(origin, trustDomain, keks.ring()),
       mayBegin: () => clock().toISOString().slice(0, 10) === configuration.inceptionDate,
       hashEntry,
       yieldTurn: () => new Promise(setImmediate),
@@ -149,7 +185,6 @@ async function openSequencer(
     await publishVerifierKey(objects, sequencer);
     return sequencer;
   } catch (error) {
-    stage.close();
     if (error instanceof LogRefusal) throw new OperatorError(error.message);
     if (error instanceof LogError) throw new OperatorError(`LOG_WITNESSES: ${error.message}`);
     throw error;

@@ -100,14 +100,13 @@ async function openStorage(
   const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault, keys };
   if (!ca.log || store.kind !== "directory")
     return { ...storage, issuanceLog: undefined, watching: signal };
-  await keys.keks.hold(program.clock());
   const issuanceLog = await openNodeLog({
     ...program,
     storeDirectory: store.directory,
     configuration: ca.log,
     shard: logShard,
     trustDomain: ca.trustDomain,
-    keks: keys.keks.ring(),
+    keks: keys.keks,
   });
   program.life.endsWith("the issuance log", issuanceLog.end);
   return { ...storage, issuanceLog, watching: signal };

@@ -33,6 +33,7 @@ export async function writeLog(
 ): Promise<WrittenLog> {
   const log = createEventRecorder();
   const { signal } = new AbortController();
+  const kek = await importKek("k1", kekOctets);
   const opened = await openNodeLog({
     storeDirectory,
     configuration: logConfiguration({
@@ -42,7 +43,7 @@ export async function writeLog(
     }),
     shard: 0,
     trustDomain: clusterLocal,
-    keks: [await importKek("k1", kekOctets)],
+    keks: { hold: () => undefined, ring: () => [kek] },
     log,
     clock: () => new Date(),
   });

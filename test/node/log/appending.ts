@@ -11,6 +11,7 @@ import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 const [, , storeDirectory = "", kek = "", origin = "", lengthText = "", from = ""] = process.argv;
 
 const clock = (): Date => new Date("2026-11-21T12:00:00Z");
+const imported = await importKek("k1", new Uint8Array(Buffer.from(kek, "hex")));
 const { issuanceLog } = await openNodeLog({
   storeDirectory,
   configuration: logConfiguration({
@@ -20,7 +21,7 @@ const { issuanceLog } = await openNodeLog({
   }),
   shard: 0,
   trustDomain: parseTrustDomain("cluster.local") as TrustDomain,
-  keks: [await importKek("k1", new Uint8Array(Buffer.from(kek, "hex")))],
+  keks: { hold: () => undefined, ring: () => [imported] },
   log: createEventLog(clock, () => {}),
   clock,
 });

@@ -2,6 +2,7 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { LogConfiguration } from "../../../src/config/log-keys.ts";
+import type { KekRing } from "../../../src/custody/kek.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { logDirectory, type NodeLog, openNodeLog } from "../../../src/node/log/node-log.ts";
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
@@ -31,7 +32,7 @@ const configuration: LogConfiguration = logConfiguration({
 /** A log whose publications the test starts. */
 async function openLog(
   storeDirectory: string,
-  { keks = [kek] as Parameters<typeof openNodeLog>[0]["keks"], today = day, shard = 0 } = {},
+  { keks = [kek] as KekRing, today = day, shard = 0 } = {},
 ) {
   const log = createEventRecorder();
   let turn = Promise.withResolvers<void>();
@@ -41,7 +42,7 @@ async function openLog(
     configuration,
     shard,
     trustDomain: clusterLocal,
-    keks,
+    keks: { hold: () => undefined, ring: () => keks },
     log,
     clock: () => new Date(`${today}T12:00:00Z`),
     pause: async (_, ending) => {

@@ -4,11 +4,15 @@ import { expect, onTestFinished, test } from "vitest";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
-import { serveCa } from "../../testkit/ca/served-ca.ts";
+import { serve } from "../../../src/node/serve/serve.ts";
+import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { serveCa, unchangedConfiguration } from "../../testkit/ca/served-ca.ts";
 import { issuerWithKeys } from "../../testkit/configuration.ts";
 import { awsCredential, awsFault, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
 import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
 const hour = 3600;
@@ -76,4 +80,35 @@ test("serve opens its KEK once, and says when a service does not open it again",
   time.pass(10);
   expect(await readiness()).toBe(200);
   expect(ca.log.operations.map(String).join()).not.toContain(awsCredential);
+});
+
+test.each([
+  ["without a log", {}],
+  ["with a log", { LOG_ORIGIN: "log.example.com/2026" }],
+])("serve that starts in an outage refuses, and goes on by itself after it, %s", async (_, log) => {
+  const { service, time, values } = await start();
+  service.fault = awsFault("KMSInternalException", "", 500);
+  const configuration = parseServeConfiguration({
+    STORE_DIRECTORY: await temporaryFolder(),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    INCEPTION_DATE: time.clock().toISOString().slice(0, 10),
+    ...values,
+    ...log,
+  });
+  const events = createEventRecorder();
+  const server = await serve(configuration, {
+    ...{ log: events, clock: time.clock, pause: time.pause },
+    configurationStatus: () => unchangedConfiguration,
+  });
+  onTestFinished(() => void server.close(0));
+  const url = `http://127.0.0.1:${server.monitoringAddress.port}`;
+  const ready = await fetch(`${url}/readyz`);
+  expect([ready.status, await ready.text()]).toEqual([503, expect.stringContaining("is not open")]);
+  const bundle = await fetch(`${url}/bundle.pem`);
+  expect([bundle.status, bundle.headers.get("retry-after")]).toEqual([503, expect.anything()]);
+  service.fault = undefined;
+  const { port } = await time.passWhile(server.address);
+  expect(port).toBeGreaterThan(0);
+  expect((await fetch(`${url}/readyz`)).status).toBe(200);
 });
