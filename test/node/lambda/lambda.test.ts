@@ -6,6 +6,8 @@ import { logPlace } from "../../../src/node/lambda/bucket-objects.ts";
 import { isScheduled, parseRequest, toAnswer } from "../../../src/node/lambda/events.ts";
 import { createLambda, parseLambdaConfiguration } from "../../../src/node/lambda/lambda.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { awsFault } from "../../testkit/key-services/aws-kms.ts";
+import { listenWithKek } from "../../testkit/key-services/listening-kek.ts";
 import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -76,7 +78,7 @@ describe("a function", () => {
     expect(() => logPlace({ ...place, prefix: "" }, "log.test")).toThrow(/STORE_PREFIX/);
   });
 
-  async function functionOf(values: object) {
+  async function functionOf(values: object, secrets: object = { KEK: randomKek() }) {
     const api = await startS3Api();
     onTestFinished(api.close);
     const file = join(await temporaryFolder(), "rampart.toml");
@@ -90,7 +92,7 @@ describe("a function", () => {
     const handler = createLambda({
       ...{ file, clock: () => now },
       environment: {
-        KEK: randomKek(),
+        ...secrets,
         AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,
         AWS_SECRET_ACCESS_KEY: s3Credential.secretAccessKey,
       },
@@ -108,6 +110,24 @@ describe("a function", () => {
     pass(60);
     const { body = "" } = (await handler(request)) ?? {};
     expect(Buffer.from(body, "base64").toString()).toContain("BEGIN CERTIFICATE");
+  });
+
+  test("that starts in an outage of its key service refuses, and goes on after it, with its log", async () => {
+    const { service, secrets } = await listenWithKek();
+    service.fault = awsFault("KMSInternalException", "", 500);
+    const values = { LOG_ORIGIN: "log.example.com/2026" };
+    const { handler, pass } = await functionOf(values, secrets);
+    await expect(handler(scheduled)).rejects.toThrow("the KEK is not open");
+    const refused = await handler(request);
+    expect([refused?.statusCode, refused?.headers]).toEqual([
+      503,
+      expect.objectContaining({ "retry-after": expect.any(String) }),
+    ]);
+    service.fault = undefined;
+    pass(2);
+    expect(await handler(scheduled)).toBeUndefined();
+    pass(60);
+    expect((await handler(request))?.statusCode).toBe(200);
   });
 
   test("with a faulty configuration answers 503, and fails its schedule", async () => {

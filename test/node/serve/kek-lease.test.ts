@@ -1,56 +1,20 @@
-import { createServer } from "node:http";
-import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { serveCa, unchangedConfiguration } from "../../testkit/ca/served-ca.ts";
 import { issuerWithKeys } from "../../testkit/configuration.ts";
-import { awsCredential, awsFault, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
-import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { awsCredential, awsFault } from "../../testkit/key-services/aws-kms.ts";
+import { listenWithKek } from "../../testkit/key-services/listening-kek.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
 const hour = 3600;
 
-/** A played service behind a real port. @returns Its host and port */
-async function listenAs(service: PlayedService): Promise<string> {
-  const server = createServer(async (request, response) => {
-    const { method = "", headers, url } = request;
-    const answer = await service.fetch(`http://${headers.host}${url}`, {
-      method,
-      headers: headers as Record<string, string>,
-      body: await text(request),
-    });
-    response.writeHead(answer.status).end(await answer.text());
-  });
-  const { host, close } = await listenOnLoopback(server);
-  onTestFinished(() => void close());
-  return host;
-}
-
 async function start() {
-  const service = await playAws();
-  const host = await listenAs(service);
-  const { keyServices } = openKeyCustody(
-    { clusterCredentials: new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]) },
-    { fetch: (url, init) => fetch(url, init), clock: () => new Date() },
-  );
-  const octets = crypto.getRandomValues(new Uint8Array(32));
-  const uri = `awskms://${host}/${awsKeyId}`;
-  const wrapped = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices);
-  service.asked.length = 0;
+  const { service, secrets } = await listenWithKek();
   const time = createVirtualTime(new Date());
-  const values = {
-    ISSUERS: [issuerWithKeys],
-    KEK: formatWrappedKek(wrapped),
-    KEY_CREDENTIAL_AWSKMS: awsCredential,
-  };
-  return { service, time, values };
+  return { service, time, values: { ISSUERS: [issuerWithKeys], ...secrets } };
 }
 
 test("serve opens its KEK once, and says when a service does not open it again", async () => {
@@ -101,7 +65,7 @@ test.each([
     ...{ log: events, clock: time.clock, pause: time.pause },
     configurationStatus: () => unchangedConfiguration,
   });
-  onTestFinished(() => void server.close(0));
+  onTestFinished(() => server.close(1000));
   const url = `http://127.0.0.1:${server.monitoringAddress.port}`;
   const ready = await fetch(`${url}/readyz`);
   expect([ready.status, await ready.text()]).toEqual([503, expect.stringContaining("is not open")]);

@@ -1,0 +1,44 @@
+import { createServer } from "node:http";
+import { text } from "node:stream/consumers";
+import { onTestFinished } from "vitest";
+import { formatWrappedKek } from "../../../src/config/keks.ts";
+import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
+import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
+import { listenOnLoopback } from "../network/loopback.ts";
+import { awsCredential, awsKeyId, playAws } from "./aws-kms.ts";
+import type { PlayedService } from "./key-service.ts";
+
+/** A played service behind a real port. @returns Its host and port */
+async function listenAs(service: PlayedService): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const { method = "", headers, url } = request;
+    const answer = await service.fetch(`http://${headers.host}${url}`, {
+      method,
+      headers: headers as Record<string, string>,
+      body: await text(request),
+    });
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  const { host, close } = await listenOnLoopback(server);
+  onTestFinished(() => void close());
+  return host;
+}
+
+/** A KEK of the CA `cluster.local` in a service that a program of a test can reach. @returns Its secrets, too */
+export async function listenWithKek(): Promise<{
+  readonly service: PlayedService;
+  readonly secrets: { readonly KEK: string; readonly KEY_CREDENTIAL_AWSKMS: string };
+}> {
+  const service = await playAws();
+  const host = await listenAs(service);
+  const { keyServices } = openKeyCustody(
+    { clusterCredentials: new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]) },
+    { fetch: (url, init) => fetch(url, init), clock: () => new Date() },
+  );
+  const octets = crypto.getRandomValues(new Uint8Array(32));
+  const uri = `awskms://${host}/${awsKeyId}`;
+  const wrapped = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices);
+  service.asked.length = 0;
+  const KEK = formatWrappedKek(wrapped);
+  return { service, secrets: { KEK, KEY_CREDENTIAL_AWSKMS: awsCredential } };
+}
