@@ -88,7 +88,7 @@ export function fromGoRelease(module: string, version: string, command: string):
 }
 
 /** A program of a release, which a build puts into the folder, unless it is there already. */
-function builtOnce(
+export function builtOnce(
   name: string,
   version: string,
   build: (folder: string) => Promise<void>,
@@ -97,7 +97,9 @@ function builtOnce(
     const folder = join(cacheFolder, "go", `${name}@${version}`);
     const program = join(folder, name);
     await alone(async () => {
-      if (!(await isThere(program))) await build(folder);
+      if (await isThere(program)) return;
+      await mkdir(folder, { recursive: true });
+      await build(folder);
     });
     return program;
   });

@@ -8,6 +8,7 @@ import { fromCargo, fromGoModule, ofTheMachine, python, type Software } from "..
 import { certificates } from "./certificates.ts";
 import { askEnvoy } from "./envoy.ts";
 import { playPolicy } from "./policy.ts";
+import { bouncyCastleJudge, wolfSslJudge } from "./software.ts";
 
 /** The questions, in the order of the page's columns. */
 const questions = ["leaf", "ownKeyLeaf", "crl", "both"] as const;
@@ -45,6 +46,12 @@ const byExitCode =
     const { exitCode, stdout, stderr } = await run(program, words(question));
     return exitCode === 0 ? undefined : `${stdout} ${stderr}`;
   };
+
+/** What the judges in C, Go and Java are asked. */
+const judged = (question: Question): readonly string[] => [
+  question === "crl" ? "crl" : "leaf",
+  ...filesOf(question),
+];
 
 const pyca = `
 import sys
@@ -106,11 +113,18 @@ const verifiers: readonly Verifier[] = [
     software: fromGoModule(join(import.meta.dirname, "go"), "post-quantum-judge", {
       GOTOOLCHAIN: "go1.27.0",
     }),
+    ask: (program) => byExitCode(program, judged),
+  },
+  {
+    name: "wolfSSL 5.9.4 with ML-DSA",
+    software: wolfSslJudge,
+    ask: (program) => byExitCode(program, judged),
+  },
+  {
+    name: "BouncyCastle 1.84",
+    software: bouncyCastleJudge,
     ask: (program) =>
-      byExitCode(program, (question) => [
-        question === "crl" ? "crl" : "leaf",
-        ...filesOf(question),
-      ]),
+      byExitCode("java", (question) => ["-cp", program, "Judge", ...judged(question)]),
   },
   {
     name: "pyca/cryptography 50.0.2",
