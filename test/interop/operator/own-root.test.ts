@@ -26,7 +26,13 @@ async function operatorsTerminal(): Promise<Terminal> {
   const folder = await temporaryFolder();
   await installRampart(folder);
   await mkdir(join(folder, "store"), { mode: 0o700 });
-  const values = { AUTHORITY_ROOT: "offline", ISSUERS: [{ issuer, jwks_uri }] };
+  // Two intervals are longer than the page's next command takes on a busy machine.
+  const PROPAGATION_INTERVAL = "15s";
+  const values = {
+    AUTHORITY_ROOT: "offline",
+    ISSUERS: [{ issuer, jwks_uri }],
+    PROPAGATION_INTERVAL,
+  };
   await writeFile(join(folder, "rampart.toml"), serveToml(join(folder, "store"), values));
   return { folder, environment: { KEK: randomKek() } };
 }
