@@ -16,6 +16,7 @@ import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { generateTokenKey, type TokenAlgorithm } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { prepareCrl, signCrl } from "../pki/x509/crl/signed-crl.ts";
+import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { openWhole } from "./opened-store.ts";
 import { type CrlLifetime, planCrl } from "./revocation/crl-plan.ts";
@@ -34,6 +35,8 @@ export interface Mint {
   readonly authorityRoot: AuthorityRoot;
   /** The CA that certifies the authorities, where `authorityRoot` is `upstream`. */
   readonly upstream?: UpstreamAuthority | undefined;
+  /** The root in a key service that signs CRLs; absent where the CA publishes none. */
+  readonly crlRoot?: CertificateSigner | undefined;
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
   readonly configuredTaints: readonly ConfiguredTaint[];

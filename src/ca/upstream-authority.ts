@@ -6,6 +6,8 @@ export interface UpstreamRequest {
   readonly csr: Bytes;
   /** How long the intermediate shall live. The CA upstream may decide on less. */
   readonly lifetimeSeconds: number;
+  /** The roots of the store, DER: a key in a key service may have renewed its own. */
+  readonly knownRoots?: readonly Bytes[];
 }
 
 /** The certificates of an answer, DER. Nobody has looked at any of them. */

@@ -15,7 +15,7 @@ import { pollForWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { Configuration } from "./configuration.ts";
 import { holdKeks } from "./keks.ts";
-import { upstreamOf } from "./upstream.ts";
+import { crlRootOf, upstreamOf } from "./upstream.ts";
 
 /** The means of a platform to keep authorities. */
 export interface StorePlatform {
@@ -198,6 +198,7 @@ export function mintsOf(
       isServer: fetching !== undefined,
       ...{ clock, keyCustody },
     }),
+    crlRoot: configuration.crl && crlRootOf(configuration.upstream, keyCustody),
   };
   const signerMints = configuration.signers.flatMap((table): [string, Mint][] => {
     const opened = named.get(table.name);

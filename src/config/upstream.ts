@@ -17,6 +17,7 @@ import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../pki/spiffe-id.ts";
 import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
 import { intermediateName } from "../pki/x509/intermediate.ts";
+import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
 import { keyIdentifier } from "../pki/x509/subject-public-key.ts";
 
 /** The secret with the credential for the CA upstream: a bearer token of Rampart, or a token of Vault. */
@@ -103,9 +104,28 @@ export function upstreamOf(
   return createUpstream(table, protocolOf(table, configuration), credential, fetching);
 }
 
+/** The root in a key service that signs CRLs, if the configuration has one. @throws ConfigurationError */
+export function crlRootOf(
+  table: UpstreamTable | undefined,
+  keyCustody: KeyCustody | undefined,
+): CertificateSigner | undefined {
+  if (table?.kind !== "key-service" || !keyCustody) return undefined;
+  try {
+    return keyCustody.serviceRootSigner(partsOf(table, keyCustody));
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw error;
+    throw new ConfigurationError([`UPSTREAM_AUTHORITY.root: ${messageOf(error)}`]);
+  }
+}
+
+const partsOf = ({ keys = [], root = "" }: UpstreamTable, { keyServices }: KeyCustody) => ({
+  keys: keys.map(keyServices),
+  certificates: certificatesIn([root]),
+});
+
 /** A root whose key never leaves its service; this CA writes, lints and verifies what it signs. */
 function rootInService(
-  { keys = [], root = "" }: UpstreamTable,
+  table: UpstreamTable,
   trustDomain: TrustDomain,
   clock: () => Date,
   keyCustody: KeyCustody | undefined,
@@ -114,10 +134,9 @@ function rootInService(
     throw new ConfigurationError([
       "UPSTREAM_AUTHORITY: a key service needs main = src/worker/main-with-keys.ts",
     ]);
-  const { keyServices, certifyBelow } = keyCustody;
-  const parts = { keys: keys.map(keyServices), certificates: certificatesIn([root]) };
+  const root = { ...partsOf(table, keyCustody), trustDomain, clock };
   return (request) =>
-    certifyBelow({ ...parts, trustDomain, clock }, request).catch((error: unknown) => {
+    keyCustody.certifyBelow(root, request).catch((error: unknown) => {
       throw new UpstreamError(`the key service: ${messageOf(error)}`);
     });
 }

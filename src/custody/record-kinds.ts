@@ -7,6 +7,7 @@ import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { createTokenKey, type TokenKey } from "../pki/jose/token-key.ts";
 import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
+import { type Crl, parseCrl } from "../pki/x509/crl/crl.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { keyIdentifier, type SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import { encodeFields, instant, octets, RecordError, type ValuesOf } from "./record-fields.ts";
@@ -186,6 +187,15 @@ const statements = {
       ...{ iv, sealedKey },
     }),
     idOf: ({ id }) => id,
+  }),
+  /** It is in no backup: the root signs another one. */
+  crl: statement({
+    folder: "crls",
+    title: "the CRL of a root",
+    fields: { der: octets },
+    values: ({ der }: Crl) => ({ der }),
+    make: ({ der }) => refusing(() => parseCrl(der)),
+    idOf: contentId,
   }),
   /** Somebody made a backup of the whole store. A store has one such record: the last backup counts. */
   backup: statement({

@@ -2,14 +2,14 @@ import type { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { maximumContentOctets } from "../kubernetes/root-config-map.ts";
-import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { crlBlocks, toPem } from "../pki/encoding/pem.ts";
-import { parseCertificate } from "../pki/x509/certificate.ts";
+import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
 import { isSignedByKey } from "../pki/x509/certificate-signature.ts";
 import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt, parseCrl } from "../pki/x509/crl/crl.ts";
+import { parseSubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { DeliverableContent } from "./push-to-cluster.ts";
 
@@ -54,12 +54,8 @@ export function crlContent(
     name: "crls",
     at: async (now) => {
       if (!crls) return { pem: "", sequence: 0 };
-      const [view, published] = [await authorities.at(now), await crls(now)];
-      const { trustBundle } = view;
-      const own = published.crls.flatMap(({ authority: id, der }): OwnCrl[] => {
-        const authority = view.crlIssuers.find((issuer) => issuer.authority.id === id)?.authority;
-        return authority ? [{ crl: parseCrl(der), authority }] : [];
-      });
+      const [{ trustBundle }, published] = [await authorities.at(now), await crls(now)];
+      const own = published.ofBundle.map(({ issuer, der }) => ({ crl: parseCrl(der), issuer }));
       const ownCrls = own.map(({ crl }) => crl);
       const uncovered = trustBundle.roots.filter((root) => !hasCrl(root, ownCrls)).length;
       const isTooLong = published.pem.length > maximumContentOctets;
@@ -80,10 +76,10 @@ function hasCrl(root: Crl["der"], crls: readonly Crl[]): boolean {
   return crls.some((crl) => isCrlOf(crl, signer));
 }
 
-/** A CRL of this CA, and the authority that has signed it. */
+/** A CRL of this CA, and the certificate of the authority or root that has signed it. */
 interface OwnCrl {
   readonly crl: Crl;
-  readonly authority: SigningAuthority;
+  readonly issuer: Certificate;
 }
 
 /** A newer CRL that ends this soon is replaced. A kubelet takes some minutes to bring a ConfigMap to a proxy. */
@@ -109,21 +105,21 @@ async function saysAllOf(own: readonly OwnCrl[], pem: string, now: Date): Promis
   const held = parseWritten(pem);
   if (held.length !== own.length) return false;
   for (const each of own) {
-    const signer = crlIssuerOf(each.authority.certificate);
+    const signer = crlIssuerOf(each.issuer);
     const [other, ...more] = held.filter((crl) => isCrlOf(crl, signer));
     if (!other || more.length > 0 || !(await isAsGood(other, each, now))) return false;
   }
   return true;
 }
 
-async function isAsGood(held: Crl, { crl, authority }: OwnCrl, now: Date): Promise<boolean> {
+async function isAsGood(held: Crl, { crl, issuer }: OwnCrl, now: Date): Promise<boolean> {
   const isSame = bytesEqual(held.signedBytes, crl.signedBytes);
   const isNewer =
     (held.number ?? 0n) > (crl.number ?? 0n) && isCurrentAt(held, addSeconds(now, marginSeconds));
   if (!isSame && !isNewer) return false;
   const { signatureAlgorithm, signedBytes, signature } = held;
   const signed = { toBeSigned: { signatureAlgorithm }, signedBytes, signature };
-  return isSignedByKey(signed, authority.publicKey);
+  return isSignedByKey(signed, parseSubjectPublicKey(issuer.toBeSigned.spki));
 }
 
 /** Empty for text that is anything but CRLs as this CA writes them. */

@@ -102,6 +102,7 @@ export type EventName =
   | "denial-removed"
   | "certificates-revoked"
   | "crl-fault"
+  | "root-crl-signed"
   | "crls-emptied"
   | "crls-delivered"
   | "crls-not-delivered"

@@ -4,16 +4,20 @@ import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import { type Bytes, bytesEqual, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
+import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
+import { crlIssuerOf, isCrlOf } from "../../pki/x509/crl/crl.ts";
 import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import type { EventLog } from "../issuance/audit-event.ts";
 import { type CrlLengths, crlPeriodAt, planCrl } from "./crl-plan.ts";
+import { type RootCrl, rootCrlsIn } from "./root-crls.ts";
 
-/** The CRL of one authority. */
+/** The CRL of one authority, or of a root in a key service. */
 export interface PublishedCrl {
-  /** The id of the authority. */
+  /** The id of the authority; the key identifier of the root. */
   readonly authority: string;
+  readonly issuer: Certificate;
   readonly der: Bytes;
   /** A digest of the signed bytes without the signature: the same in every process that knows the same. */
   readonly digest: string;
@@ -23,6 +27,8 @@ export interface PublishedCrl {
 export interface PublishedCrls {
   /** In the order of the authorities' ids, those that are kept apart at the end. */
   readonly crls: readonly PublishedCrl[];
+  /** Those of the bundle's authorities and roots. */
+  readonly ofBundle: readonly PublishedCrl[];
   /** Those of the bundle's authorities as PEM blocks `X509 CRL`; empty if none can sign one. */
   readonly pem: string;
   /** Of these, as {@link PublishedCrl.digest}. */
@@ -52,6 +58,7 @@ interface CrlInput {
   /** The ids of those issuers whose roots are in the bundle. */
   readonly inBundle: ReadonlySet<string>;
   readonly revocations: readonly RevocationContent[];
+  readonly roots: readonly RootCrl[];
 }
 
 interface SignedCrl extends PublishedCrl {
@@ -83,7 +90,8 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
     if (before && bytesEqual(before.toBeSigned, toBeSigned)) return [before];
     try {
       const der = await signCrl(issuer, unsigned);
-      return [{ authority, der, toBeSigned, digest: await digestOf(toBeSigned) }];
+      const digest = await digestOf(toBeSigned);
+      return [{ authority, issuer: issuer.certificate, der, toBeSigned, digest }];
     } catch (error) {
       log.operation({ event: "crl-fault", level: "error", authority, detail: messageOf(error) });
       return before ? [before] : [];
@@ -93,12 +101,14 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
   async function signAll(input: CrlInput, now: Date): Promise<void> {
     const crls: SignedCrl[] = [];
     for (const issuer of input.issuers) crls.push(...(await signOne(issuer, input, now)));
-    const ofBundle = crls.filter(({ authority }) => input.inBundle.has(authority));
+    const ofRoots = await Promise.all(input.roots.map(publishedOf));
+    const ofAuthorities = crls.filter(({ authority }) => input.inBundle.has(authority));
+    const ofBundle = [...ofAuthorities, ...ofRoots];
     const pem = ofBundle.map(({ der }) => toPem("X509 CRL", der)).join("");
     const digests = ofBundle.map(({ digest }) => digest).join();
     const digest = await digestOf(new TextEncoder().encode(digests));
     signed = crls;
-    latest = { crls, pem, digest, input };
+    latest = { crls: [...crls, ...ofRoots], ofBundle, pem, digest, input };
   }
 
   return async (now) => {
@@ -108,6 +118,7 @@ export function createCrlSource(configuration: CrlConfiguration): CrlSource {
       issuers: issuersOfCrls(view).filter(({ authority }) => maySignCrls(authority)),
       inBundle: new Set(view.crlIssuers.map(({ authority }) => authority.id)),
       revocations: [...configuredRevocations, ...view.revocations],
+      roots: rootCrlsIn(view),
     };
     const isCurrent = (): boolean => latest !== undefined && isSame(latest.input, input);
     if (!isCurrent()) await signing.join(() => signAll(input, now));
@@ -130,8 +141,16 @@ function isSame(a: CrlInput, b: CrlInput): boolean {
     a.issuers.length === b.issuers.length &&
     a.issuers.every(({ authority }, i) => authority.id === b.issuers[i]?.authority.id) &&
     a.revocations.length === b.revocations.length &&
-    a.revocations.every((each, i) => each === b.revocations[i])
+    a.revocations.every((each, i) => each === b.revocations[i]) &&
+    a.roots.length === b.roots.length &&
+    a.roots.every(({ crl }, i) => crl === b.roots[i]?.crl)
   );
+}
+
+async function publishedOf({ crl, root }: RootCrl): Promise<PublishedCrl> {
+  const { authorityKeyIdentifier = new Uint8Array(), der, signedBytes } = crl;
+  const authority = toHex(authorityKeyIdentifier);
+  return { authority, issuer: root, der, digest: await digestOf(signedBytes) };
 }
 
 async function digestOf(bytes: Bytes): Promise<string> {
@@ -142,14 +161,18 @@ async function digestOf(bytes: Bytes): Promise<string> {
  * One sentence for each CA of which the mesh has no CRL. Some verifiers check whole paths: OpenSSL with
  * `-crl_check_all`, and Envoy. They refuse every leaf below such a CA once they have a CRL of another one.
  */
-export function crlGapsIn({ crlIssuers, trustBundle }: AuthorityView): readonly string[] {
+export function crlGapsIn(view: AuthorityView): readonly string[] {
+  const { crlIssuers, trustBundle } = view;
+  const withCrl = rootCrlsIn(view);
   const authorities = crlIssuers.map(({ authority }) => authority);
   const [able, unable] = [
     authorities.filter(maySignCrls),
     authorities.filter((each) => !maySignCrls(each)),
   ];
   const uncovered = trustBundle.roots.filter(
-    (root) => !authorities.some(({ certificate }) => bytesEqual(certificate.der, root)),
+    (der) =>
+      !authorities.some(({ certificate }) => bytesEqual(certificate.der, der)) &&
+      !withCrl.some(({ crl }) => isCrlOf(crl, crlIssuerOf(parseCertificate(der)))),
   );
   return able.length === 0
     ? []

@@ -19,6 +19,7 @@ import {
 } from "../../pki/path/verified-authority.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Mint } from "../mint.ts";
+import { openStored } from "../opened-store.ts";
 import { type UpstreamAnswer, UpstreamError } from "../upstream-authority.ts";
 import { installIntermediate } from "./install-intermediate.ts";
 
@@ -44,7 +45,9 @@ export async function askUpstream(
   if (!upstream) throw new Error("AUTHORITY_ROOT is upstream, and no CA upstream was composed");
   const request = await createIntermediateRequest(trustDomain, authorityKey);
   const lifetimeSeconds = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
-  const answer = await upstream({ csr: request.csr, lifetimeSeconds });
+  const { authorities } = await openStored(await mint.store.load(), mint);
+  const knownRoots = authorities.flatMap(({ roots }) => roots);
+  const answer = await upstream({ csr: request.csr, lifetimeSeconds, knownRoots });
   try {
     const verified = await verifyAnswer(mint, request, answer, now);
     requireProgress(verified, predecessor, mint.phaseLengths, now);

@@ -3,7 +3,7 @@ import type { HeldKeks } from "../kek.ts";
 import { KekLease, type LeaseParts } from "./kek-lease.ts";
 import { KeyServiceError, type KeyServiceMeans, type ServiceName } from "./key-service.ts";
 import { type KeyServices, openKeyServices } from "./key-services.ts";
-import { certifyBelow } from "./service-root.ts";
+import { certifyBelow, serviceRootSigner } from "./service-root.ts";
 
 /** What a platform gives for key services, beside what the configuration says. */
 interface CustodyMeans extends Pick<KeyServiceMeans, "fetch" | "clock"> {
@@ -24,6 +24,7 @@ export interface KeyCustody {
   readonly keyServices: KeyServices;
   readonly lease: (parts: LeaseParts) => HeldKeks;
   readonly certifyBelow: typeof certifyBelow;
+  readonly serviceRootSigner: typeof serviceRootSigner;
 }
 
 /** The texts of secrets by their names, or what reads them. */
@@ -57,5 +58,6 @@ export const openKeyCustody: OpenKeyCustody = (
     keyServices: openKeyServices({ fetch, clock, credential }),
     lease: (parts) => new KekLease(parts),
     certifyBelow,
+    serviceRootSigner,
   };
 };

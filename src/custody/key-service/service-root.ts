@@ -1,14 +1,24 @@
 import { OperatorError } from "../../foundation/errors.ts";
 import { selfSign } from "../../pki/authority/new-authority.ts";
 import type { SigningKey } from "../../pki/crypto-provider.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { isSelfIssued, parseCaCertificate } from "../../pki/path/certification-path.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import {
+  type CaCertificate,
+  isIssuedBy,
+  isSelfIssued,
+  parseCaCertificate,
+} from "../../pki/path/certification-path.ts";
 import { signatureAlgorithmOf } from "../../pki/signature-algorithm.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
 import { readRequestedKey } from "../../pki/x509/certificate-signing-request.ts";
 import { issueIntermediate } from "../../pki/x509/intermediate.ts";
-import { createCertificateSigner } from "../../pki/x509/leaf/certificate-signer.ts";
+import {
+  type CertificateSigner,
+  createCertificateSigner,
+} from "../../pki/x509/leaf/certificate-signer.ts";
+import { organizationName } from "../../pki/x509/leaf/to-be-signed.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, backdateSeconds, earlier, wholeSeconds } from "../../pki/x509/validity.ts";
 import { KeyServiceError, type ServiceKey } from "./key-service.ts";
@@ -27,6 +37,8 @@ interface IntermediateAsked {
   /** PKCS#10, DER. */
   readonly csr: Bytes;
   readonly lifetimeSeconds: number;
+  /** The roots of the store, among which its own may be renewed already. DER. */
+  readonly knownRoots?: readonly Bytes[];
 }
 
 /** Its certificates, DER, as a CA upstream answers them. */
@@ -39,30 +51,82 @@ interface Certified {
  * Writes and lints an intermediate here, has the service sign it, and verifies the signature by the public key
  * that the root's certificate pins. Nothing that the service says becomes part of a certificate unverified.
  *
+ * A root that would end before the successor of this intermediate is renewed first, under its own key and name.
+ *
  * @throws KeyServiceError
  */
 export async function certifyBelow(
-  { keys, certificates, trustDomain, clock }: ServiceRoot,
-  { csr, lifetimeSeconds }: IntermediateAsked,
+  service: ServiceRoot,
+  { csr, lifetimeSeconds, knownRoots = [] }: IntermediateAsked,
 ): Promise<Certified> {
-  const parsed = certificates.map((der, i) => parseCaCertificate(der, `root ${i + 1}`));
-  const [root, ...above] = parsed;
-  if (!root) throw new Error("a root without a certificate");
+  const { keys, certificates, trustDomain, clock } = service;
+  const [configured, ...above] = parseAll(certificates);
   const now = wholeSeconds(clock());
+  const latest = await latestOf(configured, knownRoots);
+  const root = await renewedIfDue(service, latest, lifetimeSeconds, now);
   const notAfter = earlier(addSeconds(now, lifetimeSeconds), root.toBeSigned.validity.notAfter);
   if (notAfter <= now) throw new KeyServiceError("has a root that has expired: make a new one");
-  const signingKey = signingKeyOf(keys, root.publicKey);
-  const { der } = await issueIntermediate(
-    createCertificateSigner(root, root.publicKey, signingKey),
-    {
-      rights: { trustDomain, pathLength: 0, isConstrained: false },
-      publicKey: readRequestedKey(csr),
-      validity: { notBefore: addSeconds(now, -backdateSeconds), notAfter },
-    },
+  const { der } = await issueIntermediate(signerOf(keys, root), {
+    rights: { trustDomain, pathLength: 0, isConstrained: false },
+    publicKey: readRequestedKey(csr),
+    validity: { notBefore: addSeconds(now, -backdateSeconds), notAfter },
+  });
+  const others = [root, ...above];
+  const chain = others.filter((each) => !isSelfIssued(each)).map((each) => each.der);
+  return { chain: [der, ...chain], roots: others.filter(isSelfIssued).map((each) => each.der) };
+}
+
+function parseAll(certificates: readonly Bytes[]): [CaCertificate, ...CaCertificate[]] {
+  const [root, ...above] = certificates.map((der, i) => parseCaCertificate(der, `root ${i + 1}`));
+  if (!root) throw new Error("a root without a certificate");
+  return [root, ...above];
+}
+
+/** What signs the CRLs of a root. */
+export function serviceRootSigner({
+  keys,
+  certificates,
+}: Pick<ServiceRoot, "keys" | "certificates">): CertificateSigner {
+  return signerOf(keys, parseAll(certificates)[0]);
+}
+
+const signerOf = (keys: readonly ServiceKey[], root: CaCertificate): CertificateSigner =>
+  createCertificateSigner(root, root.publicKey, signingKeyOf(keys, root.publicKey));
+
+/** The configured root, or the certificate by which its key renewed it since. */
+async function latestOf(
+  configured: CaCertificate,
+  knownRoots: readonly Bytes[],
+): Promise<CaCertificate> {
+  let latest = configured;
+  for (const der of knownRoots) {
+    const { spki, validity } = parseCertificate(der).toBeSigned;
+    const isLater = validity.notBefore > latest.toBeSigned.validity.notBefore;
+    if (!isLater || !bytesEqual(spki, configured.publicKey.spki)) continue;
+    const known = parseCaCertificate(der, "a root of the store");
+    if (await isIssuedBy(known, configured)) latest = known;
+  }
+  return latest;
+}
+
+/** A root that somebody else signed or named is renewed by whoever made it. */
+async function renewedIfDue(
+  { keys, trustDomain }: ServiceRoot,
+  root: CaCertificate,
+  lifetimeSeconds: number,
+  now: Date,
+): Promise<CaCertificate> {
+  const { subject, validity } = root.toBeSigned;
+  const { notBefore, notAfter } = validity;
+  const lifeSeconds = (notAfter.getTime() - notBefore.getTime()) / 1000;
+  const leastSeconds = 2 * lifetimeSeconds;
+  const isDue = addSeconds(now, leastSeconds) > notAfter && lifeSeconds > leastSeconds;
+  const isOwn = isSelfIssued(root) && bytesEqual(subject, organizationName(trustDomain));
+  if (!isDue || !isOwn) return root;
+  return parseCaCertificate(
+    await rootFor(keys, root.publicKey, { trustDomain, lifetimeSeconds: lifeSeconds, now }),
+    "the renewed root",
   );
-  const chain = [root, ...above].filter((each) => !isSelfIssued(each)).map((each) => each.der);
-  const roots = parsed.filter(isSelfIssued).map((each) => each.der);
-  return { chain: [der, ...chain], roots };
 }
 
 /** Makes the certificate of a root, which its own key in a service signs. @throws KeyServiceError */
@@ -73,12 +137,24 @@ export async function createServiceRoot(
   now: Date,
 ): Promise<Bytes> {
   const publicKey = parseSubjectPublicKey(await key.publicKey());
+  return rootFor([key], publicKey, { trustDomain, lifetimeSeconds, now });
+}
+
+function rootFor(
+  keys: readonly ServiceKey[],
+  publicKey: SubjectPublicKey,
+  {
+    trustDomain,
+    lifetimeSeconds,
+    now,
+  }: { readonly trustDomain: TrustDomain; readonly lifetimeSeconds: number; readonly now: Date },
+): Promise<Bytes> {
   const from = wholeSeconds(now);
   const validity = {
     notBefore: addSeconds(from, -backdateSeconds),
     notAfter: addSeconds(from, lifetimeSeconds),
   };
-  return selfSign({ trustDomain, publicKey, validity }, signingKeyOf([key], publicKey));
+  return selfSign({ trustDomain, publicKey, validity }, signingKeyOf(keys, publicKey));
 }
 
 const kinds: readonly string[] = ["EC-P256", "EC-P384", "RSA"];

@@ -1,9 +1,12 @@
-import { X509Certificate } from "node:crypto";
+import { type KeyObject, verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { recordTaint } from "../../../src/ca/mint.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { createTaint } from "../../../src/pki/authority/taint.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { type Crl, parseCrl, parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -41,13 +44,38 @@ interface Mesh {
 
 const newMesh = (): Mesh => ({ KEK: randomKek(), store: createMemoryStore(), now: start });
 
-const rootOf = async (service: PlayedService, uri: string, now = start): Promise<string> => {
+const rootOf = async (
+  service: PlayedService,
+  uri: string,
+  now = start,
+  days = 3650,
+): Promise<string> => {
   const { keyServices } = custodyOf(service)(() => now);
   return toPem(
     "CERTIFICATE",
-    await createServiceRoot(keyServices(uri), clusterLocal, 3650 * day, now),
+    await createServiceRoot(keyServices(uri), clusterLocal, days * day, now),
   );
 };
+
+/** The CRL of a root as `openssl` reads it, beside those of every intermediate. */
+async function rootCrlOf(ca: RunningCa, root: string, now: Date) {
+  await ca.certificateAuthority.issuance.authorities.renew(now);
+  const pem = await (await ca.app.request("/crl.pem")).text();
+  const crls = pem.match(/-----BEGIN X509 CRL-----[^-]+-----END X509 CRL-----/g) ?? [];
+  const { publicKey } = new X509Certificate(root);
+  const own = crls.map((each) => parseCrl(octetsOfPem(each))).filter((crl) => isOf(crl, publicKey));
+  const [crl] = own;
+  if (!crl?.nextUpdate || own.length > 1) throw new Error(`${own.length} CRLs of the root`);
+  const { serialNumbers } = parseCrlEntries(crl.der);
+  const revoked = [...serialNumbers].map((each) => each.replace(/^00/, "").toUpperCase());
+  return { revoked, nextUpdate: crl.nextUpdate.getTime(), number: crl.number ?? 0n };
+}
+
+const octetsOfPem = (pem: string) =>
+  new Uint8Array(Buffer.from(pem.replace(/-----[^-]+-----/g, ""), "base64"));
+
+const isOf = ({ signedBytes, signature }: Crl, publicKey: KeyObject): boolean =>
+  verify("sha256", signedBytes, publicKey, signature);
 
 const below = (keys: readonly string[], root: string) => ({
   AUTHORITY_ROOT: "upstream",
@@ -169,6 +197,57 @@ describe.each([
     );
     await ca.found();
     expect(await ca.store.load()).toHaveLength(1);
+  });
+
+  test("signs its CRL for months, which names a tainted intermediate", async () => {
+    const service = await play();
+    const mesh = newMesh();
+    const root = await rootOf(service, first);
+    const ca = await startIn(mesh, service, { ...below([first], root), CRL: "on" });
+    await ca.found();
+    await ca.spend(1);
+    const before = await rootCrlOf(ca, root, mesh.now);
+    expect(before.revoked).toEqual([]);
+    expect(before.nextUpdate - mesh.now.getTime()).toBeGreaterThan(180 * day * 1000);
+    service.asked.length = 0;
+    await ca.spend(3);
+    expect(service.asked).toEqual([]);
+    const { issuer, store } = await ca.certificateAuthority.issuance.authorities.at(mesh.now);
+    if (!issuer) throw new Error("nothing signs");
+    const { id, certificate } = issuer.authority;
+    const lengths = ca.mint.phaseLengths;
+    await recordTaint(ca.mint, createTaint(store, id, "immediately", lengths, mesh.now));
+    await rotateAll([ca.mint], mesh.now);
+    // Its successor is published one propagation interval later.
+    mesh.now = new Date(mesh.now.getTime() + 3_600_000);
+    const after = await rootCrlOf(ca, root, mesh.now);
+    expect(after.revoked).toEqual([new X509Certificate(certificate.der).serialNumber]);
+    expect(after.number).toBeGreaterThan(before.number);
+    service.fault = fault;
+    mesh.now = new Date(mesh.now.getTime() + 60 * day * 1000);
+    await expect(rotateAll([ca.mint], mesh.now)).rejects.toThrow();
+    await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
+    expect(JSON.stringify(ca.log.operations)).toContain('"crl-fault"');
+    service.fault = undefined;
+    await rotateAll([ca.mint], mesh.now);
+    expect(ca.log.operations.filter(({ event }) => event === "root-crl-signed")).toHaveLength(3);
+  });
+
+  test("renews itself before it ends, and is published before anything relies on that", async () => {
+    const service = await play();
+    const mesh = newMesh();
+    const root = await rootOf(service, first, start, 60);
+    const ca = await startIn(mesh, service, { ...below([first], root), CRL: "on" });
+    await ca.found();
+    await ca.spend(75);
+    const last = await signerIn(ca, mesh.now);
+    expect(last?.verify(new X509Certificate(root).publicKey)).toBe(true);
+    const { trustBundle } = await ca.certificateAuthority.issuance.authorities.at(mesh.now);
+    expect(trustBundle.roots.map((der) => new X509Certificate(der).validTo)).not.toContain(
+      new X509Certificate(root).validTo,
+    );
+    expect(new Set(trustBundle.roots.map((der) => new X509Certificate(der).validTo)).size).toBe(1);
+    await rootCrlOf(ca, toPem("CERTIFICATE", trustBundle.roots[0] ?? new Uint8Array()), mesh.now);
   });
 
   test("takes the place of a self-signed root, of another key, and gives it back", async () => {

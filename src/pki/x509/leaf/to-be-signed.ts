@@ -238,7 +238,7 @@ export function certificateToBeSigned(
  * RFC 5280 Appendix A allows 64 characters (ub-organization-name). The cut is harmless: no identity is
  * read from it.
  */
-function organizationName(trustDomain: TrustDomain): Bytes {
+export function organizationName(trustDomain: TrustDomain): Bytes {
   const value = derElement(Tag.utf8String, derText(trustDomain.slice(0, 64)));
   return derSequence(derElement(Tag.set, derSequence(Oid.organizationName, value)));
 }

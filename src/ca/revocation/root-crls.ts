@@ -1,0 +1,175 @@
+import { type RevocationContent, statementKinds } from "../../custody/record-kinds.ts";
+import { sealStatement } from "../../custody/statement.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import { leadSeconds } from "../../pki/authority/schedule.ts";
+import { toHex } from "../../pki/encoding/bytes.ts";
+import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
+import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
+import { type Crl, crlIssuerOf, isCrlOf, parseCrl } from "../../pki/x509/crl/crl.ts";
+import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
+import type { CertificateSigner } from "../../pki/x509/leaf/certificate-signer.ts";
+import {
+  keyIdentifier,
+  parseSubjectPublicKey,
+  type SubjectPublicKey,
+} from "../../pki/x509/subject-public-key.ts";
+import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
+import type { AuthorityView } from "../authority-view.ts";
+import { type Mint, storeRecord } from "../mint.ts";
+import { type OpenedStore, openStored } from "../opened-store.ts";
+import { type CrlLengths, planCrl } from "./crl-plan.ts";
+
+/** The stored CRL of a root, which a key in a key service has signed. */
+export interface RootCrl {
+  readonly crl: Crl;
+  readonly root: Certificate;
+}
+
+/** The newest CRL of each root of the bundle that has one. Certificates of one key and name share it. */
+export function rootCrlsIn({
+  trustBundle,
+  store,
+}: Pick<AuthorityView, "trustBundle" | "store">): readonly RootCrl[] {
+  const found = new Map<Crl, Certificate>();
+  const { crl: stored } = store.statements;
+  for (const der of stored.length > 0 ? trustBundle.roots : []) {
+    const root = parseCertificate(der);
+    const crl = newestOf(root, stored);
+    if (crl) found.set(crl, root);
+  }
+  return [...found].map(([crl, root]) => ({ crl, root }));
+}
+
+function newestOf(root: Certificate, stored: readonly Crl[]): Crl | undefined {
+  const issuer = crlIssuerOf(root);
+  return stored
+    .filter((crl) => isCrlOf(crl, issuer))
+    .reduce<Crl | undefined>((a, b) => (a && numberOf(a) >= numberOf(b) ? a : b), undefined);
+}
+
+const numberOf = ({ number = 0n }: Crl): bigint => number;
+
+/** Eight months, of which six are left at least: a service that is away for long ends no CRL. */
+const shortestLifetimeSeconds = 240 * 86_400;
+
+/** A CRL is good until the last intermediate leaves that it may be about, even if the mesh moves elsewhere. */
+function lengthsOf({ phaseLengths }: Mint): CrlLengths {
+  const longest = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
+  const lifetimeSeconds = Math.max(shortestLifetimeSeconds, Math.ceil((longest * 4) / 3));
+  return { lifetimeSeconds, propagationSeconds: phaseLengths.propagationSeconds };
+}
+
+/**
+ * Has each root in a key service sign its next CRL: for a new period of months, and once a tainted intermediate
+ * has left the bundle. The store of the first mint keeps them; the intermediates may be in the stores of all.
+ *
+ * @throws AggregateError with the fault of each root that signed none.
+ */
+export async function keepRootCrls(mints: readonly Mint[], now: Date): Promise<void> {
+  const roots = new Map(mints.flatMap(rootOf));
+  const [keeper] = mints;
+  if (!keeper || roots.size === 0) return;
+  const stores = await Promise.all(mints.map(openQuietly));
+  const faults: unknown[] = [];
+  for (const root of roots.values()) {
+    try {
+      await keepCrl(keeper, root, stores, now);
+    } catch (error) {
+      faults.push(error);
+      keeper.log.operation({ event: "crl-fault", level: "error", detail: messageOf(error) });
+    }
+  }
+  await dropExpired(keeper, stores[0]?.statements.crl ?? [], now);
+  if (faults.length > 0) throw new AggregateError(faults, "a root in a key service signed no CRL");
+}
+
+const rootOf = ({ crlRoot }: Mint): [string, CertificateSigner][] =>
+  crlRoot && maySignCrls(crlRoot) ? [[toHex(crlRoot.certificate.toBeSigned.spki), crlRoot]] : [];
+
+/** The rotation has said already which records do not open. */
+async function openQuietly(mint: Mint): Promise<OpenedStore> {
+  const log = { ...mint.log, operation: () => {} };
+  return openStored(await mint.store.load(), { ...mint, log });
+}
+
+async function keepCrl(
+  keeper: Mint,
+  root: CertificateSigner,
+  stores: readonly OpenedStore[],
+  now: Date,
+): Promise<void> {
+  const [own] = stores;
+  // A store with a record and without an authority would have lost it.
+  if (!own || own.authorities.length === 0) return;
+  const below = await intermediatesBelow(root, stores);
+  const authority = toHex(keyIdentifier(publicKeyOf(root)));
+  const lengths = lengthsOf(keeper);
+  const revocations = below
+    .filter(({ isTainted, retiresAt }) => isTainted && retiresAt <= now)
+    .map((each) => ({ authority, ...revocationOf(each, lengths) }));
+  const content = planCrl(authority, revocations, lengths, now);
+  const known = newestOf(root.certificate, own.statements.crl);
+  if (known && numberOf(known) >= BigInt(`0x${toHex(content.number)}`)) return;
+  const crl = parseCrl(await signCrl(root, prepareCrl(root, content)));
+  const { trustDomain, keks, log } = keeper;
+  await storeRecord(keeper, await sealStatement("crl", crl, trustDomain, keks));
+  log.operation({
+    event: "root-crl-signed",
+    level: "info",
+    detail: "a root in a key service signed its next CRL",
+    authority,
+    certificates: content.revoked.length,
+    nextUpdate: content.nextUpdate.toISOString(),
+  });
+}
+
+const publicKeyOf = ({ certificate }: CertificateSigner): SubjectPublicKey =>
+  parseSubjectPublicKey(certificate.toBeSigned.spki);
+
+/** An intermediate that a root has signed. */
+interface Intermediate {
+  readonly certificate: Certificate;
+  readonly isTainted: boolean;
+  /** As its taints leave it. */
+  readonly retiresAt: Date;
+}
+
+async function intermediatesBelow(
+  root: CertificateSigner,
+  stores: readonly OpenedStore[],
+): Promise<readonly Intermediate[]> {
+  const publicKey = publicKeyOf(root);
+  const all = stores.flatMap(({ openAuthorities, taints }) =>
+    openAuthorities.map(({ authority: { id, certificate, schedule } }) => ({
+      certificate,
+      isTainted: taints.some((taint) => taint.id === id),
+      retiresAt: schedule.retiresAt,
+    })),
+  );
+  const areBelow = await Promise.all(
+    all.map(({ certificate }) => isSignedByKey(certificate, publicKey)),
+  );
+  return all.filter((_, i) => areBelow[i]);
+}
+
+function revocationOf(
+  { certificate, retiresAt }: Intermediate,
+  { propagationSeconds }: CrlLengths,
+): Omit<RevocationContent, "authority"> {
+  const { serialNumber, validity } = certificate.toBeSigned;
+  const revokedAt = wholeSeconds(retiresAt);
+  return {
+    revokedAt,
+    knownFrom: addSeconds(revokedAt, propagationSeconds),
+    reason: "cACompromise",
+    certificates: new Map([[toHex(serialNumber), validity.notAfter.getTime() / 1000]]),
+  };
+}
+
+/** An older one stays until its end, so that no reader ever finds none. */
+async function dropExpired({ store }: Mint, stored: readonly Crl[], now: Date): Promise<void> {
+  for (const crl of stored) {
+    if (crl.nextUpdate && crl.nextUpdate <= now)
+      await store.delete({ kind: "crl", id: statementKinds.crl.idOf(crl) });
+  }
+}
