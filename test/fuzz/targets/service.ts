@@ -8,7 +8,7 @@ import {
 } from "../../../src/transport/rpc/certificate-service.ts";
 import { requestBody } from "../../../src/transport/rpc/request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "../../../src/transport/rpc/rpc.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { csrPem } from "../../testkit/pki/csr.ts";
 import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";
 import {
@@ -21,15 +21,37 @@ import {
 } from "../corpus/tokens.ts";
 import { requireThat, WrongAnswer } from "./target.ts";
 
-const ca = await startCa({ ISSUERS: [{ issuer: issuerName, jwks: issuerJwks }] });
-await ca.found();
+export const ca: RunningCa = await startCa({
+  ISSUERS: [
+    { issuer: issuerName, jwks: issuerJwks, jwt_audiences: ["sts.test", "https://*.test"] },
+  ],
+  JWT_ISSUER: "https://ca.test",
+});
+await ca.rotate();
 
 const platform = { hasTrailers: true };
-const wholeService = createCertificateService(ca.certificateAuthority, platform);
-const fallback = audited(
-  ca.certificateAuthority,
-  createCertificateFallback(ca.certificateAuthority, platform),
-);
+
+/** A path of the CA: the services that answer it alike, and what they may issue. */
+export interface Door {
+  readonly path: string;
+  readonly services: readonly RpcService[];
+  /** Whether an answer has what was asked for. @throws WrongAnswer if it is not the caller's. */
+  readonly isIssued: (octets: Uint8Array, call: WireCall) => Promise<boolean>;
+}
+
+/** The door of certificates: the fast path, and the fallback. */
+const certificates: Door = {
+  path: createCertificatePath,
+  services: [
+    createCertificateService(ca.certificateAuthority, platform),
+    audited(ca.certificateAuthority, createCertificateFallback(ca.certificateAuthority, platform)),
+  ],
+  isIssued: async (octets) => {
+    const leaf = leafIn(octets);
+    if (leaf) requireRightful(leaf);
+    return leaf !== undefined;
+  },
+};
 
 const [key] = workloadKeys;
 const [signer] = tokenSigners.slice(1);
@@ -45,6 +67,9 @@ export const corpusToken: string = signedToken(
   JSON.stringify(accountClaims),
 );
 
+/** What proves the token: nobody may read it in an answer or a log. */
+const secret = corpusToken.slice(-40);
+
 /** The head and body of a call; what HTTP itself refuses is not among them. */
 export interface WireCall {
   readonly method: string;
@@ -53,22 +78,24 @@ export interface WireCall {
 }
 
 /**
- * Sends a call over the fast path, over the fallback and through the routes of fetch, and compares the
- * answers. Each must leave one audit event without a fault, and may certify the one key with the one
- * identity.
+ * Sends a call over each service and through the routes of fetch, and compares the answers. Each must leave one
+ * audit event without a fault, may say nothing of the token in it, and may issue to the one caller alone.
  *
- * @returns The outcome over the fast path.
+ * @returns The outcome over the first service.
  */
-export async function judgeCall(call: WireCall): Promise<string> {
-  const fast = await outcomeOf(() => answer(wholeService, call));
-  const slow = await outcomeOf(() => answer(fallback, call));
-  const isTimed = [fast, slow].includes("DeadlineExceeded");
+export async function judgeCall(call: WireCall, door: Door = certificates): Promise<string> {
+  const outcomes: string[] = [];
+  for (const service of door.services) {
+    outcomes.push(await outcomeOf(() => answer(service, call, door), call, door));
+  }
+  const [fast = "", slow = fast] = outcomes;
+  const isTimed = outcomes.includes("DeadlineExceeded");
   requireThat(
     isTimed || alike(fast) === alike(slow),
     `the fast path answers ${fast}, the fallback ${slow}`,
   );
   if (!/^application\/grpc(?:$|[+;])/i.test(call.headers.get("content-type") ?? "")) {
-    const routed = await outcomeOf(() => answerByRoutes(call));
+    const routed = await outcomeOf(() => answerByRoutes(call, door), call, door);
     const isIssued = routed === "issued";
     requireThat(
       isTimed || routed === "DeadlineExceeded" || isIssued === (fast === "issued"),
@@ -88,18 +115,17 @@ interface Answer {
   readonly code: string;
 }
 
-async function outcomeOf(send: () => Promise<Answer>): Promise<string> {
+async function outcomeOf(send: () => Promise<Answer>, call: WireCall, door: Door): Promise<string> {
   ca.log.audits.length = 0;
   const { octets, code } = await send();
   requireAudited();
-  const leaf = leafIn(octets);
+  requireThat(!Buffer.from(octets).includes(secret), "answered with the caller's token");
+  const isIssued = await door.isIssued(octets, call);
   requireThat(
-    (leaf !== undefined) === (code === "OK"),
-    `answered ${code} ${leaf ? "with" : "without"} a certificate`,
+    isIssued === (code === "OK"),
+    `answered ${code} ${isIssued ? "with" : "without"} what was asked for`,
   );
-  if (!leaf) return code;
-  requireRightful(leaf);
-  return "issued";
+  return isIssued ? "issued" : code;
 }
 
 function requireAudited(): void {
@@ -107,6 +133,8 @@ function requireAudited(): void {
   requireThat(audits.length <= 1, "left more than one audit event");
   const fault = audits.find(({ outcome }) => outcome === "failed");
   if (fault) throw new WrongAnswer(`a fault of the service: ${JSON.stringify(fault)}`);
+  const isTold = JSON.stringify([audits, operations]).includes(secret);
+  requireThat(!isTold, "logged the caller's token");
   operations.length = 0;
 }
 
@@ -124,15 +152,15 @@ function requireRightful({ publicKey, subjectAltName }: X509Certificate): void {
   requireThat(subjectAltName === identity, `certified ${subjectAltName}`);
 }
 
-async function answer(service: RpcService, call: WireCall): Promise<Answer> {
-  const request = toRequest(call);
+async function answer(service: RpcService, call: WireCall, door: Door): Promise<Answer> {
+  const request = toRequest(call, door);
   const response = await service(toRpc(request));
   requireThat(ca.log.audits.length === 1, "left no audit event");
   return { octets: response.octets, code: codeName(response) };
 }
 
-async function answerByRoutes(call: WireCall): Promise<Answer> {
-  const response = await ca.app.fetch(toRequest(call));
+async function answerByRoutes(call: WireCall, door: Door): Promise<Answer> {
+  const response = await ca.app.fetch(toRequest(call, door));
   const octets = new Uint8Array(await response.arrayBuffer());
   const { status, headers } = response;
   return { octets, code: codeName({ status, header: Object.fromEntries(headers), octets }) };
@@ -143,11 +171,9 @@ function codeName(response: RpcResponse): string {
   return code === undefined ? "OK" : (Code[code] ?? String(code));
 }
 
-const url = `https://ca.test${createCertificatePath}`;
-
-function toRequest({ method, headers, body }: WireCall): Request {
+function toRequest({ method, headers, body }: WireCall, { path }: Door): Request {
   const hasBody = method !== "GET" && method !== "HEAD";
-  return new Request(url, { method, headers, ...(hasBody && { body }) });
+  return new Request(`https://ca.test${path}`, { method, headers, ...(hasBody && { body }) });
 }
 
 const toRpc = (request: Request): RpcRequest => ({

@@ -7,6 +7,7 @@ export const targets = {
   certificate: async () => (await import("./certificate.ts")).certificate,
   token: async () => (await import("./token.ts")).token,
   "jwt-svid": async () => (await import("./jwt-svid.ts")).jwtSvid,
+  "token-request": async () => (await import("./token-request.ts")).tokenRequest,
   "root-file": async () => (await import("./root-file.ts")).rootFile,
   "spiffe-bundle": async () => (await import("./spiffe-bundle.ts")).spiffeBundle,
   record: async () => (await import("./record.ts")).record,

@@ -7,27 +7,40 @@ import { lengthField, message, mutateMessage, varintField } from "../mutation/pr
 import { corpusCsr, corpusToken, judgeCall, type WireCall } from "./service.ts";
 import type { Target } from "./target.ts";
 
-const fields = [lengthField(1, Buffer.from(corpusCsr)), varintField(3, 3600n)];
-const json = { csr: corpusCsr, validityDuration: "3600", metadata: { CertSigner: "" } };
+/** A message as its binary fields, and as JSON. */
+export interface Forms {
+  readonly fields: Parameters<typeof message>[0];
+  readonly json: Readonly<Record<string, unknown>>;
+}
+
+const certificateRequest: Forms = {
+  fields: [lengthField(1, Buffer.from(corpusCsr)), varintField(3, 3600n)],
+  json: { csr: corpusCsr, validityDuration: "3600", metadata: { CertSigner: "" } },
+};
 
 /** A call as text: its method, its headers line by line, an empty line and its body. */
 export const wire: Target = {
-  generate: (random) => {
-    const contentType = oneOf(random, contentTypes);
-    const headers = mutatedHeaders(random, {
-      authorization: `Bearer ${corpusToken}`,
-      "content-type": contentType,
-    });
-    const head = [random.chance(0.97) ? "POST" : oneOf(random, methods), ...headers, "", ""].join(
-      "\n",
-    );
-    return Buffer.concat([Buffer.from(head), bodyOf(random, contentType)]);
-  },
+  generate: (random) => hostileCall(random, certificateRequest),
   judge: async (octets) => {
     const call = parseCall(octets);
     return call ? judgeCall(call) : "not HTTP";
   },
 };
+
+/** A call of an RPC in one of its protocols, with changes somewhere in it. */
+export function hostileCall(random: Random, forms: Forms): Octets {
+  const contentType = oneOf(random, contentTypes);
+  const authorization = `Bearer ${corpusToken}`;
+  const head = hostileHead(random, { authorization, "content-type": contentType });
+  return Buffer.concat([head, bodyOf(random, contentType, forms)]);
+}
+
+/** The head of a call with these headers, mostly. */
+export function hostileHead(random: Random, headers: Readonly<Record<string, string>>): Octets {
+  const lines = mutatedHeaders(random, headers);
+  const method = random.chance(0.97) ? "POST" : oneOf(random, methods);
+  return Buffer.from([method, ...lines, "", ""].join("\n"));
+}
 
 const methods = ["GET", "PUT", "HEAD", "OPTIONS", "post", "M-SEARCH"];
 const contentTypes = [
@@ -94,8 +107,8 @@ function mutatedHeaders(random: Random, headers: Readonly<Record<string, string>
   }
 }
 
-function bodyOf(random: Random, contentType: string): Octets {
-  if (contentType === "application/json") return jsonBody(random);
+function bodyOf(random: Random, contentType: string, { fields, json }: Forms): Octets {
+  if (contentType === "application/json") return jsonBody(random, json);
   const inner = random.chance(0.5) ? message(fields) : mutateMessage(random, fields);
   if (contentType === "application/proto") return inner;
   const frames = random.chance(0.8)
@@ -105,7 +118,7 @@ function bodyOf(random: Random, contentType: string): Octets {
   return random.chance(0.2) ? mutateOctets(random, body) : body;
 }
 
-const jsonBody = (random: Random): Octets => {
+const jsonBody = (random: Random, json: Forms["json"]): Octets => {
   const text = Buffer.from(random.chance(0.2) ? JSON.stringify(json) : mutateJson(random, json));
   return random.chance(0.2) ? mutateOctets(random, text) : text;
 };
@@ -129,7 +142,7 @@ function frame(random: Random, inner: Uint8Array): Octets {
 }
 
 /** A request that fetch or HTTP itself refuses is no call. */
-function parseCall(octets: Octets): WireCall | undefined {
+export function parseCall(octets: Octets): WireCall | undefined {
   const end = octets.indexOf("\n\n");
   const [method = "", ...lines] = octets
     .subarray(0, Math.max(end, 0))
