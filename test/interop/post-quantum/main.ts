@@ -9,6 +9,7 @@ import { certificates } from "./certificates.ts";
 import { askEnvoy } from "./envoy.ts";
 import { playPolicy } from "./policy.ts";
 import { bouncyCastleJudge, wolfSslJudge } from "./software.ts";
+import { playZtunnels } from "./ztunnel.ts";
 
 /** The questions, in the order of the page's columns. */
 const questions = ["leaf", "ownKeyLeaf", "crl", "both"] as const;
@@ -181,5 +182,6 @@ for (const verifier of chosen) outcomes.push(await play(verifier));
 const withEnvoy = await pythonWithEnvoy;
 if ((named.length === 0 || named.includes("pqc")) && "program" in withEnvoy)
   outcomes.push(await playPolicy(withEnvoy.program, folder));
+if (named.length === 0 || named.includes("ztunnel")) outcomes.push(...(await playZtunnels(folder)));
 report(outcomes);
 process.exit();

@@ -6,14 +6,19 @@ import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import type { Outcome } from "../outcomes.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { startServer } from "../revocation/pilot-agent-scene.ts";
-import { startServingCa } from "../revocation/serving-ca.ts";
+import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "../revocation/workloads.ts";
 import { whereEnvoyIs } from "./envoy.ts";
 
 const COMPLIANCE_POLICY = "pqc";
 const only = 'rampart_tls_handshakes_total{group="X25519MLKEM768"}';
 
-/** A mesh in which every program follows Istio's policy `pqc`. @param python With an Envoy in it. */
+const rootsOf = async ({ published }: ServingCa): Promise<string[]> => {
+  const pem = await (await fetch(`${published}/bundle.pem`)).text();
+  return pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? [];
+};
+
+/** A mesh in which every program follows Istio's policy `pqc`, through a rotation. @param python With an Envoy in it. */
 export async function playPolicy(python: string, parent: string): Promise<Outcome> {
   const names = { client: "pilot-agent of 2026-08-22, rampart agent, OpenSSL 3.0, pqc" };
   const outcome = { ...names, server: "rampart serve under COMPLIANCE_POLICY=pqc", faults: [] };
@@ -25,25 +30,45 @@ export async function playPolicy(python: string, parent: string): Promise<Outcom
   const children: Child[] = [];
   const ca = await startServingCa(join(folder, "ca"), "127.0.0.1", { COMPLIANCE_POLICY });
   const client = await startAgent({ envoy, folder, ca }, "client", { COMPLIANCE_POLICY });
+  const clients = [client];
   try {
     const parts = { envoy, pilotAgent: pilotAgent.program, folder, ca, children };
-    const port = await startServer(parts, client.certificates, { COMPLIANCE_POLICY });
+    const port = await startServer(parts, client.certificates, {
+      ...{ COMPLIANCE_POLICY, SECRET_TTL: "40s" },
+    });
     const loot = await stealFrom(client);
     await until(
       "Envoy under pilot-agent answers",
       async () => (await callWith(loot, port)) === "200",
       60,
     );
+    const first = await rootsOf(ca);
+    await ca.taint("with-last-leaf");
+    await until("a second root", async () => (await rootsOf(ca)).length > first.length, 30);
+    await ca.writeRoots();
+    const [next] = (await rootsOf(ca)).filter((root) => !first.includes(root));
+    const joined = await startAgent({ envoy, folder, ca }, "joined", { COMPLIANCE_POLICY });
+    clients.push(joined);
+    const fresh = { ...(await stealFrom(joined)), ca: Buffer.from(next ?? "") };
+    // A client that trusts the second root alone: Envoy has renewed, and trusts a leaf under it.
+    await until(
+      "Envoy has a certificate of the next authority",
+      async () => (await callWith(fresh, port)) === "200",
+      90,
+    );
     const classical = await run("openssl", ["s_client", "-connect", ca.address, "-brief"]);
     if (classical.exitCode === 0) throw new Error("a classical client was served");
     const metrics = await (await fetch(`${ca.published}/metrics`)).text();
     const groups = metrics.match(/^rampart_tls_handshakes_total\{[^}]*\}/gm) ?? [];
     if (groups.join() !== only) throw new Error(`handshakes of ${groups}`);
-    return { ...outcome, passed: 3 };
+    return { ...outcome, passed: 4 };
   } catch (error) {
     return { ...outcome, passed: 0, faults: [String(error)] };
   } finally {
-    await Promise.all([client.agent.end(), ...children.map((child) => child.end())]);
+    await Promise.all([
+      ...clients.map(({ agent }) => agent.end()),
+      ...children.map((child) => child.end()),
+    ]);
     await ca.end();
   }
 }

@@ -42,11 +42,13 @@ export const istiodName = "istiod.istio-system.svc";
 /**
  * @param host The address that it listens on.
  * @param variables More of its environment.
+ * @param signers Its signers by name, whose callers are all of the mesh.
  */
 export async function startServingCa(
   folder: string,
   host = "127.0.0.1",
   variables: Readonly<Record<string, string>> = {},
+  signers: readonly Readonly<Record<string, unknown>>[] = [],
 ): Promise<ServingCa> {
   await mkdir(folder, { recursive: true });
   const mesh = await startMesh(join(folder, "mesh"));
@@ -59,7 +61,11 @@ export async function startServingCa(
   const storeDirectory = join(folder, "store");
   const places = { LISTEN: `${host}:0`, MONITORING_LISTEN: "127.0.0.1:0" };
   const file = join(folder, "rampart.toml");
-  await writeFile(file, stringify({ ...shared, ...places, STORE_DIRECTORY: storeDirectory }));
+  const { ISSUERS, INCEPTION_DATE: inception_date } = shared;
+  const callers = ISSUERS.map(({ issuer }) => ({ issuer }));
+  const SIGNERS = signers.map((signer) => ({ ...signer, inception_date, callers }));
+  const values = { ...shared, ...places, SIGNERS, STORE_DIRECTORY: storeDirectory };
+  await writeFile(file, stringify(values));
   const environment = { ...variables, KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;

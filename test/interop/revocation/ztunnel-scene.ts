@@ -2,12 +2,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
-import { prebuilt } from "../prebuilt.ts";
+import { type PrebuiltProgram, prebuilt } from "../prebuilt.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { startAgent } from "./workloads.ts";
 import { makeNetwork, type Network, startZtunnel, type Ztunnel } from "./ztunnels.ts";
 
-const prebuiltZtunnel = {
+/** ztunnel of 2026-08-20 (istio/ztunnel 62d82653), built with `tls-ring`. */
+export const prebuiltZtunnel: PrebuiltProgram = {
   name: "ztunnel",
   sha256: "c1b48dbd09ee469dc4161a819dc1d0c624be763305ee346aa403977a896aa485",
 };

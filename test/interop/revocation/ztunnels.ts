@@ -62,14 +62,16 @@ interface ZtunnelOptions {
   readonly folder: string;
   readonly ca: ServingCa;
   readonly network: Network;
-  readonly crlFile: string;
+  readonly crlFile?: string;
+  /** More of its environment. */
+  readonly variables?: Readonly<Record<string, string>>;
 }
 
 const workloadPort = 8080;
 const workloadProgram = `require("node:http").createServer((_, r) => r.end()).listen(${workloadPort})`;
 
 export async function startZtunnel(options: ZtunnelOptions, name: string): Promise<Ztunnel> {
-  const { program, ca, network, crlFile } = options;
+  const { program, ca, network, crlFile, variables } = options;
   const folder = join(options.folder, `ztunnel-${name}`);
   await mkdir(folder);
   const token = join(folder, "token");
@@ -77,6 +79,7 @@ export async function startZtunnel(options: ZtunnelOptions, name: string): Promi
   const workloads = join(folder, "workloads.json");
   await writeFile(workloads, JSON.stringify({ workloads: network.names.map(workloadOf) }));
   const environment = {
+    ...variables,
     XDS_ADDRESS: "",
     LOCAL_XDS_PATH: workloads,
     PROXY_MODE: "dedicated",
@@ -88,7 +91,7 @@ export async function startZtunnel(options: ZtunnelOptions, name: string): Promi
     CA_ROOT_CA: ca.rootFile,
     AUTH_TOKEN: token,
     SECRET_TTL: "60s",
-    CRL_PATH: crlFile,
+    ...(crlFile !== undefined && { CRL_PATH: crlFile }),
     RUST_LOG: "info",
   };
   const inSpace = ["netns", "exec", spaceOf(name)];

@@ -5,7 +5,7 @@ const ofTheShell: readonly string[] = ["PATH", "HOME", "TMPDIR", "CI", "RAMPART_
 
 /** What the interop suites need besides, to install and build the software of other projects. */
 const forBuilds =
-  /^(npm_config|GO|PIP|CARGO|RUSTUP|PYENV|SSL_CERT|https?_proxy|no_proxy)|_CA_(BUNDLE|CERTS)$|^RAMPART_(SOFTWARE|CHROMIUM|KUBE_APISERVER(_1_37)?|ETCD|BUILD_KUBERNETES)$/i;
+  /^(npm_config|GO|PIP|CARGO|RUSTUP|PYENV|SSL_CERT|https?_proxy|no_proxy)|_CA_(BUNDLE|CERTS)$|^RAMPART_(SOFTWARE|ZTUNNEL_AWS_LC|CHROMIUM|KUBE_APISERVER(_1_37)?|ETCD|BUILD_KUBERNETES)$/i;
 
 /** The environment of every test, and of the programs that it starts. */
 const testVariables: Readonly<Record<string, string>> = {

@@ -1,0 +1,81 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { until } from "../../testkit/time/until.ts";
+import type { Outcome } from "../outcomes.ts";
+import { prebuilt } from "../prebuilt.ts";
+import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
+import { prebuiltZtunnel } from "../revocation/ztunnel-scene.ts";
+import { makeNetwork, type Network, startZtunnel } from "../revocation/ztunnels.ts";
+
+interface Scene {
+  readonly ca: ServingCa;
+  readonly program: string;
+  readonly folder: string;
+  readonly network: Network;
+  readonly variables: Readonly<Record<string, string>>;
+}
+
+const only = ["X25519MLKEM768"];
+const signer = { name: "pq", authority_key: "ML-DSA-65", mesh_bundle: true };
+
+/** Two ztunnels whose trust bundle has an ML-DSA root beside the EC root, and two under `pqc` if such a build is named. */
+export async function playZtunnels(parent: string): Promise<Outcome[]> {
+  const ring = await prebuilt(prebuiltZtunnel);
+  const built = process.env["RAMPART_ZTUNNEL_AWS_LC"];
+  const server = "rampart serve";
+  const outcomes: Outcome[] = [];
+  const mixed = { client: "ztunnel of 2026-08-20", server: `${server}, both roots in its bundle` };
+  outcomes.push(
+    "missing" in ring
+      ? { ...mixed, passed: 0, faults: [], missing: ring.missing }
+      : await play(mixed, { program: ring.program, folder: join(parent, "mixed"), variables: {} }),
+  );
+  const pqc = { client: "ztunnel with tls-aws-lc, pqc", server: `${server} under pqc` };
+  const variables = { COMPLIANCE_POLICY: "pqc" };
+  outcomes.push(
+    built === undefined
+      ? { ...pqc, passed: 0, faults: [], leftOut: "RAMPART_ZTUNNEL_AWS_LC names no program" }
+      : await play(pqc, { program: built, folder: join(parent, "pqc"), variables }),
+  );
+  return outcomes;
+}
+
+async function play(
+  names: Pick<Outcome, "client" | "server">,
+  parts: Pick<Scene, "program" | "folder" | "variables">,
+): Promise<Outcome> {
+  const outcome = { ...names, passed: 0, faults: [] };
+  const network = await makeNetwork(["a", "b"]).catch(String);
+  if (typeof network === "string") return { ...outcome, missing: network };
+  try {
+    await mkdir(parts.folder);
+    const { folder, variables } = parts;
+    const ca = await startServingCa(join(folder, "ca"), "0.0.0.0", variables, [signer]);
+    try {
+      await callAcross({ ...parts, ca, network });
+    } finally {
+      await ca.end();
+    }
+    return { ...outcome, passed: 3 };
+  } catch (error) {
+    return { ...outcome, faults: [String(error)] };
+  } finally {
+    await network.end();
+  }
+}
+
+async function callAcross({ ca, ...parts }: Scene): Promise<void> {
+  const bundle = await (await fetch(`${ca.published}/bundle.pem`)).text();
+  const roots = bundle.match(/-----BEGIN/g) ?? [];
+  if (roots.length !== 2) throw new Error(`a bundle of ${roots.length} roots`);
+  const pods = await Promise.all(["a", "b"].map((name) => startZtunnel({ ...parts, ca }, name)));
+  const [a, b] = pods;
+  if (!a || !b) throw new Error("a ztunnel is missing");
+  await until("an answer from one ztunnel to the other", async () => (await a.call(b.ip)) === 200);
+  const metrics = await (await fetch(`${ca.published}/metrics`)).text();
+  const groups = metrics.match(/(?<=^rampart_tls_handshakes_total\{group=")[^"]*/gm) ?? [];
+  console.log(`${parts.program}: handshakes with the CA of ${groups}`);
+  const isPqc = "COMPLIANCE_POLICY" in parts.variables;
+  if (isPqc !== (groups.join() === only.join())) throw new Error(`handshakes of ${groups}`);
+  await Promise.all(pods.map((pod) => pod.end()));
+}
