@@ -1,5 +1,5 @@
-import { AwsV4Signer } from "aws4fetch";
 import { toBase64 } from "../../pki/encoding/base64.ts";
+import { type Bytes, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
 import {
   type Answer,
   ask,
@@ -76,30 +76,48 @@ interface AwsRequest {
   readonly body: object;
 }
 
+/** Signs a request as AWS's Signature Version 4 has it: a POST to the root, without a query. */
 async function sign(
   { clock, credential }: KeyServiceMeans,
   { url, region, action, body }: AwsRequest,
 ): Promise<RequestInit> {
   const content = JSON.stringify(body);
-  const signer = new AwsV4Signer({
-    ...{ method: "POST", url, body: content, region, service: "kms" },
-    ...parseKeys(await credential("awskms")),
-    headers: {
-      "content-type": "application/x-amz-json-1.1",
-      "x-amz-target": `TrentService.${action}`,
-    },
-    datetime: clock()
-      .toISOString()
-      .replace(/[:-]|\.\d{3}/g, ""),
-  });
-  const { method, headers } = await signer.sign();
-  return { method, headers, body: content };
+  const { id, secret, token } = parseKeys(await credential("awskms"));
+  const date = clock()
+    .toISOString()
+    .replace(/[:-]|\.\d{3}/g, "");
+  const headers = {
+    "x-amz-date": date,
+    ...(token !== undefined && { "x-amz-security-token": token }),
+    "x-amz-target": `TrentService.${action}`,
+  };
+  const lines = Object.entries({ host: new URL(url).host, ...headers });
+  const names = lines.map(([name]) => name).join(";");
+  const head = lines.map(([name, value]) => `${name}:${value}\n`).join("");
+  const canonical = `POST\n/\n\n${head}\n${names}\n${fingerprintOf(text.encode(content))}`;
+  const parts = [date.slice(0, 8), region, "kms", "aws4_request"];
+  const scope = parts.join("/");
+  const signed = `AWS4-HMAC-SHA256\n${date}\n${scope}\n${fingerprintOf(text.encode(canonical))}`;
+  let key = text.encode(`AWS4${secret}`) as Bytes;
+  for (const part of [...parts, signed]) key = await hmac(key, part);
+  const authorization = `AWS4-HMAC-SHA256 Credential=${id}/${scope}, SignedHeaders=${names}, Signature=${toHex(key)}`;
+  const type = { "content-type": "application/x-amz-json-1.1" };
+  return { method: "POST", headers: { ...headers, ...type, authorization }, body: content };
 }
 
-type AwsKeys = Pick<
-  ConstructorParameters<typeof AwsV4Signer>[0],
-  "accessKeyId" | "secretAccessKey" | "sessionToken"
->;
+const text = new TextEncoder();
+
+async function hmac(octets: Bytes, said: string): Promise<Bytes> {
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", octets, algorithm, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", key, text.encode(said)));
+}
+
+interface AwsKeys {
+  readonly id: string;
+  readonly secret: string;
+  readonly token: string | undefined;
+}
 
 /** `<id>:<secret>`, or the JSON of `aws configure export-credentials`. No header has room for anything else. */
 function parseKeys(text: string): AwsKeys {
@@ -114,11 +132,7 @@ function parseKeys(text: string): AwsKeys {
     /^[!-~]{1,256}$/.test(`${secret ?? ""}`) &&
     isToken
   ) {
-    return {
-      accessKeyId: `${id}`,
-      secretAccessKey: `${secret}`,
-      ...(token !== undefined && { sessionToken: token }),
-    };
+    return { id: `${id}`, secret: `${secret}`, token };
   }
   throw new KeyServiceError(
     "cannot be asked: its credential is neither <access key id>:<secret access key> nor the JSON of `aws configure export-credentials`",
