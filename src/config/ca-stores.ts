@@ -7,6 +7,7 @@ import {
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { type BundlePart, uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
+import type { StorePolicy } from "../ca/opened-store.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { HeldKeks, KekRing } from "../custody/kek.ts";
 import type { KeyCustody } from "../custody/key-service/key-custody.ts";
@@ -78,8 +79,13 @@ export async function openStores(
   function open(whole: AuthorityStore, log: EventLog, signer?: string): CaStore {
     const keks = held.ring(signer);
     const store = openWhileHeld(whole, held, platform.clock);
-    const opening = { store, keks, log, cryptoProvider, trustDomain, ...policyOf(configuration) };
-    const currentPolicy = (): Configuration => policy;
+    let known = policyOf(configuration, signer);
+    let of = configuration;
+    const currentPolicy = (): StorePolicy => {
+      if (of !== policy) [of, known] = [policy, policyOf(policy, signer)];
+      return known;
+    };
+    const opening = { store, keks, log, cryptoProvider, trustDomain, ...known };
     return {
       ...{ store, keks, log },
       authorities: servedWhileHeld(
@@ -141,8 +147,16 @@ function servedWhileHeld(authorities: Authorities, keks: HeldKeks): Authorities 
   };
 }
 
-function policyOf({ configuredTaints, authorityRoot, phaseLengths }: Configuration) {
-  return { configuredTaints, authorityRoot, phaseLengths };
+/** The policy of the mesh's own authorities, or of a named signer, which may have another root. */
+function policyOf(
+  { configuredTaints, authorityRoot, phaseLengths, signers }: Configuration,
+  signer?: string,
+): StorePolicy {
+  const hasOwnRoot = signers.some((each) => each.name === signer && each.upstream_authority);
+  return {
+    ...{ configuredTaints, phaseLengths },
+    authorityRoot: hasOwnRoot ? "upstream" : authorityRoot,
+  };
 }
 
 function freshnessOf(
@@ -188,25 +202,33 @@ export function mintsOf(
 ): Mints {
   const { trustDomain, authorityKey, inceptionDate } = configuration;
   const { store, keks, log } = own;
+  const rootIn = (of: Configuration) => ({
+    upstream: upstreamOf(of, {
+      fetching: fetching ?? fetchingUpstream,
+      isServer: fetching !== undefined,
+      ...{ clock, keyCustody },
+    }),
+    crlRoot: of.crl && crlRootOf(of.upstream, keyCustody),
+  });
   const mint = {
     ...{ store, keks, log, cryptoProvider, trustDomain, authorityKey, inceptionDate },
     ...policyOf(configuration),
     crl: configuration.crl,
     tokenAlgorithm: configuration.tokens?.algorithm,
-    upstream: upstreamOf(configuration, {
-      fetching: fetching ?? fetchingUpstream,
-      isServer: fetching !== undefined,
-      ...{ clock, keyCustody },
-    }),
-    crlRoot: configuration.crl && crlRootOf(configuration.upstream, keyCustody),
+    ...rootIn(configuration),
   };
   const signerMints = configuration.signers.flatMap((table): [string, Mint][] => {
     const opened = named.get(table.name);
     if (!opened) return [];
     const { authorities: _, ...place } = opened;
     const { authority_key: authorityKey, inception_date: inceptionDate } = table;
-    const own = { ...place, authorityKey, inceptionDate, joinsMesh: true };
-    return [[table.name, { ...mint, ...own, tokenAlgorithm: undefined }]];
+    const { upstream_authority: upstream } = table;
+    const own = {
+      ...{ ...place, authorityKey, inceptionDate, joinsMesh: true, tokenAlgorithm: undefined },
+      ...policyOf(configuration, table.name),
+      ...(upstream && rootIn({ ...configuration, upstream })),
+    };
+    return [[table.name, { ...mint, ...own }]];
   });
   return { mint, signerMints: new Map(signerMints) };
 }

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { intermediateSigner, servingSigner } from "../ca/issuance/product.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json.ts";
+import { upstreamTable } from "./upstream.ts";
 
 const authorityKeys = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"] as const;
 
@@ -40,12 +41,23 @@ const table = z
     authority_key: z._default(signerKey, "EC-P256"),
     mesh_bundle: z._default(z.boolean(), false),
     inception_date: z.optional(inceptionDate),
+    /** A root of its own in a key service, in the place of what `AUTHORITY_ROOT` says. */
+    upstream_authority: z.optional(
+      upstreamTable.check(
+        z.refine(({ kind }) => kind === "key-service", "must be of the kind key-service"),
+      ),
+    ),
     callers: z.array(callers).check(z.minLength(1, "must name who may use it"), z.maxLength(256)),
   })
   .check(
     z.refine(
       ({ mesh_bundle, authority_key }) => !mesh_bundle || authority_key.startsWith("ML-DSA"),
       "mesh_bundle is for ML-DSA: other roots are in the bundle of the mesh in any case",
+    ),
+    z.refine(
+      ({ upstream_authority, authority_key }) =>
+        !upstream_authority || !authority_key.startsWith("ML-DSA"),
+      "upstream_authority is for EC and RSA: no key service has a root of ML-DSA",
     ),
   );
 

@@ -53,6 +53,11 @@ describe("SIGNERS", () => {
     ],
     ["a kind of key", [{ name: "a", callers, authority_key: "DSA" }], "SIGNERS[0].authority_key"],
     ["a day", [{ name: "a", callers, inception_date: "today" }], "SIGNERS[0].inception_date"],
+    [
+      "a CA upstream of its own",
+      [{ name: "a", callers, upstream_authority: { kind: "vault", url: "https://v.test" } }],
+      "SIGNERS[0].upstream_authority",
+    ],
     ["another key", [{ name: "a", callers, KEK: "x" }], "SIGNERS[0].KEK"],
   ])("may not have %s", (_, SIGNERS, place) => {
     expectOneFault({ SIGNERS }, place);

@@ -10,7 +10,7 @@ import { type Crl, parseCrl, parseCrlEntries } from "../../../src/pki/x509/crl/c
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
-import { configurationOf, randomKek } from "../../testkit/configuration.ts";
+import { configurationOf, issuer, randomKek } from "../../testkit/configuration.ts";
 import {
   awsCredential,
   awsFault,
@@ -103,7 +103,7 @@ async function startIn(
       for (let hour = 0; hour < 24 * days; hour += 6) {
         mesh.now = new Date(mesh.now.getTime() + 6 * 3600 * 1000);
         await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
-        await rotateAll([ca.mint], mesh.now);
+        await rotateAll([ca.mint, ...ca.signerMints.values()], mesh.now);
         await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
         await requireVerified(ca, mesh.now);
       }
@@ -248,6 +248,26 @@ describe.each([
     );
     expect(new Set(trustBundle.roots.map((der) => new X509Certificate(der).validTo)).size).toBe(1);
     await rootCrlOf(ca, toPem("CERTIFICATE", trustBundle.roots[0] ?? new Uint8Array()), mesh.now);
+  });
+
+  test("may be that of a named signer alone", async () => {
+    const service = await play();
+    const mesh = newMesh();
+    const root = await rootOf(service, first);
+    const { UPSTREAM_AUTHORITY: upstream_authority } = below([first], root);
+    const signer = { name: "payments", inception_date: "2026-11-21", upstream_authority };
+    const SIGNERS = [{ ...signer, callers: [{ issuer }] }];
+    const ca = await startIn(mesh, service, { SIGNERS, CRL: "on" });
+    await ca.found();
+    await ca.spend(15);
+    const own = await signerIn(ca, mesh.now);
+    expect(own?.issuer).toBe(own?.subject);
+    const payments = ca.certificateAuthority.issuance.signers.get("payments");
+    const { issuer: signing, trustBundle } = (await payments?.authorities.at(mesh.now)) ?? {};
+    const certificate = new X509Certificate(signing?.authority.certificate.der ?? "");
+    expect(certificate.verify(new X509Certificate(root).publicKey)).toBe(true);
+    expect(trustBundle?.pem).toContain(root.trimEnd());
+    expect((await rootCrlOf(ca, root, mesh.now)).revoked).toEqual([]);
   });
 
   test("takes the place of a self-signed root, of another key, and gives it back", async () => {
