@@ -1,6 +1,7 @@
 import { type ClientHttp2Session, connect } from "node:http2";
 import { setTimeout as sleep } from "node:timers/promises";
 import { deadline, type Latencies, type Latency } from "./latencies.ts";
+import { callersAddress } from "./rows.ts";
 import type { Server } from "./servers.ts";
 import { openTls } from "./tls-socket.ts";
 
@@ -43,7 +44,7 @@ async function leave(session: ClientHttp2Session, calls: readonly Promise<Latenc
 
 function open(port: number): ClientHttp2Session {
   const session = connect(`https://127.0.0.1:${port}`, {
-    createConnection: () => openTls({ port, localAddress: "127.0.0.2" }),
+    createConnection: () => openTls({ port, localAddress: callersAddress }),
   });
   session.on("error", () => session.destroy());
   return session;

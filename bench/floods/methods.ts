@@ -1,125 +1,38 @@
+import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
+import { connect as connectTcp } from "node:net";
+import { text } from "node:stream/consumers";
+import { credentialOf, issuers } from "./forged-token.ts";
 import {
-  type ClientHttp2Session,
-  type ClientHttp2Stream,
-  connect as connectHttp2,
-} from "node:http2";
-import { connect as connectTcp, type Socket } from "node:net";
-import type { TLSSocket } from "node:tls";
-import { dataFrame, headersFrame, pingFrame, preface, settingsFrame } from "./frames.ts";
-import { openTls, type Target } from "./tls-socket.ts";
+  dataFrame,
+  headersFrame,
+  hugeWindow,
+  pingFrame,
+  preface,
+  settingsFrame,
+} from "./frames.ts";
+import { openTls } from "./tls-socket.ts";
+import {
+  framing,
+  fromEach,
+  holding,
+  ignore,
+  type Method,
+  openHttp2,
+  several,
+  streaming,
+  tick,
+  times,
+} from "./ways.ts";
 
-/** Floods until the signal aborts. Whatever the server does to it is no fault. */
-type Method = (target: Target, signal: AbortSignal) => Promise<void>;
-
-const connectionCount = 8;
-
-/** Strangers at several addresses, none of which an honest caller has. */
+/** Strangers at several addresses of one network, none of which an honest caller has. */
 const addresses = Array.from({ length: 8 }, (_, i) => `127.0.0.${11 + i}`);
+/** Strangers of several networks. */
+const networks = Array.from({ length: 4 }, (_, i) => `127.${i + 1}.0.1`);
 const watch = "/grpc.health.v1.Health/Watch";
 const reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const createCertificate = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 const grpc = { ":method": "POST", "content-type": "application/grpc", te: "trailers" };
 const emptyMessage = Buffer.alloc(5);
-
-const tick = (milliseconds = 0): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, milliseconds));
-
-const ignore = (): void => {};
-
-/** Keeps as many sockets as it can, and opens another for each that ends. */
-function holding(count: number, open: (target: Target) => Socket | ClientHttp2Session): Method {
-  return async (target, signal) => {
-    const held = new Set<Socket | ClientHttp2Session>();
-    while (!signal.aborted) {
-      for (let i = 0; i < 50 && held.size < count; i++) {
-        const each = open(target);
-        each.on("error", ignore);
-        held.add(each);
-        each.once("close", () => held.delete(each));
-      }
-      await tick(5);
-    }
-    for (const each of held) each.destroy();
-  };
-}
-
-function openHttp2(target: Target, settings = {}): ClientHttp2Session {
-  return connectHttp2(`https://127.0.0.1:${target.port}`, {
-    rejectUnauthorized: false,
-    settings,
-    createConnection: () => openTls(target),
-  });
-}
-
-/** Some connections, each with as many streams as it can have, opened again when they end. */
-function streaming(
-  streams: number,
-  begin: (session: ClientHttp2Session) => ClientHttp2Stream,
-  settings: object = {},
-  together: Together = several,
-): Method {
-  const one: Method = async (target, signal) => {
-    while (!signal.aborted) {
-      const session = openHttp2(target, settings);
-      session.on("error", ignore);
-      let isOver = false;
-      session.once("close", () => {
-        isOver = true;
-      });
-      let open = 0;
-      while (!isOver && !signal.aborted) {
-        for (let i = 0; i < 50 && open < streams && !session.closed && !session.destroyed; i++) {
-          open++;
-          const stream = begin(session);
-          stream.on("error", ignore);
-          stream.once("close", () => void open--);
-        }
-        await tick(1);
-      }
-      session.destroy();
-    }
-  };
-  return together(one);
-}
-
-/** How many of a method flood together. */
-type Together = (one: Method) => Method;
-
-const several: Together = (one) => async (target, signal) => {
-  await Promise.all(Array.from({ length: connectionCount }, () => one(target, signal)));
-};
-
-const fromEachAddress: Together = (one) => async (target, signal) => {
-  await Promise.all(addresses.map((localAddress) => one({ ...target, localAddress }, signal)));
-};
-
-/** Raw frames after the handshake, as fast as the socket takes them. */
-function framing(chunk: (round: number) => Buffer): Method {
-  const one: Method = async (target, signal) => {
-    while (!signal.aborted) {
-      const socket = openTls(target);
-      socket.on("error", ignore);
-      socket.resume();
-      await new Promise<void>((resolve) => {
-        socket.once("secureConnect", resolve);
-        socket.once("close", () => resolve());
-      });
-      socket.write(Buffer.concat([preface, settingsFrame]));
-      await pump(socket, chunk, signal);
-      socket.destroy();
-      await tick(5);
-    }
-  };
-  return several(one);
-}
-
-async function pump(socket: TLSSocket, chunk: (round: number) => Buffer, signal: AbortSignal) {
-  for (let round = 0; !socket.destroyed && !signal.aborted; round++) {
-    const isTaken = socket.write(chunk(round));
-    if (isTaken) await tick();
-    else await Promise.race([new Promise((resolve) => socket.once("drain", resolve)), tick(100)]);
-  }
-}
 
 const post = (path: string, authorization = "Bearer a.b.c") => ({
   ...grpc,
@@ -163,7 +76,7 @@ function bodiless(count: number): Method {
     socket.write(headOfHttp1Call);
     return socket;
   });
-  return fromEachAddress(one);
+  return fromEach(addresses)(one);
 }
 
 const rapidReset = (round: number): Buffer =>
@@ -171,16 +84,42 @@ const rapidReset = (round: number): Buffer =>
     Array.from({ length: 100 }, (_, i) => headersFrame(2 * (round * 100 + i) + 1, { reset: true })),
   );
 
-function begun(session: ClientHttp2Session, path: string): ClientHttp2Stream {
-  const stream = session.request(post(path));
+function begun(session: ClientHttp2Session, path: string, credential?: string): ClientHttp2Stream {
+  const stream = session.request(post(path, credential));
   stream.resume();
   stream.end(emptyMessage);
   return stream;
 }
 
-function getBundle(session: ClientHttp2Session): ClientHttp2Stream {
-  return session.request({ ":path": "/bundle.pem" });
-}
+/** Calls with a token of this issuer that it never signed. */
+const forging = (issuer: string) => (session: ClientHttp2Session) =>
+  begun(session, createCertificate, credentialOf(issuer));
+
+/** Reads nothing of any answer. */
+const unread = (path: string): Method =>
+  streaming(1000, (session) => session.request({ ":path": path }), { initialWindowSize: 0 });
+
+/** The newest tile of a public log. Its path has the size of the log, the second line of the checkpoint. */
+const unreadTiles: Method = async (target, signal) => {
+  const session = openHttp2(target);
+  const checkpoint = await text(session.request({ ":path": "/log/0/checkpoint" }));
+  session.destroy();
+  await unread(`/log/0/tile/0/000.p/${checkpoint.split("\n")[1]}`)(target, signal);
+};
+
+/** Promises to read everything, and reads nothing from the socket. */
+const unreadOfHugeWindow = (path: string): Method =>
+  holding(100, (target) => {
+    const socket = openTls(target);
+    socket.once("secureConnect", () => {
+      const heads = Array.from({ length: 100 }, (_, i) =>
+        headersFrame(2 * i + 1, { path, isWhole: true }),
+      );
+      socket.write(Buffer.concat([preface, hugeWindow, ...heads]));
+      socket.pause();
+    });
+    return socket;
+  });
 
 /** Just below the bound of a request's head. */
 const hugeHeaders = Object.fromEntries(
@@ -207,7 +146,12 @@ function pollBundle(session: ClientHttp2Session): ClientHttp2Stream {
 export const methods: ReadonlyMap<string, Method> = new Map([
   ["Health/Watch streams", streaming(1000, (session) => begun(session, watch))],
   ["reflection streams", streaming(1000, (session) => session.request(post(reflection)))],
-  ["answers with a window of 0", streaming(1000, getBundle, { initialWindowSize: 0 })],
+  ["answers with a window of 0", unread("/bundle.pem")],
+  ["CRLs with a window of 0", unread("/crl.pem")],
+  ["CRLs with a window of 2^31", unreadOfHugeWindow("/crl.pem")],
+  ["tiles with a window of 0", unreadTiles],
+  ["metrics with a window of 0", unread("/metrics")],
+  ["pages with a window of 0", unread("/")],
   [
     "requests that never end",
     streaming(20_000, (session) => session.request(post(createCertificate))),
@@ -215,6 +159,12 @@ export const methods: ReadonlyMap<string, Method> = new Map([
   [
     "calls without a good credential",
     streaming(100, (session) => begun(session, createCertificate)),
+  ],
+  ["forged tokens", streaming(100, forging(issuers.known), {}, times(20))],
+  ["tokens of a silent issuer", streaming(100, forging(issuers.silent), {}, times(20))],
+  [
+    "2,000 streams of four networks",
+    streaming(100, forging(issuers.known), {}, (one) => fromEach(networks)(times(20)(one))),
   ],
   ["huge headers", streaming(1000, getWithHugeHeaders)],
   ["long polls", streaming(1000, pollBundle)],
@@ -242,7 +192,7 @@ export const methods: ReadonlyMap<string, Method> = new Map([
   ["HTTP/1.1 bodies that drip", dripping(1000, headOfHttp1Call)],
   [
     "bodies that never come",
-    streaming(100, (session) => session.request(post(createCertificate)), {}, fromEachAddress),
+    streaming(100, (session) => session.request(post(createCertificate)), {}, fromEach(addresses)),
   ],
   ["HTTP/1.1 bodies that never come", bodiless(50)],
 ]);

@@ -1,19 +1,15 @@
 import { parseArgs } from "node:util";
-import { methods } from "./methods.ts";
+import { type Row, rows } from "./rows.ts";
 
 /** Which rows to play, and for how long. */
 export interface Options {
   readonly seconds: number;
   readonly after: number;
-  /** Names of methods; `none` is a server without a flood. */
-  readonly methods: readonly string[];
-  readonly servers: readonly string[];
+  readonly rows: readonly Row[];
 }
 
-const allServers = ["serve", "gateway"];
-
-/** A server without a flood shows what the machine itself does to the caller. */
-const allMethods = ["none", ...methods.keys()];
+const allServers = [...new Set(rows.map(({ scene }) => scene.name))];
+const allMethods = [...new Set(rows.map(({ method }) => method))];
 
 /** Describes every option, for `--help`. */
 export const usage = `npm run bench:floods -- [options]
@@ -21,7 +17,10 @@ export const usage = `npm run bench:floods -- [options]
   --seconds S    how long each flood takes (30)
   --after S      how long each server may then take to give memory back (60)
   --method PART  the methods with this part in their names, or several times (all)
-  --server NAME  ${allServers.join(" or ")} (both)
+  --server NAME  ${allServers.join(", ")}, or several times (all)
+
+A row at address floods from the address of its honest caller, at door from that of the gateway before it, and
+at monitoring the port for operators.
 
 Methods: ${allMethods.join("; ")}`;
 
@@ -41,8 +40,10 @@ export function parseOptions(words: readonly string[]): Options | "help" {
   return {
     seconds: duration("seconds", values.seconds),
     after: duration("after", values.after),
-    methods: selected("method", allMethods, values.method),
-    servers: selected("server", allServers, values.server),
+    rows: rowsOf(
+      selected("method", allMethods, values.method),
+      selected("server", allServers, values.server),
+    ),
   };
 }
 
@@ -58,4 +59,12 @@ function selected(option: string, names: readonly string[], parts: readonly stri
   if (vain !== undefined)
     throw new Error(`--${option} "${vain}" is no part of: ${names.join("; ")}`);
   return names.filter((name) => parts.some((part) => name.includes(part)));
+}
+
+function rowsOf(methods: readonly string[], servers: readonly string[]): readonly Row[] {
+  const those = rows.filter(
+    ({ method, scene }) => methods.includes(method) && servers.includes(scene.name),
+  );
+  if (those.length === 0) throw new Error("no such method is played at such a server");
+  return those;
 }

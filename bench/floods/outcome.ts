@@ -1,13 +1,15 @@
 import { type Latencies, partInTime, percentile } from "./latencies.ts";
 
-/** The budgets of a flood: the share of calls in time, the memory in MiB, the share of it that stays. */
-const budget = { inTime: 0.99, memory: 160, growth: 1.2 };
+/** The budgets of a flood: the shares of calls and of probes in time, the memory in MiB, the share of it that stays. */
+const budget = { inTime: 0.99, ready: 0.95, memory: 160, growth: 1.2 };
 
 /** The figures of a server and of its honest caller. */
 export interface Outcome {
   readonly method: string;
   readonly server: string;
   readonly latencies: Latencies;
+  /** Answers of `/readyz` meanwhile. */
+  readonly probes: Latencies;
   /** Resident, in MiB. */
   readonly memoryBefore: number;
   readonly memoryPeak: number;
@@ -23,12 +25,14 @@ export const isBack = (memoryNow: number, memoryBefore: number): boolean =>
   memoryNow <= budget.growth * memoryBefore;
 
 export function isWithin(outcome: Outcome): boolean {
-  const { latencies, memoryBefore, memoryPeak, memoryAfter, hasEnded, isInterrupted } = outcome;
-  const isServed = partInTime(latencies) >= budget.inTime;
+  const { memoryBefore, memoryPeak, memoryAfter, hasEnded, isInterrupted } = outcome;
+  const isServed = partInTime(outcome.latencies) >= budget.inTime;
+  const isReady = partInTime(outcome.probes) >= budget.ready;
   return (
     !hasEnded &&
     !isInterrupted &&
     isServed &&
+    isReady &&
     memoryPeak <= budget.memory &&
     isBack(memoryAfter, memoryBefore)
   );
@@ -39,8 +43,10 @@ export const header: readonly string[] = [
   "METHOD",
   "SERVER",
   "CALLS",
+  "REFUSED",
   "IN TIME",
   "SLOWEST",
+  "READY",
   "SERVER CPU",
   "MIB BEFORE",
   "PEAK",
@@ -50,14 +56,17 @@ export const header: readonly string[] = [
 ];
 
 export function cells(outcome: Outcome): string[] {
-  const { latencies, hasEnded, isInterrupted } = outcome;
+  const { latencies, probes, hasEnded, isInterrupted } = outcome;
+  const answered = latencies.map((each) => each.milliseconds).filter(Number.isFinite);
   const verdict = isWithin(outcome) ? "within" : hasEnded ? "ENDED" : "MISSED";
   return [
     outcome.method,
     outcome.server,
     String(latencies.length),
+    String(latencies.length - answered.length),
     `${(100 * partInTime(latencies)).toFixed(1)} %`,
-    `${Math.max(0, ...latencies.map(({ milliseconds }) => milliseconds)).toFixed(0)} ms`,
+    `${Math.max(0, ...answered).toFixed(0)} ms`,
+    `${(100 * partInTime(probes)).toFixed(0)} %`,
     `${percentile(latencies, 0.99).toFixed(0)} ms`,
     outcome.memoryBefore.toFixed(0),
     outcome.memoryPeak.toFixed(0),
@@ -68,7 +77,7 @@ export function cells(outcome: Outcome): string[] {
 }
 
 export function row(texts: readonly string[]): string {
-  const widths = [31, 8, 6, 8, 11, 11, 11, 6, 6, 6, 7];
+  const widths = [31, 10, 6, 7, 8, 9, 6, 10, 10, 5, 5, 5, 7];
   return texts
     .map((text, i) => (i < 2 ? text.padEnd(widths[i] ?? 0) : text.padStart(widths[i] ?? 0)))
     .join(" ");

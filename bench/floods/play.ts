@@ -6,9 +6,12 @@ import { fileURLToPath } from "node:url";
 import { pause } from "../../src/foundation/pause.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { createCluster, createWorkload, type Workload } from "../workload.ts";
+import { extrasFor, revokeMany } from "./extras.ts";
 import { callHonestly } from "./honest-caller.ts";
 import type { Latencies } from "./latencies.ts";
 import { isBack, type Outcome } from "./outcome.ts";
+import { probe } from "./probe.ts";
+import type { Row, Scene } from "./rows.ts";
 import { type Server, startGateway, startServe } from "./servers.ts";
 
 /** How long a flood takes, and how long its server may then rest. */
@@ -26,42 +29,49 @@ const warmUp = 5;
  * its honest caller alone for a while, and has ended.
  */
 export async function play(
-  name: string,
-  method: string,
+  { method, scene }: Row,
   bounds: Bounds,
 ): Promise<{ readonly outcome: Promise<Outcome> }> {
   const ended = new AsyncDisposableStack();
   const folder = await lastingFolder();
   const cluster = await createCluster("https://bench.example", "RS256");
   const workload = await createWorkload(cluster);
-  const ca = await startServe(join(folder, "ca"), cluster);
+  const extras = await extrasFor(method);
+  ended.defer(extras.end);
+  const ca = await startServe(join(folder, "ca"), cluster, extras);
   ended.defer(ca.end);
-  const isServe = name === "serve";
-  const server = isServe
-    ? ca
-    : await startGateway(join(folder, "gateway"), ca.plaintextPort, workload);
-  ended.defer(server.end);
+  if (method.startsWith("CRLs")) await revokeMany(join(folder, "ca", "rampart.toml"), ca);
+  let gateway: Server | undefined;
+  if (scene.called === "gateway") {
+    gateway = await startGateway(join(folder, "gateway"), ca.plaintextPort, workload);
+    ended.defer(gateway.end);
+  }
+  const called = gateway ?? ca;
+  const server = scene.flooded === "gateway" ? called : ca;
   const memory = sampled(server);
-  await callFor(server, workload, warmUp, bounds);
+  await callFor(called, workload, warmUp, bounds);
   const memoryBefore = memory.now();
-  const flooding = flood(method, server.port, bounds);
+  const flooding = flood(method, server, scene, bounds);
   // The flood is at its height before the first call counts.
   await pause(1000, bounds.interruption);
-  const latencies = await callFor(server, workload, bounds.seconds - 1, bounds);
+  const [latencies, probes] = await Promise.all([
+    callFor(called, workload, bounds.seconds - 1, bounds),
+    probe(server, endAfter(bounds.seconds - 1, bounds)),
+  ]);
   await flooding;
   const [load = Number.NaN] = loadavg();
 
   async function outcomeAtRest(): Promise<Outcome> {
     const isOver = (): boolean => server.hasEnded() || isBack(memory.now(), memoryBefore);
-    await rest(isOver, bounds, (end) => call(server, workload, end));
+    await rest(isOver, bounds, (end) => call(called, workload, end));
     const hasEnded = server.hasEnded();
     const memoryAfter = memory.now();
     const memoryPeak = memory.peak();
     memory.end();
     await ended.disposeAsync();
     const isInterrupted = bounds.interruption.aborted;
-    const figures = { latencies, memoryBefore, memoryPeak, memoryAfter, load };
-    return { method, server: name, ...figures, hasEnded, isInterrupted };
+    const figures = { latencies, probes, memoryBefore, memoryPeak, memoryAfter, load };
+    return { method, server: scene.name, ...figures, hasEnded, isInterrupted };
   }
   return { outcome: outcomeAtRest() };
 }
@@ -88,11 +98,13 @@ function callFor(
   server: Server,
   workload: Workload,
   seconds: number,
-  { interruption }: Bounds,
+  bounds: Bounds,
 ): Promise<Latencies> {
-  const end = AbortSignal.any([interruption, AbortSignal.timeout(1000 * seconds)]);
-  return call(server, workload, end);
+  return call(server, workload, endAfter(seconds, bounds));
 }
+
+const endAfter = (seconds: number, { interruption }: Bounds): AbortSignal =>
+  AbortSignal.any([interruption, AbortSignal.timeout(1000 * seconds)]);
 
 function call(server: Server, { token, message }: Workload, end: AbortSignal): Promise<Latencies> {
   const headers = { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };
@@ -102,13 +114,18 @@ function call(server: Server, { token, message }: Workload, end: AbortSignal): P
 }
 
 /** Floods by a process of its own, or does nothing for as long. */
-async function flood(method: string, port: number, bounds: Bounds): Promise<void> {
+async function flood(
+  method: string,
+  { port, monitoringPort }: Server,
+  { flooded, strangersAddress }: Scene,
+  bounds: Bounds,
+): Promise<void> {
   const { seconds, interruption } = bounds;
   if (method === "none") return pause(1000 * seconds, interruption);
   const program = fileURLToPath(new URL("flooder.ts", import.meta.url));
-  const child = spawn(process.execPath, [program, method, String(port), String(seconds)], {
-    stdio: "ignore",
-  });
+  const at = flooded === "monitoring" ? [`${monitoringPort}`, "plaintext"] : [`${port}`, "tls"];
+  const words = [program, method, at[0], `${seconds}`, strangersAddress, at[1]] as string[];
+  const child = spawn(process.execPath, words, { stdio: "ignore" });
   const kill = (): boolean => child.kill("SIGKILL");
   interruption.addEventListener("abort", kill);
   await once(child, "exit");

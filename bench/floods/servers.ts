@@ -11,6 +11,7 @@ import type { Cluster, Workload } from "../workload.ts";
 export interface Server {
   readonly port: number;
   readonly plaintextPort: number;
+  readonly monitoringPort: number;
   /** Its memory now, in MiB. */
   readonly memory: () => number;
   /** CPU time of its event loop so far. */
@@ -21,7 +22,18 @@ export interface Server {
   readonly end: () => Promise<void>;
 }
 
-export async function startServe(folder: string, { issuer, keySet }: Cluster): Promise<Server> {
+/** What the configuration of `serve` has besides what every row needs. */
+export interface Extras {
+  readonly keys?: string;
+  /** Whole tables of `ISSUERS`. */
+  readonly issuers?: string;
+}
+
+export async function startServe(
+  folder: string,
+  { issuer, keySet }: Cluster,
+  { keys = "", issuers = "" }: Extras = {},
+): Promise<Server> {
   await mkdir(folder, { recursive: true });
   const config = join(folder, "rampart.toml");
   const table = JSON.stringify(JSON.stringify(keySet));
@@ -33,11 +45,12 @@ PLAINTEXT_LISTEN = "127.0.0.1:0"
 MONITORING_LISTEN = "127.0.0.1:0"
 PROPAGATION_INTERVAL = "4s"
 INCEPTION_DATE = ${new Date().toISOString().slice(0, 10)}
+${keys}
 [[ISSUERS]]
 issuer = ${JSON.stringify(issuer)}
 jwks = ${table}
 gateways = [{ account = "foo/httpbin", dns_names = ["gateway.test"] }]
-`,
+${issuers}`,
   );
   return start(["serve", "--config", config], {
     KEK: `bench:${randomBytes(32).toString("base64")}`,
@@ -69,6 +82,7 @@ async function start(words: readonly string[], secrets: Record<string, string>):
   return {
     port: portOf("gRPC"),
     plaintextPort: portOf("plaintext"),
+    monitoringPort: portOf("monitoring"),
     memory: () => memoryMebibytes("VmRSS"),
     cpuMilliseconds: () => (hasEnded() ? Number.NaN : loopTimesOf(child).cpu),
     waitMilliseconds: () => (hasEnded() ? 0 : loopTimesOf(child).wait),

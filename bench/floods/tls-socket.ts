@@ -5,6 +5,8 @@ import { connect, type TLSSocket } from "node:tls";
 export interface Target {
   readonly port: number;
   readonly localAddress: string;
+  /** Whether the port is one without TLS, such as that of monitoring. */
+  readonly isPlaintext?: boolean;
 }
 
 /** A connection with TLS that begins at this address. Nobody looks at the certificate. */
