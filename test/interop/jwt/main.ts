@@ -21,6 +21,7 @@ import {
   startPyJwt,
   startVault,
 } from "./relying-parties.ts";
+import { playReplicatedTokens } from "./replicas.ts";
 import { typeTutorial } from "./tutorial.ts";
 
 const cart = "spiffe://cluster.local/ns/shop/sa/cart";
@@ -170,6 +171,7 @@ if (go !== undefined) {
     await play(issuer, answerer);
     outcomes.push(await compareWithGoSpiffe(answerer));
     outcomes.push(await typeTutorial(issuer));
+    outcomes.push(await playReplicatedTokens(folder));
   } finally {
     await answerer.end();
     await agent.close();

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { mintsOf, openStores } from "../../../src/config/ca-stores.ts";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
@@ -83,7 +84,8 @@ async function setScene(
   const whole = { ...keys, ...service.keysBehind(service.port), KEK: service.environment.KEK };
   const store = createSharedStore(service.space);
   const configuration = parseServeConfiguration(whole, service.environment);
-  await seedHistory(configuration, store, founded, new Date());
+  const history = { founded, now: new Date(), secondsBetweenRotations: 2 };
+  await seedHistory(configuration, store, history);
   const replicas = [
     await createReplica("a", folder, service, keys),
     await createReplica("b", folder, service, keys),
@@ -149,16 +151,22 @@ function requireNoDefect(replicas: Scene["replicas"]): void {
   assert.deepEqual(lines.filter((line) => defect.test(line)).slice(0, 5), []);
 }
 
+/** A history before a story. */
+interface History {
+  readonly founded: Date;
+  readonly now: Date;
+  readonly secondsBetweenRotations: number;
+}
+
 /**
  * Fills a store with the records of a CA that was founded some time ago and has rotated since, so that a story
  * need not wait for the first certificate, and begins where its schedule is eventful.
  */
-async function seedHistory(
+export async function seedHistory(
   { ca }: ServeConfiguration,
   store: AuthorityStore,
-  founded: Date,
-  now: Date,
-): Promise<void> {
+  { founded, now, secondsBetweenRotations }: History,
+): Promise<Mint> {
   const memory = createMemoryStore();
   const log = createEventRecorder();
   const platform = {
@@ -167,6 +175,9 @@ async function seedHistory(
   };
   const { mint } = mintsOf(await openStores(ca, platform), ca, platform);
   await foundIfEmpty(mint, founded);
-  for (let at = founded; at < now; at = addSeconds(at, 2)) await rotate(mint, at);
+  for (let at = founded; at < now; at = addSeconds(at, secondsBetweenRotations)) {
+    await rotate(mint, at);
+  }
   for (const record of await memory.load()) await store.put(record);
+  return { ...mint, store };
 }
