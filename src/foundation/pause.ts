@@ -15,6 +15,19 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
+/** Waits for a work, and no longer when the program ends. Nothing of the wait stays behind. */
+export async function untilEnding(work: Promise<unknown>, ending: AbortSignal): Promise<void> {
+  const ended = Promise.withResolvers<void>();
+  const end = (): void => ended.resolve();
+  ending.addEventListener("abort", end);
+  if (ending.aborted) end();
+  try {
+    await Promise.race([work, ended.promise]);
+  } finally {
+    ending.removeEventListener("abort", end);
+  }
+}
+
 /** How the pauses between attempts grow. */
 export interface Backoff {
   readonly firstMilliseconds: number;

@@ -1,6 +1,7 @@
 import type { PortState } from "../../ca/readiness.ts";
 import type { RootsReport } from "../../delivery/root-delivery.ts";
 import type { Readiness } from "../../foundation/events.ts";
+import { untilEnding } from "../../foundation/pause.ts";
 import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { waiting } from "../../transport/http/long-poll.ts";
@@ -19,7 +20,7 @@ import { countForwardedCalls } from "./forwarded-call.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
 import { SlowCalls } from "./slow-calls.ts";
-import { addTrustRoutes, untilEnding } from "./trust-routes.ts";
+import { addTrustRoutes } from "./trust-routes.ts";
 
 /**
  * Runs a gateway: it serves native gRPC and forwards to a CA over HTTPS. So unmodified clients of Istio
@@ -58,7 +59,7 @@ async function openGateway(
     return app.fetch(request);
   };
   const isServing = async (): Promise<boolean> => state().isOpen && !life.ending.aborted;
-  const auxiliary = auxiliaryRpcs(isServing, configuration.diagnosticRpcs);
+  const auxiliary = auxiliaryRpcs(isServing, configuration.diagnosticRpcs, life.ending);
   const routes = routesOf(work.current, fetch, auxiliary, program);
   const monitoring = createMonitoringRoutes(routes, () => registry.metrics());
   const monitoringAddress = await program.monitor(

@@ -1,4 +1,5 @@
 import type { Context, Hono } from "hono";
+import { untilEnding } from "../../foundation/pause.ts";
 import { type NumberedBundle, toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
 import { type KeySet, toJwk } from "../../pki/jose/key-set.ts";
 import { crlsPem } from "../../program/bundle/crl-document.ts";
@@ -12,6 +13,7 @@ import {
   representationOf,
 } from "../../transport/http/polled-endpoint.ts";
 import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
+import { Turn } from "../limits/turn.ts";
 
 /** The dependencies of the routes. */
 interface TrustPorts {
@@ -34,7 +36,7 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
   const add = (path: string, read: ReadDocument) =>
     app.get(path, createPolledEndpoint(publisher, longPolls, read));
   const roots = async (): Promise<ReturnType<UpstreamTrust["roots"]>> => {
-    if (!trust().roots()) await untilEnding(trust().asked, ending);
+    if (!trust().roots()) await Turn.aside(() => untilEnding(trust().asked, ending));
     return trust().roots();
   };
   let known: (NumberedBundle & { readonly of: object; readonly jwtKeys: KeySet }) | undefined;
@@ -69,7 +71,7 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
     ),
   );
   app.get("/crl.pem", async (c: Context) => {
-    if (!trust().document()) await untilEnding(trust().asked, ending);
+    if (!trust().document()) await Turn.aside(() => untilEnding(trust().asked, ending));
     return trust().document()?.length === 0 ? c.notFound() : lists(c);
   });
 }
@@ -87,14 +89,4 @@ function readWritten<Content extends object>(
     if (content && latest?.content !== content) latest = { content, document: write(content) };
     return content && latest?.document;
   };
-}
-
-/** Waits for a work, and no longer when the program ends. Nothing of the wait stays behind. */
-export async function untilEnding(work: Promise<void>, ending: AbortSignal): Promise<void> {
-  const ended = Promise.withResolvers<void>();
-  const end = (): void => ended.resolve();
-  ending.addEventListener("abort", end);
-  if (ending.aborted) end();
-  await Promise.race([work, ended.promise]);
-  ending.removeEventListener("abort", end);
 }

@@ -1,5 +1,6 @@
 import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import { addressOf } from "../../foundation/addresses.ts";
 import { capTimeouts } from "../../foundation/headers.ts";
 import { pause } from "../../foundation/pause.ts";
 import {
@@ -7,7 +8,9 @@ import {
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { addReflection } from "./reflection.ts";
+import { peerKey } from "../../transport/rpc/rpc.ts";
+import { Shares } from "../limits/shares.ts";
+import { addReflection, type HoldStream } from "./reflection.ts";
 import type { Rpc, Rpcs, StreamingRpc } from "./routes.ts";
 
 /** Their messages hold little more than a name. */
@@ -24,13 +27,15 @@ export interface AuxiliaryRpcs {
 
 const healthCheckPath = "/grpc.health.v1.Health/Check";
 
+/** @param ending Aborted when the server ends, and with it every stream. */
 export function auxiliaryRpcs(
   isServing: () => Promise<boolean>,
   where: DiagnosticRpcs,
+  ending: AbortSignal,
 ): AuxiliaryRpcs {
   const router = createConnectRouter({ readMaxBytes: maximumOctets });
-  addHealth(router, [IstioCertificateService.typeName], isServing);
-  addReflection(router, [IstioCertificateService, Health]);
+  addHealth(router, [IstioCertificateService.typeName], isServing, ending);
+  addReflection(router, [IstioCertificateService, Health], holdStreams(), ending);
   const forMonitoring = rpcsOf(router.handlers);
   if (where === "everywhere") return { forCallers: forMonitoring, forMonitoring };
   const rpcs = new Map([...forMonitoring.rpcs].filter(([path]) => path === healthCheckPath));
@@ -68,8 +73,25 @@ function streaming(handler: UniversalHandler): StreamingRpc {
 /** The time between two reads of the state for a watcher. */
 const watchMilliseconds = 1000;
 
-/** Each watcher holds a stream for as long as it likes. */
-const maximumWatchers = 32;
+/** The streams of one RPC, which callers hold for as long as they like. */
+const maximumStreams = 32;
+
+/** A network holds no more streams than are left for all others. */
+function holdStreams(): HoldStream {
+  const held = new Shares<never, "streams">({ streams: 0 });
+  return async function* hold({ values }, stream) {
+    const address = addressOf(values.get(peerKey).address);
+    if (held.of(address).network.amounts.streams >= maximumStreams - held.inAll("streams")) {
+      throw new ConnectError("too many hold a stream already", Code.ResourceExhausted);
+    }
+    held.count(address, "streams", 1);
+    try {
+      yield* stream;
+    } finally {
+      held.count(address, "streams", -1);
+    }
+  };
+}
 
 /**
  * gRPC's health checking protocol, for Kubernetes' probes and for load balancers.
@@ -80,22 +102,26 @@ function addHealth(
   router: ConnectRouter,
   services: readonly string[],
   isServing: () => Promise<boolean>,
+  ending: AbortSignal,
 ): void {
   const isKnown = (name: string): boolean => name === "" || services.includes(name);
   const statusNow = async (): Promise<Status> =>
     (await isServing()) ? Status.SERVING : Status.NOT_SERVING;
-  let watchers = 0;
+  const hold = holdStreams();
 
   async function* statuses(
     service: string,
     signal: AbortSignal,
   ): AsyncGenerator<{ status: Status }> {
     let sent: Status | undefined;
+    const over = AbortSignal.any([signal, ending]);
     while (!signal.aborted) {
+      const isLast = ending.aborted;
       const status = isKnown(service) ? await statusNow() : Status.SERVICE_UNKNOWN;
       if (status !== sent) yield { status };
+      if (isLast) return;
       sent = status;
-      await pause(watchMilliseconds, signal);
+      await pause(watchMilliseconds, over);
     }
   }
 
@@ -104,16 +130,6 @@ function addHealth(
       if (!isKnown(service)) throw new ConnectError("no such service", Code.NotFound);
       return { status: await statusNow() };
     },
-    async *watch({ service }, { signal }) {
-      if (watchers >= maximumWatchers) {
-        throw new ConnectError("too many watch already", Code.ResourceExhausted);
-      }
-      watchers++;
-      try {
-        yield* statuses(service, signal);
-      } finally {
-        watchers--;
-      }
-    },
+    watch: ({ service }, context) => hold(context, statuses(service, context.signal)),
   });
 }

@@ -1,7 +1,8 @@
 import { type DescFile, type DescService, toBinary } from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
+import { Code, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import { untilEnding } from "../../foundation/pause.ts";
 import {
   ServerReflection,
   type ServerReflectionRequest,
@@ -22,26 +23,33 @@ interface Catalogue {
   readonly bySymbol: ReadonlyMap<string, DescFile>;
 }
 
-/** Each client holds a stream for as long as it likes. */
-const maximumStreams = 32;
+/** Lets a caller hold a stream. @throws ConnectError where too many do. */
+export type HoldStream = <T>(
+  context: HandlerContext,
+  stream: AsyncIterable<T>,
+) => AsyncGenerator<T, void>;
 
 /** Adds gRPC's server reflection for these services and itself. */
-export function addReflection(router: ConnectRouter, services: readonly DescService[]): void {
+export function addReflection(
+  router: ConnectRouter,
+  services: readonly DescService[],
+  hold: HoldStream,
+  ending: AbortSignal,
+): void {
   const catalogue = catalogueOf([...services, ServerReflection]);
-  let streams = 0;
+  async function* answers(requests: AsyncIterable<ServerReflectionRequest>) {
+    const asked = requests[Symbol.asyncIterator]();
+    for (;;) {
+      const next = asked.next();
+      await untilEnding(next, ending);
+      if (ending.aborted) return;
+      const { done, value } = await next;
+      if (done) return;
+      yield { validHost: value.host, messageResponse: answer(catalogue, value.messageRequest) };
+    }
+  }
   router.service(ServerReflection, {
-    async *serverReflectionInfo(requests) {
-      if (streams >= maximumStreams) {
-        throw new ConnectError("too many ask already", Code.ResourceExhausted);
-      }
-      streams++;
-      try {
-        for await (const { host, messageRequest } of requests)
-          yield { validHost: host, messageResponse: answer(catalogue, messageRequest) };
-      } finally {
-        streams--;
-      }
-    },
+    serverReflectionInfo: (requests, context) => hold(context, answers(requests)),
   });
 }
 

@@ -215,7 +215,7 @@ function routesOf(
   const peers = new WeakMap<Request, Peer>();
   const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending);
   const where = current().configuration.diagnosticRpcs;
-  const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, where);
+  const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, where, ending);
   return {
     rpcs: new Map([...issuing, ...forCallers.rpcs]),
     streamingRpcs: forCallers.streamingRpcs,

@@ -131,4 +131,19 @@ describe("a server that ends", () => {
     expect((await fetch(`${origin}/healthz`)).status).toBe(200);
     await served.server.close(hangMilliseconds);
   });
+
+  test.each([
+    ["/grpc.health.v1.Health/Watch", [0, 0, 0, 0, 0], true],
+    ["/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", [0, 0, 0, 0, 2, 0x3a, 0], false],
+  ])("ends a stream of %s", async (path, message, isWhole) => {
+    const { session } = connectHttp2(`http://127.0.0.1:${served.monitoringPort}`);
+    onTestFinished(() => session.destroy());
+    const headers = { ":method": "POST", "content-type": "application/grpc", te: "trailers" };
+    const stream = session.request({ ...headers, ":path": path });
+    stream.write(Buffer.from(message));
+    if (isWhole) stream.end();
+    await once(stream, "data");
+    expect(await metric("rampart_ready")).toBe(1);
+    await served.server.close(hangMilliseconds);
+  });
 });

@@ -16,7 +16,14 @@ let client: Client<typeof ServerReflection>;
 
 beforeAll(() => {
   const transport = createRouterTransport((router) =>
-    addReflection(router, [IstioCertificateService, Health]),
+    addReflection(
+      router,
+      [IstioCertificateService, Health],
+      async function* hold(_, stream) {
+        yield* stream;
+      },
+      new AbortController().signal,
+    ),
   );
   client = createClient(ServerReflection, transport);
 });

@@ -10,21 +10,28 @@ import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 describe("a server that ends", () => {
   let served: ServedCa;
-  let etag: string;
+  let [etag, crlEtag]: string[] = [];
 
   beforeEach(async () => {
     served = await serveCa({
       ISSUERS: [{ issuer: "https://a.test" }],
       PLAINTEXT_LISTEN: "127.0.0.1:0",
+      CRL: "on",
+      // A long poll that held a turn would keep all other requests waiting.
+      LIMITS: { requests_at_work: 1, requests_at_work_per_address: 1 },
     });
-    const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/bundle.json`);
-    etag = response.headers.get("etag") ?? "";
+    [etag, crlEtag] = await Promise.all(["bundle.json", "crl.pem"].map(etagOf));
   });
 
-  const headers = () => ({ "if-none-match": etag, prefer: "wait=300" });
+  const etagOf = async (path: string): Promise<string> => {
+    const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/${path}`);
+    await response.text();
+    return response.headers.get("etag") ?? "";
+  };
+  const headers = (tag = etag) => ({ "if-none-match": tag ?? "", prefer: "wait=300" });
   const seen = ({ status, headers }: Response) => [status, headers.get("preference-applied")];
 
-  test("answers held requests for another bundle at once, over HTTP/1.1 and HTTP/2", async () => {
+  test("answers held requests for another bundle or CRL at once, over HTTP/1.1 and HTTP/2", async () => {
     const client = connectHttp2(`https://127.0.0.1:${served.port}`, {
       ca: await served.bundle(),
       servername: servedName,
@@ -36,12 +43,14 @@ describe("a server that ends", () => {
       client.send(new Request(`${origin}/bundle.pem`, { headers: headers() })),
       client.send(new Request(`${origin}/bundle.json`, { headers: headers() })),
       fetch(`${plaintext}/bundle.json`, { headers: headers() }),
+      fetch(`${plaintext}/crl.pem`, { headers: headers(crlEtag) }),
     ];
     // The one of /bundle.pem has another tag, and is answered: the others have arrived by then.
     expect((await answers[0])?.status).toBe(200);
     await fetch(`${plaintext}/healthz`);
     await served.server.close(hangMilliseconds);
     expect((await Promise.all(answers.slice(1))).map(seen)).toEqual([
+      [304, "wait=50"],
       [304, "wait=50"],
       [304, "wait=50"],
     ]);

@@ -204,6 +204,21 @@ describe("the long polls under way", () => {
     expect(longPolls.enter(50, at(61), anonymous)?.seconds).toBe(50);
   });
 
+  test("pass their turn on when their wait begins", async () => {
+    let passed = 0;
+    const passTurn = (): void => {
+      passed++;
+    };
+    const longPolls = createLongPolls(
+      () => limits,
+      () => ({ passTurn }),
+    );
+    const place = longPolls.enter(50, at(0), anonymous);
+    expect(passed).toBe(0);
+    await place?.hold(async () => true, AbortSignal.abort());
+    expect(passed).toBe(1);
+  });
+
   test("last no longer than the server allows", () => {
     const longPolls = createLongPolls(() => limits, waiterOf);
     const wishes = [undefined, 0, 1, 49, 51, Number.POSITIVE_INFINITY];
