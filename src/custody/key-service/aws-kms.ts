@@ -144,7 +144,7 @@ const sentences: Readonly<Record<string, string>> = {
   KMSInvalidStateException:
     "cannot use the key in its state: it awaits its deletion or its material",
   InvalidKeyUsageException:
-    "has a key of another use: a KEK takes a symmetric one (ENCRYPT_DECRYPT), a root one that signs (SIGN_VERIFY)",
+    "has a key of another use or type: a KEK takes a symmetric one (ENCRYPT_DECRYPT), a root one that signs (SIGN_VERIFY)",
   IncorrectKeyException: "has another key than the one that wrapped the KEK",
   InvalidCiphertextException:
     "does not open the ciphertext: it is of another key, trust domain or KEK id",

@@ -58,8 +58,8 @@ export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
 
 /** SubjectPublicKeyInfo of a JWK, which Managed HSM marks by its type. @throws KeyServiceError */
 async function publicKeyOf(key: unknown): Promise<Bytes> {
-  const { kty, crv, x, y, n, e } = membersOf(key) as Readonly<Record<string, string>>;
-  const type = `${kty}`.replace("-HSM", "");
+  const { crv, x, y, n, e } = membersOf(key) as Readonly<Record<string, string>>;
+  const type = textOf(key, "kty").replace("-HSM", "");
   const [jwk, algorithm] =
     type === "EC"
       ? [
@@ -115,12 +115,15 @@ function faultOf({ status, json }: Answer, act: string): KeyServiceError {
   const sentence = (): string => {
     if (/KeyDisabled/i.test(code)) return "has disabled the key";
     if (/NotYetValid|Expired/i.test(code)) return "has a key that is not valid at this time";
+    if (/Deleted/i.test(code)) return "has deleted the key, which can still be recovered";
+    if (/Firewall|Connection/i.test(code)) return "does not let this address through its firewall";
     if (status === 401) return "refuses the credential";
-    if (status === 403)
+    if (status === 403 && !/KeyOperationForbidden/i.test(code))
       return `does not let this credential: grant ${act === "" ? "get" : act.slice(1)} on the key`;
-    if (status === 404) return "has no such key or version";
+    if (status === 404) return "has no such key or version in this vault";
     if (status === 429) return "throttles its calls";
-    if (status === 400) return "has a key of another use or type, or does not open the ciphertext";
+    if (status === 400 || status === 403)
+      return "has a key of another use or type, or does not open the ciphertext";
     return "refused";
   };
   return new KeyServiceError(`${sentence()} (status ${status})`);

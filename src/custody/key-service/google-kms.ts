@@ -128,12 +128,13 @@ function faultOf({ status, json }: Answer, act: string): KeyServiceError {
     if (status === 401) return "refuses the credential, or the clock of this machine";
     if (status === 403)
       return `does not let this credential: grant cloudkms.cryptoKeyVersions.${rights[act]}`;
-    if (status === 404) return "has no such key";
+    if (status === 404) return "has no such key in this project and location";
     if (status === 429) return "throttles its calls";
-    if (/not enabled|disabled|destroy/i.test(said)) return "has disabled or destroyed the key";
+    if (/destroy/i.test(said)) return "has destroyed the key, or will";
+    if (/not enabled|disabled/i.test(said)) return "has disabled the key";
     if (/decryption failed/i.test(said))
       return "does not open the ciphertext: it is of another key, trust domain or KEK id";
-    return status === 400 ? "has a key of another use, or refuses the request" : "refused";
+    return status === 400 ? "has a key of another use or type, or refuses the request" : "refused";
   };
   return new KeyServiceError(`${sentence()} (status ${status})`);
 }

