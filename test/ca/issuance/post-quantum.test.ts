@@ -5,14 +5,16 @@ import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { type PostQuantumKey, signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
-import { requestInfo, signedRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { createWorkload, withBrokenSignature } from "../../testkit/callers/workload.ts";
+import {
+  createPostQuantumCsr,
+  createWorkload,
+  withBrokenSignature,
+} from "../../testkit/callers/workload.ts";
 import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
 import { crlBlocks } from "../../testkit/pki/crls.ts";
 
@@ -20,21 +22,6 @@ const issuer = "https://a.test";
 const key = await createTokenKey("ES256", "k1");
 const { csrPem: classical } = await createWorkload();
 const hour = 3600;
-
-/** A CSR with an ML-DSA key. @param last Octets that replace the end of its signature. */
-async function csrOf(name: PostQuantumKey, shorten = 0): Promise<string> {
-  const pair = (await crypto.subtle.generateKey({ name }, true, [
-    "sign",
-    "verify",
-  ])) as CryptoKeyPair;
-  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", pair.publicKey));
-  const info = requestInfo(new Uint8Array([0x30, 0]), spki, []);
-  const signature = new Uint8Array(await crypto.subtle.sign({ name }, pair.privateKey, info));
-  const [algorithm] = signatureAlgorithms[name];
-  if (!algorithm) throw new Error("no algorithm");
-  const der = signedRequest(info, algorithm.identifier, signature.slice(shorten));
-  return toPem("CERTIFICATE REQUEST", der);
-}
 
 const roots = (pem: string): X509Certificate[] =>
   (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? []).map(
@@ -92,7 +79,7 @@ describe.each([
 
   test("signs leaves that OpenSSL verifies, and its root is in its own bundle alone", async () => {
     const { issued, text } = await start();
-    for (const csr of [classical, await csrOf("ML-DSA-65")]) {
+    for (const csr of [classical, await createPostQuantumCsr("ML-DSA-65")]) {
       const { leaf, bundle } = await issued(csr, "pq");
       expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/shop/sa/cart");
       expect(roots(bundle).filter((root) => leaf.verify(root.publicKey))).toHaveLength(1);
@@ -120,14 +107,14 @@ describe.each([
       const { reason, check } = ca.log.audits.at(-1) ?? {};
       return [reason, check];
     };
-    const fits = await csrOf("ML-DSA-65");
+    const fits = await createPostQuantumCsr("ML-DSA-65");
     const unfit = ["subject-key-unacceptable", "parameter-set"];
-    expect(await refused(await csrOf("ML-DSA-44"), "pq")).toEqual(unfit);
-    expect(await refused(await csrOf("ML-DSA-87"), "pq")).toEqual(unfit);
+    expect(await refused(await createPostQuantumCsr("ML-DSA-44"), "pq")).toEqual(unfit);
+    expect(await refused(await createPostQuantumCsr("ML-DSA-87"), "pq")).toEqual(unfit);
     expect(await refused(fits)).toEqual(unfit);
     const forged = ["csr-signature-invalid", undefined];
     expect(await refused(withBrokenSignature(fits), "pq")).toEqual(forged);
-    expect(await refused(await csrOf("ML-DSA-65", 1), "pq")).toEqual(forged);
+    expect(await refused(await createPostQuantumCsr("ML-DSA-65", 1), "pq")).toEqual(forged);
   });
 
   test("publishes its CRL alone, with what was revoked", async () => {

@@ -25,7 +25,7 @@ const reading = (path: string, token: string | undefined = readerToken): Request
   });
 
 /** The published log, read and verified as any reader does. */
-async function publishedLog({
+export async function publishedLog({
   send,
 }: Pick<LoggingService, "send">): Promise<{ checkpoint: Checkpoint; entries: CertificateEntry[] }> {
   const shards = await (await send(reading("logs.json"))).json();

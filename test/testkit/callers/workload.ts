@@ -1,5 +1,8 @@
 import "reflect-metadata/lite";
 import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { type PostQuantumKey, signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
+import { requestInfo, signedRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 
 /** A kind of key, and its signature algorithm for a CSR. */
 interface WorkloadKey {
@@ -44,6 +47,23 @@ export async function createWorkload(
   });
   const spki = await crypto.subtle.exportKey("spki", keys.publicKey);
   return { csrPem: `${csr.toString("pem")}\n`, spki: new Uint8Array(spki as ArrayBuffer) };
+}
+
+/** A CSR with an ML-DSA key. @param shorten How many octets its signature lacks. */
+export async function createPostQuantumCsr(name: PostQuantumKey, shorten = 0): Promise<string> {
+  const pair = (await crypto.subtle.generateKey({ name }, true, [
+    "sign",
+    "verify",
+  ])) as CryptoKeyPair;
+  const spki = new Uint8Array(
+    (await crypto.subtle.exportKey("spki", pair.publicKey)) as ArrayBuffer,
+  );
+  const info = requestInfo(new Uint8Array([0x30, 0]), spki, []);
+  const signature = new Uint8Array(await crypto.subtle.sign({ name }, pair.privateKey, info));
+  const [algorithm] = signatureAlgorithms[name];
+  if (!algorithm) throw new Error("no algorithm");
+  const der = signedRequest(info, algorithm.identifier, signature.slice(shorten));
+  return toPem("CERTIFICATE REQUEST", der);
 }
 
 /** The CSR with another last octet, which is part of its signature. */

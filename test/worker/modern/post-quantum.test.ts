@@ -1,61 +1,153 @@
-import { createScheduledController } from "cloudflare:test";
+import { createScheduledController, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
+import { compose } from "../../../src/config/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
-import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { isSignedByKey } from "../../../src/pki/x509/certificate-signature.ts";
 import {
   hasPostQuantumKey,
   parseSubjectPublicKey,
 } from "../../../src/pki/x509/subject-public-key.ts";
+import { createKvStore, signerStoreIn } from "../../../src/worker/kv-store.ts";
+import { openLogWithin } from "../../../src/worker/log/worker-log.ts";
+import { variablesOf } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
+import { publishedLog } from "../../contract/log/issuance-log.ts";
+import { logOrigin } from "../../contract/log/log-values.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { taintSigner } from "../../testkit/agent/taint-signer.ts";
+import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
-import { createWorkload } from "../../testkit/callers/workload.ts";
+import { createPostQuantumCsr, createWorkload } from "../../testkit/callers/workload.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { readCrl } from "../../testkit/pki/crls.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+import { logValues } from "../runtime/log-values.ts";
 
 const hour = 3_600_000;
+const { issuer } = issuerTables.cluster;
+const certificatesIn = (pem: string): Certificate[] =>
+  (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n?/g) ?? []).map((each) =>
+    parseCertificate(parsePem(each, ["CERTIFICATE"]) ?? new Uint8Array()),
+  );
+const spkiOf = ({ toBeSigned }: Certificate) => toBeSigned.spki;
+const hexOf = (octets: Uint8Array) => Buffer.from(octets).toString("hex");
 
-test("a Worker with the flag signs with ML-DSA, and keeps the root out of the mesh's bundle", async () => {
+/** A Worker with a signer of ML-DSA-65, the log and CRLs, and an operator beside it. */
+async function start() {
   let now = new Date();
   const key = await createTokenKey("ES256", "k1");
-  const { issuer } = issuerTables.cluster;
+  const signer = { name: "pq", authority_key: "ML-DSA-65", callers: [{ issuer }] };
   const environment = {
-    ...env,
-    MAX_WORKLOAD_CERT_TTL: "1h",
-    DEFAULT_WORKLOAD_CERT_TTL: "1h",
+    ...{ ...env, ...logValues, CRL: "on" },
+    ...{ MAX_WORKLOAD_CERT_TTL: "1h", DEFAULT_WORKLOAD_CERT_TTL: "1h" },
     ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
-    SIGNERS: [
-      {
-        ...{ name: "pq", authority_key: "ML-DSA-65", callers: [{ issuer }] },
-        inception_date: now.toISOString().slice(0, 10),
-      },
-    ],
+    SIGNERS: [{ ...signer, inception_date: now.toISOString().slice(0, 10) }],
   };
-  const worker = createWorker({ clock: () => now });
-  const cron = () => worker.scheduled(createScheduledController(), environment);
+  const worker = createWorker({
+    clock: () => now,
+    openLog: (...log) => openLogWithin(hangMilliseconds, ...log),
+  });
   const send = (request: Request) => worker.fetch(request, environment);
-  await cron();
-  await cron();
-  now = new Date(now.getTime() + 1.5 * hour);
   const service: ServiceUnderTest = { send, key, now: () => now, takeAudits: () => [] };
-  const { csrPem: csr } = await createWorkload();
-  const metadata = { CertSigner: "pq" };
-  const outcome = await callWithClient(grpcWeb, service, { csr, metadata }, await bearer(service));
-  if (!("certChain" in outcome)) throw new Error(JSON.stringify(outcome));
-  const [leafPem = "", bundle = ""] = outcome.certChain;
-  const keysIn = (pem: string) =>
-    (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n?/g) ?? []).map((each) => {
-      const der = parsePem(each, ["CERTIFICATE"]);
-      if (!der) throw new Error("no certificate");
-      return parseCertificate(der);
-    });
-  const [leaf] = keysIn(leafPem);
-  const roots = keysIn(bundle);
-  const spkis = roots.map(({ toBeSigned }) => toBeSigned.spki);
-  expect(spkis.map(hasPostQuantumKey).toSorted()).toEqual([false, true]);
-  const root = parseSubjectPublicKey(spkis.find(hasPostQuantumKey) ?? new Uint8Array());
-  expect(leaf && (await isSignedByKey(leaf, root))).toBe(true);
-  const mesh = await (await send(new Request(`${origin}/bundle.pem`))).text();
-  expect(keysIn(mesh).map(({ toBeSigned }) => hasPostQuantumKey(toBeSigned.spki))).toEqual([false]);
+  const get = (path: string) => send(new Request(`${origin}${path}`));
+  const roots = async (path = "/signer/pq/bundle.pem") =>
+    certificatesIn(await (await get(path)).text());
+  const composition = await compose(parseConfiguration(variablesOf(environment)), {
+    store: createKvStore(env.AUTHORITIES),
+    signerStore: signerStoreIn(env.AUTHORITIES),
+    cryptoProvider: webCryptoProvider,
+    log: createEventRecorder(),
+    clock: () => now,
+  });
+  const { certificateAuthority, signerMints } = composition;
+  const [authorities, mint] = [
+    certificateAuthority.issuance.signers.get("pq")?.authorities,
+    signerMints.get("pq"),
+  ];
+  if (!authorities || !mint) throw new Error("no signer");
+  const issuance = { ...certificateAuthority.issuance, authorities };
+  const cron = () => worker.scheduled(createScheduledController(), environment);
+  await cron();
+  await cron();
+  return {
+    ...{ service, get, roots, cron, now: () => now },
+    operator: { certificateAuthority: { ...certificateAuthority, issuance }, mint },
+    ownMint: composition.mint,
+    pass: (milliseconds: number) => {
+      now = new Date(now.getTime() + milliseconds);
+    },
+    /** A leaf of the signer, and the root that has signed it. */
+    issue: async (csr: string) => {
+      const call = { csr, metadata: { CertSigner: "pq" } };
+      const outcome = await callWithClient(grpcWeb, service, call, await bearer(service));
+      if (!("certChain" in outcome)) throw new Error(JSON.stringify(outcome));
+      const [leaf] = certificatesIn(outcome.certChain[0] ?? "");
+      if (!leaf) throw new Error("no leaf");
+      for (const root of await roots()) {
+        if (!hasPostQuantumKey(spkiOf(root))) continue;
+        if (await isSignedByKey(leaf, parseSubjectPublicKey(spkiOf(root)))) return { leaf, root };
+      }
+      throw new Error("no root has signed the leaf");
+    },
+  };
+}
+
+test("a Worker with the flag signs with ML-DSA, and keeps the root out of the mesh's bundle", async () => {
+  const { issue, roots, pass } = await start();
+  pass(1.5 * hour);
+  for (const csr of [(await createWorkload()).csrPem, await createPostQuantumCsr("ML-DSA-65")]) {
+    await issue(csr);
+    expect((await roots()).map(spkiOf).map(hasPostQuantumKey).toSorted()).toEqual([false, true]);
+    expect((await roots("/bundle.pem")).map(spkiOf).map(hasPostQuantumKey)).toEqual([false]);
+  }
+});
+
+test("such a signer of a Worker rotates, is tainted, revokes and logs as any other", async () => {
+  const { service, issue, roots, get, cron, now, pass, operator, ownMint } = await start();
+  const { csrPem } = await createWorkload();
+  pass(1.5 * hour);
+  const seen = new Set<string>();
+  for (let passed = 0; passed < 7; passed++) {
+    await cron();
+    seen.add(hexOf(spkiOf((await issue(csrPem)).root)));
+    pass(hour);
+  }
+  expect(seen.size).toBeGreaterThan(1);
+
+  await cron();
+  const before = await issue(csrPem);
+  await taintSigner(operator, "immediately", now());
+  pass(hour / 2);
+  const { leaf, root } = await issue(csrPem);
+  expect(spkiOf(root)).not.toEqual(spkiOf(before.root));
+  expect((await roots()).map(spkiOf)).not.toContainEqual(spkiOf(before.root));
+
+  const serial = hexOf(leaf.toBeSigned.serialNumber);
+  await revokeCertificates({ ...operator, mint: ownMint }, [serial], now());
+  pass(hour / 60 + 1000);
+  const { issuer: signing } = await operator.certificateAuthority.issuance.authorities.at(now());
+  const crl = new Uint8Array(await (await get(`/crl/${signing?.authority.id}.crl`)).arrayBuffer());
+  expect(readCrl(crl).entries.map(([revoked]) => revoked)).toEqual([serial]);
+  const fields = new DerReader(crl).enter(Tag.sequence);
+  const toBeSigned = fields.element(Tag.sequence);
+  fields.skip(Tag.sequence);
+  const name = { name: "ML-DSA-65" };
+  const key = await crypto.subtle.importKey("spki", spkiOf(root), name, false, ["verify"]);
+  expect(await crypto.subtle.verify(name, key, fields.bitStringOctets(), toBeSigned)).toBe(true);
+
+  await runDurableObjectAlarm(env.LOG_SHARD.getByName(`${logOrigin}/0`));
+  const logged = (await publishedLog(service)).entries.map(({ certificate }) =>
+    parseCertificate(certificate),
+  );
+  for (const each of [before.leaf, leaf, root]) {
+    expect(logged.map(({ toBeSigned }) => toBeSigned.serialNumber)).toContainEqual(
+      each.toBeSigned.serialNumber,
+    );
+  }
 });
