@@ -3,6 +3,7 @@ import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { type BucketAnswer, createBucketClient } from "../stores/bucket-client.ts";
 import type { BucketPlace } from "../stores/bucket-place.ts";
 import { createRetries } from "../stores/retries.ts";
+import { withWholeReads } from "../stores/whole-reads.ts";
 import type { ConditionalObjects } from "./staged-log.ts";
 
 /** More than a stage has, whose entries are published in time. */
@@ -30,7 +31,7 @@ export function bucketObjects(
   fetch: Fetch,
   clock: () => Date,
 ): ConditionalObjects {
-  const client = createBucketClient(place, fetch, clock);
+  const client = withWholeReads(createBucketClient(place, fetch, clock));
   const attempt = createRetries(`the bucket ${place.url}`, { alsoPassing: requestConflict });
   const nameOf = (path: string): string => `${place.prefix}${path}`;
 

@@ -1,4 +1,4 @@
-import { createHash, hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
 import { messageOf } from "../../foundation/errors.ts";
 import {
@@ -11,12 +11,6 @@ import {
   usualFetchTimeoutMilliseconds,
 } from "../../foundation/fetch.ts";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
-import {
-  type Backoff,
-  backoffMilliseconds,
-  type Pause,
-  pause as systemPause,
-} from "../../foundation/pause.ts";
 import {
   type ListedObject,
   type ListPage,
@@ -64,7 +58,6 @@ export function createBucketClient(
   place: Pick<BucketPlace, "url" | "region" | "bucket" | "credentials">,
   fetch: Fetch,
   clock: () => Date,
-  pause: Pause = systemPause,
 ): SendToBucket {
   async function answerTo(request: BucketRequest): Promise<Response> {
     const signed = await sign(place, request, clock());
@@ -77,7 +70,7 @@ export function createBucketClient(
     }
   }
 
-  return withWholeReads(pause, async (request, maximumOctets = usualMaximumOctets) => {
+  return async (request, maximumOctets = usualMaximumOctets) => {
     const response = await answerTo(request);
     const { status, headers } = response;
     if (status === 200 || status === 204) {
@@ -88,52 +81,8 @@ export function createBucketClient(
     if (status === 404 && code === "NoSuchKey") return { outcome: "missing" };
     if (status === 412) return { outcome: "conflict" };
     throw faultOf(place.bucket, request, response, code);
-  });
-}
-
-const maximumReads = 40;
-/** So often in a row a service answers the same, about a second long, whose tags are no digests. */
-const readsInARow = 7;
-const betweenReads: Backoff = { firstMilliseconds: 20, longestMilliseconds: 640 };
-
-/**
- * A service that keeps tags apart from octets may answer the tag of the next write beside the octets of the last. Who
- * then replaces that version has undone the write. So a tag that is not the digest of its octets is read again, unless
- * the service makes its tags in another way, as with keys in KMS, which its answers to writes show.
- */
-function withWholeReads(pause: Pause, send: SendToBucket): SendToBucket {
-  let hasDigests = true;
-  async function readWhole(...request: Parameters<SendToBucket>): Promise<BucketAnswer> {
-    let before = "";
-    let same = 0;
-    for (let reads = 0; reads < maximumReads; reads++) {
-      const answer = await send(...request);
-      if (!hasDigests || answer.outcome !== "done" || !answer.octets) return answer;
-      const digest = digestOf(answer.octets);
-      if (answer.version === digest) return answer;
-      const seen = `${answer.version} ${digest}`;
-      same = seen === before ? same + 1 : 1;
-      before = seen;
-      if (same === readsInARow) {
-        hasDigests = false;
-        return answer;
-      }
-      await pause(backoffMilliseconds(betweenReads, same), request[0].signal);
-    }
-    throw new FetchError("answers an object beside the tag of another");
-  }
-
-  return async (...request) => {
-    const [{ method, name, body = "" }] = request;
-    if (method === "GET" && name !== "") return readWhole(...request);
-    const answer = await send(...request);
-    if (method === "PUT" && answer.outcome === "done")
-      hasDigests = answer.version === digestOf(body);
-    return answer;
   };
 }
-
-const digestOf = (octets: string | Uint8Array): string => hash("md5", octets, "hex");
 
 async function octetsOf(response: Response, maximum: number): Promise<Uint8Array | undefined> {
   try {

@@ -22,6 +22,7 @@ import {
 import type { BucketPlace } from "./bucket-place.ts";
 import { requirePromises } from "./bucket-promises.ts";
 import { createRetries } from "./retries.ts";
+import { withWholeReads } from "./whole-reads.ts";
 
 /** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
 const listMilliseconds = 30_000;
@@ -84,7 +85,7 @@ export class BucketSpace implements ObjectSpace {
     this.#service = `the bucket ${place.url}`;
     this.#prefix = place.prefix;
     const attempt = createRetries(this.#service, { pause, alsoPassing: requestConflict, attempts });
-    const send = createBucketClient(place, fetch, clock, pause);
+    const send = withWholeReads(createBucketClient(place, fetch, clock), pause);
     this.#send = (...request) => attempt(() => send(...request));
     this.#clock = clock;
     this.#recentMilliseconds = 1000 * recentSeconds;
