@@ -22,7 +22,8 @@ export interface EnvoyPair {
 }
 
 const local = (port: number) => ({ host: "127.0.0.1", port });
-const spiffeId = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
+const spiffeId = (name: string, trustDomain = "cluster.local"): string =>
+  `spiffe://${trustDomain}/ns/mesh/sa/${name}`;
 
 /** The source of secrets for an Envoy of a pair. */
 interface SecretsOfEnvoy {
@@ -30,6 +31,7 @@ interface SecretsOfEnvoy {
   /** The name of its own certificate. */
   readonly resource?: string;
   readonly isIncremental?: boolean;
+  readonly trustDomain?: string;
 }
 
 /** The parts of a pair. */
@@ -40,6 +42,8 @@ interface EnvoyPairOptions {
   readonly baseId: number;
   readonly a: SecretsOfEnvoy;
   readonly b: SecretsOfEnvoy;
+  /** Changes the bootstrap of both, in JSON. */
+  readonly rewrite?: (bootstrap: string) => string;
 }
 
 export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPair> {
@@ -49,7 +53,9 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
     await freePorts(6);
   const [adminA = 0, adminB = 0] = await freePorts(2);
   const forward = local((workload.address() as AddressInfo).port);
-  const only = (name: string) => ({ spiffeIds: [spiffeId(name)] });
+  const only = (name: "a" | "b" | "c") => ({
+    spiffeIds: [spiffeId(name, name === "c" ? undefined : options[name].trustDomain)],
+  });
   const b = createBootstrap({
     nodeId: "b",
     nodeCluster: "b",
@@ -75,7 +81,8 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
     ],
   });
   const start = (name: "a" | "b", id: number, bootstrap: object): Child => {
-    const yaml = withSecretsOf(options[name], JSON.stringify(bootstrap));
+    const { rewrite = asItIs } = options;
+    const yaml = rewrite(withSecretsOf(options[name], JSON.stringify(bootstrap)));
     const values = ["--config-yaml", yaml, "--base-id", String(id), "--concurrency", "1"];
     return startChild(envoy, values, { logFile: join(folder, `envoy-${name}-${baseId}.log`) });
   };
@@ -104,6 +111,8 @@ export async function startWorkload(): Promise<Server> {
   await once(server, "listening");
   return server;
 }
+
+const asItIs = (bootstrap: string): string => bootstrap;
 
 /** The bootstrap with another resource, or another protocol. */
 function withSecretsOf({ resource, isIncremental }: SecretsOfEnvoy, json: string): string {

@@ -6,6 +6,7 @@ import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { fromGoModule } from "../software.ts";
 import { playEnvoys, type Told } from "./envoy-story.ts";
+import { playTwoDomains } from "./two-domains.ts";
 import { playVault } from "./vault-story.ts";
 
 const outcomes: Outcome[] = [];
@@ -31,7 +32,9 @@ async function playReplacements(folder: string): Promise<void> {
   } else {
     const own = join(folder, "envoys");
     await mkdir(own);
-    await playEnvoys(await envoyOf(python.program), own, telling(client, server));
+    const envoy = await envoyOf(python.program);
+    await playEnvoys(envoy, own, telling(client, server));
+    await playTwoDomains(envoy, join(folder, "domains"), telling(client, `${server}, twice`));
   }
 }
 

@@ -70,8 +70,8 @@ export class MeshCa {
     return this.#process?.lines ?? [];
   }
 
-  async bundle(): Promise<string> {
-    return (await fetch(`http://${this.#process?.monitoringAddress}/bundle.pem`)).text();
+  async bundle(form: "pem" | "json" = "pem"): Promise<string> {
+    return (await fetch(`http://${this.#process?.monitoringAddress}/bundle.${form}`)).text();
   }
 
   /** What an operator types: `rampart authority …`. */
@@ -83,7 +83,7 @@ export class MeshCa {
   }
 
   /** Starts `rampart agent` for `mesh:<name>`. */
-  async startAgent(name: string): Promise<Workload> {
+  async startAgent(name: string, trustDomain = "cluster.local"): Promise<Workload> {
     const tokenFile = join(this.#folder, `token-${name}`);
     const claims = { namespace: "mesh", serviceAccount: name, audiences: ["istio-ca"] };
     const expirationSeconds = 3600;
@@ -99,6 +99,7 @@ export class MeshCa {
       SECRET_GRACE_PERIOD_RATIO: "0.6",
       POD_NAMESPACE: "mesh",
       SERVICE_ACCOUNT: name,
+      TRUST_DOMAIN: trustDomain,
       RAMPART_TOKEN_FILE: tokenFile,
       RAMPART_SDS_SOCKET: socket,
     };

@@ -21,7 +21,7 @@ import { type RenewalFigures, Renewals, servedName } from "./renewals.ts";
 import { createReplica } from "./replica.ts";
 import type { SharedService } from "./shared-service.ts";
 
-/** Short lifetimes, and yet longer than two calls of four seconds, which wait for a replica that was lost. */
+/** Short lifetimes, and yet longer than two calls that a replica without its store holds for three seconds each. */
 const lifetimes = {
   PROPAGATION_INTERVAL: "20s",
   MAX_WORKLOAD_CERT_TTL: "20s",
