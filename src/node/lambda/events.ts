@@ -9,6 +9,7 @@ export const lambdaLimits: readonly string[] = [
   "Lambda has no trailers: native gRPC takes rampart gateway in front",
   "Lambda runs nothing between two requests: a schedule of EventBridge has to call the function each minute",
   "Lambda holds no answer for a caller that waits: BUNDLE_WAIT is 0s",
+  "Lambda keeps no file, and modes protect none: who may read the function reads rampart.toml",
   "Lambda counts in each instance: CALLER_QUOTA and ISSUER_QUOTA bound what one instance issues",
 ];
 
