@@ -50,7 +50,9 @@ async function play(
   try {
     await mkdir(parts.folder);
     const { folder, variables } = parts;
-    const ca = await startServingCa(join(folder, "ca"), "0.0.0.0", variables, [signer]);
+    const ca = await startServingCa(join(folder, "ca"), "0.0.0.0", variables, {
+      SIGNERS: [signer],
+    });
     try {
       await callAcross({ ...parts, ca, network });
     } finally {

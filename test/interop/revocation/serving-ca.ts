@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { compose } from "../../../src/config/composition.ts";
@@ -18,6 +18,8 @@ export interface ServingCa {
   readonly mesh: Mesh;
   /** The URL of its monitoring port. */
   readonly published: string;
+  /** Replaces its configuration file, with these keys beside those of the start. */
+  readonly configure: (values: Readonly<Record<string, unknown>>) => Promise<void>;
   /** `localhost:port` of its RPCs. */
   readonly address: string;
   /** A file with its roots. */
@@ -37,18 +39,22 @@ export interface ServingCa {
   readonly end: () => Promise<void>;
 }
 
+interface MoreValues extends Readonly<Record<string, unknown>> {
+  readonly SIGNERS?: readonly Readonly<Record<string, unknown>>[];
+}
+
 export const istiodName = "istiod.istio-system.svc";
 
 /**
  * @param host The address that it listens on.
  * @param variables More of its environment.
- * @param signers Its signers by name, whose callers are all of the mesh.
+ * @param more More of its configuration. The callers of its signers are all of the mesh.
  */
 export async function startServingCa(
   folder: string,
   host = "127.0.0.1",
   variables: Readonly<Record<string, string>> = {},
-  signers: readonly Readonly<Record<string, unknown>>[] = [],
+  { SIGNERS: signers = [], ...more }: MoreValues = {},
 ): Promise<ServingCa> {
   await mkdir(folder, { recursive: true });
   const mesh = await startMesh(join(folder, "mesh"));
@@ -64,8 +70,12 @@ export async function startServingCa(
   const { ISSUERS, INCEPTION_DATE: inception_date } = shared;
   const callers = ISSUERS.map(({ issuer }) => ({ issuer }));
   const SIGNERS = signers.map((signer) => ({ ...signer, inception_date, callers }));
-  const values = { ...shared, ...places, SIGNERS, STORE_DIRECTORY: storeDirectory };
-  await writeFile(file, stringify(values));
+  const configure = async (values: Readonly<Record<string, unknown>>): Promise<void> => {
+    const all = { ...shared, ...places, SIGNERS, STORE_DIRECTORY: storeDirectory, ...values };
+    await writeFile(`${file}.new`, stringify(all));
+    await rename(`${file}.new`, file);
+  };
+  await configure(more);
   const environment = { ...variables, KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
@@ -85,6 +95,7 @@ export async function startServingCa(
   return {
     mesh,
     published,
+    configure,
     address: `localhost:${serve.address.split(":").at(-1)}`,
     rootFile,
     writeRoots,

@@ -75,7 +75,7 @@ async function playIn(parts: Parts): Promise<string> {
 }
 
 /** Requests without a pause. */
-class Calls {
+export class Calls {
   #isEnding = false;
   #requests = 0;
   #failed = 0;

@@ -23,17 +23,17 @@ export interface Network {
 }
 
 /** Distinguishes the networks of suites on one machine. */
-const id = (process.pid % 60) + 190;
-const bridge = `zt${id}`;
+let id = (process.pid % 50) + 190;
+const bridgeOf = (): string => `zt${id}`;
 const ipOf = (index: number): string => `10.${id}.0.${index + 1}`;
-const spaceOf = (name: string): string => `${bridge}-${name}`;
+const spaceOf = (name: string): string => `${bridgeOf()}-${name}`;
 
 const ip = (...values: string[]): Promise<string> => runWell("ip", values);
 
 /** @throws Error where this process may not make networks. */
 export async function makeNetwork(names: readonly string[]): Promise<Network> {
+  const bridge = await makeBridge();
   const hostIp = ipOf(253);
-  await ip("link", "add", bridge, "type", "bridge");
   await ip("addr", "add", `${hostIp}/24`, "dev", bridge);
   await ip("link", "set", bridge, "up");
   for (const [index, name] of names.entries()) {
@@ -54,6 +54,19 @@ export async function makeNetwork(names: readonly string[]): Promise<Network> {
       await run("ip", ["link", "del", bridge]);
     },
   };
+}
+
+/** Another suite may have chosen the same number. */
+async function makeBridge(): Promise<string> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await ip("link", "add", bridgeOf(), "type", "bridge");
+      return bridgeOf();
+    } catch (error) {
+      if (tries === 10) throw error;
+      id++;
+    }
+  }
 }
 
 /** The parts that all ztunnels share. */
@@ -79,7 +92,6 @@ export async function startZtunnel(options: ZtunnelOptions, name: string): Promi
   const workloads = join(folder, "workloads.json");
   await writeFile(workloads, JSON.stringify({ workloads: network.names.map(workloadOf) }));
   const environment = {
-    ...variables,
     XDS_ADDRESS: "",
     LOCAL_XDS_PATH: workloads,
     PROXY_MODE: "dedicated",
@@ -93,6 +105,7 @@ export async function startZtunnel(options: ZtunnelOptions, name: string): Promi
     SECRET_TTL: "60s",
     ...(crlFile !== undefined && { CRL_PATH: crlFile }),
     RUST_LOG: "info",
+    ...variables,
   };
   const inSpace = ["netns", "exec", spaceOf(name)];
   const logFile = join(folder, "log");

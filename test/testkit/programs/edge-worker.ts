@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parse } from "smol-toml";
-import type { TestHarness, Unstable_RawConfig } from "wrangler";
+import type { TestHarness, TestHarnessOptions, Unstable_RawConfig } from "wrangler";
 import { lastingFolder } from "../temporary-folder.ts";
 import { programEnvironment } from "./environment.ts";
 
@@ -9,6 +9,11 @@ import { programEnvironment } from "./environment.ts";
 export const wranglerToml = parse(
   readFileSync(resolve(import.meta.dirname, "../../../wrangler.toml"), "utf8"),
 ) as Unstable_RawConfig;
+
+interface EdgeWorker extends TestHarness {
+  /** Deploys it with these variables. Its storage stays. */
+  readonly deploy: (vars: Unstable_RawConfig["vars"]) => Promise<void>;
+}
 
 /**
  * Creates the Worker of `wrangler.toml` in workerd, with these tables in place of the file's, and these variables
@@ -18,16 +23,20 @@ export const wranglerToml = parse(
  *
  * @param settings Its `main` is relative to the repository.
  */
-export async function createEdgeWorker(settings: Unstable_RawConfig): Promise<TestHarness> {
+export async function createEdgeWorker(settings: Unstable_RawConfig): Promise<EdgeWorker> {
   Object.assign(process.env, programEnvironment());
   const { createTestHarness } = await import("wrangler");
   const root = await lastingFolder();
   const { $schema: _, ...config } = { ...wranglerToml, ...settings };
-  const vars = { ...wranglerToml.vars, ...settings.vars };
+  const variables = wranglerToml.vars;
   const main = resolve(import.meta.dirname, "../../..", `${config.main}`);
-  const harness = createTestHarness({ root, workers: [{ config: { ...config, main, vars } }] });
+  const optionsWith = (vars: Unstable_RawConfig["vars"]): TestHarnessOptions => ({
+    root,
+    workers: [{ config: { ...config, main, vars: { ...variables, ...vars } } }],
+  });
+  const harness = createTestHarness(optionsWith(settings.vars));
   const close = async (): Promise<void> => {
     await harness.close();
   };
-  return { ...harness, close };
+  return { ...harness, close, deploy: (vars) => harness.update(optionsWith(vars)) };
 }

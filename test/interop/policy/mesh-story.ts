@@ -1,0 +1,218 @@
+import { X509Certificate } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { type Child, startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
+import type { Outcome } from "../agent/outcome-table.ts";
+import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
+import { prebuilt } from "../prebuilt.ts";
+import { istiodName, type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
+import { Calls, prebuiltZtunnel } from "../revocation/ztunnel-scene.ts";
+import { makeNetwork, type Network, startZtunnel } from "../revocation/ztunnels.ts";
+import { effectIn, inShadow, lifeSeconds, live, logToken, mistaken, replayed } from "./rules.ts";
+
+const names = {
+  client: "ztunnel of 2026-08-20 twice, pilot-agent of 2026-08-22",
+  server: "rampart serve",
+  what: "a rule in shadow, replayed, live, mistaken, and back",
+};
+
+/** What the callers ask for, so that they ask again within the story. */
+const asked = { SECRET_TTL: "40s" };
+
+/** A mesh whose operator wants shorter lives, and then breaks the half of it that has RSA keys. */
+export async function playMesh(folder: string): Promise<Outcome> {
+  const [ztunnel, pilotAgent] = await Promise.all([
+    prebuilt(prebuiltZtunnel),
+    prebuilt(prebuiltPilotAgent),
+  ]);
+  for (const each of [ztunnel, pilotAgent]) {
+    if ("missing" in each) return { ...names, result: "NOT RUN", detail: each.missing };
+  }
+  if ("missing" in ztunnel || "missing" in pilotAgent) throw new Error("a program is missing");
+  const network = await makeNetwork(["a", "b"]).catch(String);
+  if (typeof network === "string") return { ...names, result: "NOT RUN", detail: network };
+  const values = {
+    CALLER_QUOTA: 1_000_000,
+    LOG_ORIGIN: "log.example.com/story",
+    LOG_INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    LOG_INTERVAL: "1s",
+  };
+  const secrets = { LOG_READERS: logToken };
+  const started = { ...values, POLICY: inShadow };
+  const ca = await startServingCa(join(folder, "ca"), "0.0.0.0", secrets, started);
+  const pilot = await startPilotAgent(pilotAgent.program, folder, ca);
+  try {
+    const parts = { program: ztunnel.program, folder, ca, network, values, pilot };
+    return { ...names, result: "ok", detail: await playWith(parts) };
+  } catch (error) {
+    return { ...names, result: "FAILED", detail: String(error) };
+  } finally {
+    await pilot.child.end();
+    await ca.end();
+    await network.end();
+  }
+}
+
+interface Parts {
+  readonly program: string;
+  readonly folder: string;
+  readonly ca: ServingCa;
+  readonly network: Network;
+  readonly values: object;
+  readonly pilot: PilotAgent;
+}
+
+async function playWith(parts: Parts): Promise<string> {
+  const { folder, ca, values, pilot } = parts;
+  const options = { ...parts, variables: asked };
+  const [a, b] = await Promise.all([startZtunnel(options, "a"), startZtunnel(options, "b")]);
+  await until("a first answer", async () => (await a.call(b.ip)) === 200);
+  await until("a first certificate of pilot-agent", async () => (await pilot.life()) > 0);
+  const mesh = new Calls(a, b.ip);
+  const callers = new Callers(ca);
+  const decided = async (metric: string, effect: string): Promise<boolean> =>
+    (await (await fetch(`${ca.published}/metrics`)).text()).includes(
+      `rampart_policy_${metric}_total{rule="short",effect="${effect}"}`,
+    );
+  const replayOf = (POLICY: object) =>
+    replayed(folder, ca.published, { ISSUERS: [ca.mesh.issuerTable(istiodName)], POLICY });
+
+  if (!(await decided("shadow", "shortened"))) throw new Error("the shadow shortened nothing");
+  let shown = await replayOf(live);
+  await until("both halves of the mesh are in the log", async () => {
+    shown = await replayOf(live);
+    return ["a", "server"].every((name) =>
+      shown.rules.some(({ workloads }) => workloads.some((each) => each.endsWith(`foo/${name}`))),
+    );
+  });
+  if (shown.code !== 3 || effectIn(shown, "denied") > 0) {
+    throw new Error(`the replay says ${JSON.stringify(shown)}`);
+  }
+
+  await ca.configure({ ...values, POLICY: live });
+  const before = await a.serialNumber();
+  await until("both halves have shorter lives", async () => {
+    const isShort = (await pilot.life()) <= lifeSeconds && (await callers.life()) <= lifeSeconds;
+    return isShort && (await a.serialNumber()) !== before;
+  });
+
+  const warned = await replayOf(mistaken);
+  const denied = warned.rules.flatMap(({ effects, workloads }) =>
+    effects["denied"] ? workloads : [],
+  );
+  if (warned.code !== 3 || !denied.some((each) => each.endsWith("foo/server"))) {
+    throw new Error(`the replay does not show the mistake: ${JSON.stringify(warned)}`);
+  }
+  await ca.configure({ ...values, POLICY: mistaken });
+  await until("pilot-agent is refused", () => decided("decisions", "denied"));
+  await ca.configure({ ...values, POLICY: live });
+  const refused = await pilot.serialNumber();
+  await until("pilot-agent is answered", async () => (await pilot.serialNumber()) !== refused);
+
+  const [requests, calls] = await Promise.all([mesh.end(), callers.end()]);
+  await Promise.all([a.end(), b.end()]);
+  if (requests.failed + calls.failed > 0) {
+    throw new Error(`${requests.failed} requests and ${calls.failed} calls failed`);
+  }
+  return `the replay counts ${effectIn(shown, "shortened")} shortened, and of the mistake ${effectIn(warned, "denied")} denied; ${requests.requests} requests of the mesh and ${calls.calls} calls of the CA, 0 failed`;
+}
+
+/** pilot-agent without an Envoy, as of a proxyless workload: it keeps its certificate in a folder. */
+interface PilotAgent {
+  readonly child: Child;
+  /** The seconds from its issuance on, without what it is backdated by; 0 before there is one. */
+  readonly life: () => Promise<number>;
+  readonly serialNumber: () => Promise<string>;
+}
+
+async function startPilotAgent(
+  program: string,
+  folder: string,
+  ca: ServingCa,
+): Promise<PilotAgent> {
+  const place = join(folder, "server");
+  const certificates = join(place, "certs");
+  await mkdir(join(place, "var/run/secrets/tokens"), { recursive: true });
+  await mkdir(certificates);
+  const token = await ca.mesh.token({ account: "foo/server" });
+  await writeFile(join(place, "var/run/secrets/tokens/istio-token"), token);
+  const [statusPort = 0, health = 0] = await freePorts(2);
+  const environment = {
+    ...asked,
+    DISABLE_ENVOY: "true",
+    OUTPUT_CERTS: certificates,
+    CA_ADDR: ca.address,
+    CA_ROOT_CA: ca.rootFile,
+    XDS_ROOT_CA: ca.rootFile,
+    POD_NAME: "server",
+    POD_NAMESPACE: "foo",
+    SERVICE_ACCOUNT: "server",
+    INSTANCE_IP: "127.0.0.1",
+    ENVOY_STATUS_PORT: String(health),
+    PROXY_CONFIG: JSON.stringify({ discoveryAddress: ca.address, statusPort }),
+  };
+  const words = ["proxy", "sidecar", "--domain", "foo.svc.cluster.local", "--log_target=stderr"];
+  const logFile = join(place, "log");
+  const child = startChild(program, words, { logFile, environment, folder: place });
+  const leaf = async (): Promise<X509Certificate | undefined> => {
+    const pem = await readFile(join(certificates, "cert-chain.pem")).catch(() => Buffer.of());
+    // A file that is being written has no end yet.
+    return pem.includes("END CERTIFICATE") ? new X509Certificate(pem) : undefined;
+  };
+  return {
+    child,
+    life: async () => lifeOf(await leaf()),
+    serialNumber: async () => (await leaf())?.serialNumber ?? "",
+  };
+}
+
+/** Nine tenths of the validity: the rest is before the issuance. */
+function lifeOf(leaf: X509Certificate | undefined): number {
+  if (!leaf) return 0;
+  return ((leaf.validToDate.getTime() - leaf.validFromDate.getTime()) / 1000) * (10 / 11);
+}
+
+/** Calls for certificates, one after the other, by a workload with EC keys. */
+class Callers {
+  #isEnding = false;
+  #calls = 0;
+  #failed = 0;
+  #last = "";
+  readonly #running: Promise<void>;
+
+  constructor(ca: ServingCa) {
+    this.#running = this.#run(ca);
+  }
+
+  life = async (): Promise<number> =>
+    lifeOf(this.#last ? new X509Certificate(this.#last) : undefined) || Number.POSITIVE_INFINITY;
+
+  async end(): Promise<{ readonly calls: number; readonly failed: number }> {
+    this.#isEnding = true;
+    await this.#running;
+    return { calls: this.#calls, failed: this.#failed };
+  }
+
+  async #run({ address, mesh, rootFile }: ServingCa): Promise<void> {
+    const roots = await readFile(rootFile, "utf8");
+    const client = nativeClient(Number(address.split(":").at(-1)), istiodName, { roots });
+    const { csrPem: csr } = await createWorkload();
+    while (!this.#isEnding) {
+      const authorization = `Bearer ${await mesh.token({ account: "foo/caller" })}`;
+      const answer = await client.createCertificate(
+        { csr, validityDuration: 40n },
+        { authorization },
+      );
+      if ("certChain" in answer) this.#last = answer.certChain[0] ?? "";
+      else this.#failed++;
+      this.#calls++;
+      await sleep(20);
+    }
+    client.close();
+  }
+}
