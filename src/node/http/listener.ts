@@ -143,7 +143,6 @@ function createProtocols(routes: Routes, guard: Guard): Protocols {
 
   function serve(socket: Socket, protocol: "http/1.1" | "h2", { clientCertificate }: Peer): void {
     let session: ServerHttp2Session | undefined;
-    const peer = { clientCertificate, address: socket.remoteAddress };
     const from = addressOf(socket.remoteAddress);
     const connection: Connection = {
       socket,
@@ -159,6 +158,8 @@ function createProtocols(routes: Routes, guard: Guard): Protocols {
         socket.destroy();
       },
     };
+    const mayWait = (): boolean => guard.connections.hasRoomToWait(connection);
+    const peer = { clientCertificate, address: socket.remoteAddress, mayWait };
     if (!guard.connections.admit(connection)) return;
     sockets.set(socket, { peer, connection });
     socket.once("close", () => sockets.delete(socket));
@@ -175,7 +176,7 @@ function createProtocols(routes: Routes, guard: Guard): Protocols {
 
   function forgetCertificates(): void {
     for (const [socket, { connection, peer }] of sockets)
-      sockets.set(socket, { connection, peer: { address: peer.address } });
+      sockets.set(socket, { connection, peer: { ...peer, clientCertificate: undefined } });
     for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
   }
 

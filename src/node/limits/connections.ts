@@ -98,6 +98,17 @@ export class Connections {
     return true;
   }
 
+  /**
+   * Whether a caller may only wait, as a long poll does. A quarter of the connections of an address is for calls, since
+   * a new one replaces none that waits. A gateway's have no such bound.
+   */
+  hasRoomToWait({ address, from }: Connection): boolean {
+    const { connections, connections_per_address } = this.#limits;
+    const most = Math.min(connections, connections_per_address);
+    const busy = [...this.#shares.of(address).members].filter(({ requests }) => requests > 0);
+    return address !== from || busy.length <= Math.max(1, 0.75 * most);
+  }
+
   /** Counts a connection as one of a gateway from now on: not by the address, which strangers may share. */
   recount(connection: Connection, door: string): void {
     const { from, socket } = connection;

@@ -21,8 +21,8 @@ export interface LongPoll {
 /** The long polls under way, whose number is bounded. */
 export interface LongPolls {
   /**
-   * `undefined` for a caller that does not ask to wait, beyond the greatest number, and once the server
-   * ends.
+   * `undefined` for a caller that does not ask to wait, beyond the greatest number, where connections run short, and
+   * once the server ends.
    * One address has a part of the places only.
    */
   readonly enter: (
@@ -32,18 +32,14 @@ export interface LongPolls {
   ) => LongPoll | undefined;
 }
 
-/** The caller of a request that may wait, as far as the platform knows it. */
-export interface Waiter {
-  readonly address?: string | undefined;
-  /** Called when the wait begins. */
-  readonly passTurn?: (() => void) | undefined;
-}
+/** The caller of a request that may wait, as far as the platform knows it. `passTurn` is called when the wait begins. */
+export type Waiter = Omit<Peer, "clientCertificate">;
 
 type WaiterOf = (request: Request) => Waiter;
 
 /** A caller as the platform knows it. */
-export function waiting({ address, passTurn }: Peer): Waiter {
-  return { address: address === undefined ? undefined : addressOf(address), passTurn };
+export function waiting({ address, passTurn, mayWait }: Peer): Waiter {
+  return { address: address === undefined ? undefined : addressOf(address), passTurn, mayWait };
 }
 
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
@@ -106,10 +102,11 @@ export function createLongPolls(
 
   return {
     enter: (wishSeconds = 0, now, request) => {
-      const { address, passTurn } = waiterOf(request);
+      const { address, passTurn, mayWait } = waiterOf(request);
       const { longestSeconds, readSeconds } = limits();
       const seconds = Math.min(wishSeconds, longestSeconds);
-      if (seconds < 1 || ending?.aborted || !makesRoom(address, now)) return undefined;
+      if (seconds < 1 || ending?.aborted || mayWait?.() === false) return undefined;
+      if (!makesRoom(address, now)) return undefined;
       const longPoll: LongPoll = {
         seconds,
         hold: (hasChanged, caller) => {

@@ -37,6 +37,8 @@ export interface Peer {
   readonly address?: string | undefined;
   /** Called when the answer waits for a change. A platform that bounds the work under way goes on with other work. */
   readonly passTurn?: (() => void) | undefined;
+  /** Whether the platform can spare what a caller holds that only waits. */
+  readonly mayWait?: (() => boolean) | undefined;
 }
 
 /** The key under which a platform hands the peer of a call to the RPC. */

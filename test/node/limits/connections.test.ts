@@ -80,6 +80,18 @@ describe("connections", () => {
     expect(open("a").isAdmitted).toBe(false);
   });
 
+  test("may wait while a quarter of those of their address has no request; those of a gateway always", () => {
+    const { connections, open } = start({ connections_per_address: 8 });
+    const all = Array.from({ length: 7 }, () => open("a", { requests: 1 }).connection);
+    const [first, second] = all as [Connection, Connection];
+    expect(connections.hasRoomToWait(second)).toBe(false);
+    first.requests = 0;
+    expect(connections.hasRoomToWait(second)).toBe(true);
+    first.requests = 1;
+    connections.recount(second, "gateway");
+    expect(connections.hasRoomToWait(second)).toBe(true);
+  });
+
   test("that are abused do not have the address of a gateway refused", () => {
     const { connections, open } = start({});
     const gateway = open("a");

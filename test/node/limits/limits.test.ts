@@ -29,6 +29,18 @@ describe("connections", () => {
     expect(idle.filter(({ destroyed }) => !destroyed)).toHaveLength(2);
   });
 
+  test("that wait for another bundle leave room for calls from their address, as behind a NAT", async () => {
+    const started = await start({ connections_per_address: 4 });
+    const waiting = Array.from({ length: 4 }, () => openTls(started, "http/1.1"));
+    const answers = waiting.map((socket) => once(socket, "data"));
+    for (const socket of waiting)
+      socket.write(
+        "GET /bundle.pem HTTP/1.1\r\nhost: a\r\nprefer: wait=50\r\nif-none-match: *\r\n\r\n",
+      );
+    expect(String(await Promise.race(answers))).toMatch(/^HTTP\/1\.1 304 (?![\s\S]*preference)/);
+    expect(await issueFor(started, "127.0.0.1")).toBe(200);
+  });
+
   test("in all are bounded, and the address with most of them gives way", async () => {
     const started = await start({ connections: 2 });
     const idle = [openTls(started, "http/1.1"), openTls(started, "http/1.1")];
