@@ -8,6 +8,7 @@ import {
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { peerKey } from "../../transport/rpc/rpc.ts";
 import { Shares } from "../limits/shares.ts";
 import { addReflection, type HoldStream } from "./reflection.ts";
@@ -25,6 +26,9 @@ export interface AuxiliaryRpcs {
   readonly forMonitoring: Rpcs;
 }
 
+/** The services that issue, and share one health. */
+export const issuingServices = [IstioCertificateService, JwtSvidService] as const;
+
 const healthCheckPath = "/grpc.health.v1.Health/Check";
 
 /** @param ending Aborted when the server ends, and with it every stream. */
@@ -34,8 +38,9 @@ export function auxiliaryRpcs(
   ending: AbortSignal,
 ): AuxiliaryRpcs {
   const router = createConnectRouter({ readMaxBytes: maximumOctets });
-  addHealth(router, [IstioCertificateService.typeName], isServing, ending);
-  addReflection(router, [IstioCertificateService, Health], holdStreams(), ending);
+  const names = issuingServices.map(({ typeName }) => typeName);
+  addHealth(router, names, isServing, ending);
+  addReflection(router, [...issuingServices, Health], holdStreams(), ending);
   const forMonitoring = rpcsOf(router.handlers);
   if (where === "everywhere") return { forCallers: forMonitoring, forMonitoring };
   const rpcs = new Map([...forMonitoring.rpcs].filter(([path]) => path === healthCheckPath));

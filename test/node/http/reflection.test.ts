@@ -7,7 +7,7 @@ import {
   ServerReflection,
   type ServerReflectionRequest,
 } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
-import { IstioCertificateService } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
+import { issuingServices } from "../../../src/node/http/auxiliary-rpcs.ts";
 import { addReflection } from "../../../src/node/http/reflection.ts";
 
 type Question = ServerReflectionRequest["messageRequest"];
@@ -18,7 +18,7 @@ beforeAll(() => {
   const transport = createRouterTransport((router) =>
     addReflection(
       router,
-      [IstioCertificateService, Health],
+      [...issuingServices, Health],
       async function* hold(_, stream) {
         yield* stream;
       },
@@ -41,7 +41,8 @@ const service = "istio.v1.auth.IstioCertificateService";
 
 describe("reflection", () => {
   test("lists the services, itself included", async () => {
-    const names = [service, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"];
+    const others = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"];
+    const names = [service, "rampart.jwt.v1.JwtSvidService", ...others];
     const [answer] = await ask({ case: "listServices", value: "" });
     expect(answer).toMatchObject({
       case: "listServicesResponse",
