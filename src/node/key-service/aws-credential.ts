@@ -4,6 +4,7 @@ import {
   remembered,
   textOf,
 } from "../../custody/key-service/key-service.ts";
+import { isSafeToFetch } from "../../foundation/text.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
 import { credentialsInEnvironment } from "../stores/bucket-place.ts";
 import { askFor, askMetadata, headerOf, type Machine } from "./machine.ts";
@@ -74,11 +75,14 @@ async function assumeRole(machine: Machine, file: string): Promise<AwsCredential
   return credentialOf(machine, Object.fromEntries([...members, "SessionToken"].map(inXml)));
 }
 
+/** @throws KeyServiceError */
 function stsUrl(environment: Machine["environment"]): string {
   const region = environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"];
   const suffix = region?.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
   const usual = `https://sts.${region ? `${region}.` : ""}${suffix}/`;
-  return environment["AWS_ENDPOINT_URL_STS"] ?? usual;
+  const url = environment["AWS_ENDPOINT_URL_STS"] ?? usual;
+  if (isSafeToFetch(url)) return url;
+  throw new KeyServiceError("cannot be asked: AWS_ENDPOINT_URL_STS must be an https URL");
 }
 
 /** ECS, and EKS Pod Identity, whose token is in a file. */

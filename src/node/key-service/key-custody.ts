@@ -18,10 +18,12 @@ import { findVaultCredential } from "./vault-credential.ts";
 /** Key services with the credentials that the tools of each cloud find on a machine. */
 export function nodeKeyCustody(
   configuration: Parameters<OpenKeyCustody>[0],
-  environment: Environment,
+  variables: Environment,
   clock: () => Date,
 ): KeyCustody {
   const fetch = fetchTrusting(undefined);
+  // A variable without a value is one that is not set, to all of these tools.
+  const environment = Object.fromEntries(Object.entries(variables).filter(([, value]) => value));
   const machine = { environment, fetch, clock };
   const ofAws = findAwsCredential(machine);
   return openKeyCustody(configuration, {

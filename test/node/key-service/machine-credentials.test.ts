@@ -406,6 +406,18 @@ test.each<[Cloud, string, Row, string]>([
   ],
   [
     "AWSKMS",
+    "an STS without TLS",
+    { ...irsa, environment: { ...irsa.environment, AWS_ENDPOINT_URL_STS: "http://sts.test" } },
+    "AWS_ENDPOINT_URL_STS must be an https URL",
+  ],
+  [
+    "HASHIVAULT",
+    "a token without octets",
+    { environment: { VAULT_TOKEN: "" }, asked: [] },
+    "cannot be asked: KEY_CREDENTIAL_HASHIVAULT is required",
+  ],
+  [
+    "AWSKMS",
     "a role that is missing",
     { environment: { AWS_WEB_IDENTITY_TOKEN_FILE: "FILE" }, asked: [] },
     "AWS_ROLE_ARN is required beside AWS_WEB_IDENTITY_TOKEN_FILE",
