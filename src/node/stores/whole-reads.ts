@@ -20,7 +20,7 @@ const betweenReads: Backoff = { firstMilliseconds: 20, longestMilliseconds: 640 
  */
 export function withWholeReads(send: SendToBucket, pause: Pause = systemPause): SendToBucket {
   // OpenSSL has no MD5 under FIPS.
-  const canDigest = getFips() === 0;
+  const canDigest = !getFips();
   let hasDigests = canDigest;
   async function readWhole(...request: Parameters<SendToBucket>): Promise<BucketAnswer> {
     let before = "";
