@@ -77,6 +77,10 @@ const findings = {
   "next-step-due": ["error", "Nobody but you can take the next step under your own root."],
   "node-version": ["warning", "Older versions of Node have known faults in HTTP/2 and TLS."],
   "nothing-signs": ["error", "The CA refuses every request."],
+  "platform-limits": [
+    "note",
+    "The platform keeps this from every program, and nobody can turn it on.",
+  ],
   "record-not-private": [
     "warning",
     "Other users of this machine can read sealed keys and statements.",

@@ -82,6 +82,7 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const before = [
     ...judged(`the ${otherRuntime ?? "Node"} that runs this`, ofNode),
     ...judged(basename(config), await textFindings(config)),
+    ...judged("Cloudflare Workers", basename(config).startsWith("wrangler.") ? [workerLimits] : []),
   ];
   if (!("store" in opened)) {
     const findings = worstFirst([...before, ...judged(source, [opened])]);
@@ -129,6 +130,12 @@ export async function textFindings(config: string): Promise<readonly Finding[]> 
     throw error;
   }
 }
+
+const workerLimits = finding(
+  "platform-limits",
+  "A Worker has no trailers, a client certificate only where the zone asks for one, no timer between requests but its cron, and no files.",
+  "Native gRPC takes the zone's setting or rampart gateway: docs/tutorials/worker.md",
+);
 
 async function open(
   choice: DeploymentChoice,

@@ -49,12 +49,15 @@ test("a checkup of this machine names the values that .dev.vars has in place of 
   const folder = await temporaryFolder();
   const config = join(folder, "wrangler.toml");
   await writeFile(config, `name = "ca"\n[vars]\nTRUST_DOMAIN = "Mesh"\n`);
-  const sourceOf = async () => {
+  const foundBy = async () => {
     const terminal = new MemoryTerminal({ clock: () => now });
     const told = await terminal.run(doctorCommand, ["--offline", "--json", "-c", config]);
     const { findings } = JSON.parse(told) as { findings: { name: string; source: string }[] };
-    return findings.find(({ name }) => name === "configuration-invalid")?.source;
+    return findings;
   };
+  const sourceOf = async () =>
+    (await foundBy()).find(({ name }) => name === "configuration-invalid")?.source;
+  expect((await foundBy()).map(({ name }) => name)).toContain("platform-limits");
   expect(await sourceOf()).toBe("wrangler.toml");
   await writeFile(join(folder, ".dev.vars"), 'KEK=k1:secret\n# old\nISSUERS="nonsense"\n');
   expect(await sourceOf()).toBe(".dev.vars (KEK, ISSUERS), else wrangler.toml");
