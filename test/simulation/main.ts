@@ -1,5 +1,7 @@
 import { exploreAll } from "./every/small-worlds.ts";
 import { simulateForeignRoots } from "./foreign-mesh.ts";
+import { leaseViolation } from "./key-service/kek-lease.ts";
+import { simulateServiceRoot } from "./key-service/service-root.ts";
 import { simulate } from "./mesh.ts";
 import { simulateReplicas } from "./replicated-store.ts";
 import { runStorm } from "./storm/main.ts";
@@ -15,18 +17,26 @@ const count = Number(process.argv[2] ?? 100_000);
 const firstSeed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
 
 console.log(
-  `${count} virtual histories with own roots, ${count} with two replicas, ${count} with foreign roots and ${count} of keys for tokens, from seed ${firstSeed}`,
+  `${count} virtual histories each: own roots, two replicas, foreign roots, a root in a key service, keys for tokens, KEKs on a lease; from seed ${firstSeed}`,
 );
-const histories = [simulate, simulateReplicas, simulateForeignRoots, simulateTokenKeys];
+const histories = [
+  simulate,
+  simulateReplicas,
+  simulateForeignRoots,
+  simulateServiceRoot,
+  simulateTokenKeys,
+];
 const violations: string[] = [];
 for (let seed = firstSeed; seed < firstSeed + count; seed++) {
   for (const history of histories) {
     const violation = violationIn(history, seed);
     if (violation !== undefined) violations.push(violation);
   }
+  const violation = await leaseViolation(seed);
+  if (violation !== undefined) violations.push(violation);
 }
 for (const violation of violations.slice(0, 20)) console.log(violation);
 console.log(
-  `${histories.length * count - violations.length} kept every invariant, ${violations.length} did not`,
+  `${(histories.length + 1) * count - violations.length} kept every invariant, ${violations.length} did not`,
 );
 process.exitCode = violations.length === 0 ? 0 : 1;

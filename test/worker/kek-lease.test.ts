@@ -3,7 +3,11 @@ import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { openKeyCustody } from "../../src/custody/key-service/key-custody.ts";
 import { createServiceRoot } from "../../src/custody/key-service/service-root.ts";
+import { toHex } from "../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
+import { parseCertificate } from "../../src/pki/x509/certificate.ts";
+import { parseCrl } from "../../src/pki/x509/crl/crl.ts";
+import { keyIdentifier, parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
@@ -45,6 +49,9 @@ async function start(kek: PlayedKek, values: object = {}) {
     startIsolate: () => {
       isolate = newIsolate();
     },
+    now: clock,
+    get: async (path: string) =>
+      new Uint8Array(await (await send(new Request(`${origin}${path}`))).arrayBuffer()),
     cron: () => isolate.scheduled(createScheduledController(), environment),
     readiness: async () => {
       const response = await send(new Request(`${origin}/readyz`));
@@ -125,6 +132,7 @@ test("a root in a key service signs the intermediates of a Worker", async () => 
     MAX_WORKLOAD_CERT_TTL: "24h",
     AUTHORITY_LIFETIME: "240h",
     PROPAGATION_INTERVAL: "10m",
+    CRL: "on",
   });
   await ca.cron();
   ca.pass(1200);
@@ -135,7 +143,14 @@ test("a root in a key service signs the intermediates of a Worker", async () => 
     ca.pass(1200);
     expect(await ca.call()).toBe("issued");
   }
-  expect(kek.service.asked.filter((action) => action === "Sign").length).toBeGreaterThan(4);
+  const signed = kek.service.asked.filter((action) => action === "Sign").length;
+  expect(signed).toBeGreaterThan(4);
+  const id = toHex(keyIdentifier(parseSubjectPublicKey(parseCertificate(der).toBeSigned.spki)));
+  const crl = await ca.get(`/crl/${id}.crl`);
+  expect(parseCrl(crl).nextUpdate?.getTime()).toBeGreaterThan(
+    ca.now().getTime() + 180 * 86_400_000,
+  );
+  expect(kek.service.asked.filter((action) => action === "Sign")).toHaveLength(signed);
   kek.service.fault = awsFault("KMSInvalidStateException");
   expect(await ca.call()).toBe("issued");
 });

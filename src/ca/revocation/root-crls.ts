@@ -1,7 +1,7 @@
 import { type RevocationContent, statementKinds } from "../../custody/record-kinds.ts";
 import { sealStatement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { leadSeconds } from "../../pki/authority/schedule.ts";
+import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
@@ -53,7 +53,7 @@ const numberOf = ({ number = 0n }: Crl): bigint => number;
 const shortestLifetimeSeconds = 240 * 86_400;
 
 /** A CRL is good until the last intermediate leaves that it may be about, even if the mesh moves elsewhere. */
-function lengthsOf({ phaseLengths }: Mint): CrlLengths {
+export function rootCrlLengths(phaseLengths: PhaseLengths): CrlLengths {
   const longest = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
   const lifetimeSeconds = Math.max(shortestLifetimeSeconds, Math.ceil((longest * 4) / 3));
   return { lifetimeSeconds, propagationSeconds: phaseLengths.propagationSeconds };
@@ -103,7 +103,7 @@ async function keepCrl(
   if (!own || own.authorities.length === 0) return;
   const below = await intermediatesBelow(root, stores);
   const authority = toHex(keyIdentifier(publicKeyOf(root)));
-  const lengths = lengthsOf(keeper);
+  const lengths = rootCrlLengths(keeper.phaseLengths);
   const revocations = below
     .filter(({ isTainted, retiresAt }) => isTainted && retiresAt <= now)
     .map((each) => ({ authority, ...revocationOf(each, lengths) }));

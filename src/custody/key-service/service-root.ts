@@ -20,7 +20,13 @@ import {
 } from "../../pki/x509/leaf/certificate-signer.ts";
 import { organizationName } from "../../pki/x509/leaf/to-be-signed.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import { addSeconds, backdateSeconds, earlier, wholeSeconds } from "../../pki/x509/validity.ts";
+import {
+  addSeconds,
+  backdateSeconds,
+  earlier,
+  type Validity,
+  wholeSeconds,
+} from "../../pki/x509/validity.ts";
 import { KeyServiceError, type ServiceKey } from "./key-service.ts";
 
 /** A root whose key a service holds: one key, or several of one multi-region key. */
@@ -117,16 +123,19 @@ async function renewedIfDue(
   now: Date,
 ): Promise<CaCertificate> {
   const { subject, validity } = root.toBeSigned;
-  const { notBefore, notAfter } = validity;
-  const lifeSeconds = (notAfter.getTime() - notBefore.getTime()) / 1000;
-  const leastSeconds = 2 * lifetimeSeconds;
-  const isDue = addSeconds(now, leastSeconds) > notAfter && lifeSeconds > leastSeconds;
   const isOwn = isSelfIssued(root) && bytesEqual(subject, organizationName(trustDomain));
-  if (!isDue || !isOwn) return root;
-  return parseCaCertificate(
-    await rootFor(keys, root.publicKey, { trustDomain, lifetimeSeconds: lifeSeconds, now }),
-    "the renewed root",
-  );
+  if (!isOwn || !isRenewalDue(validity, lifetimeSeconds, now)) return root;
+  const own = { trustDomain, lifetimeSeconds: lifeOf(validity), now };
+  return parseCaCertificate(await rootFor(keys, root.publicKey, own), "the renewed root");
+}
+
+const lifeOf = ({ notBefore, notAfter }: Validity): number =>
+  (notAfter.getTime() - notBefore.getTime()) / 1000;
+
+/** Whether a root may end before the next intermediate but one, unless it never lives for as long. */
+export function isRenewalDue(validity: Validity, lifetimeSeconds: number, now: Date): boolean {
+  const leastSeconds = 2 * lifetimeSeconds;
+  return lifeOf(validity) > leastSeconds && addSeconds(now, leastSeconds) > validity.notAfter;
 }
 
 /** Makes the certificate of a root, which its own key in a service signs. @throws KeyServiceError */
