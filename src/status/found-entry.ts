@@ -27,6 +27,8 @@ export interface FoundEntry extends LogPosition {
   readonly node: string;
   readonly pod: string;
   readonly proof: LogEntry["proof"];
+  /** What rules decided, where the entry says so. */
+  readonly decision?: Pick<LogEntry, "rule" | "shadowRule" | "shadowEffect"> | undefined;
   /** `undefined` where nothing is stated against it. */
   readonly distrust?: Distrust | undefined;
 }
@@ -58,13 +60,14 @@ function certificateFields({ certificate: der }: CertificateEntry): NamedFields 
 export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
   try {
     const entry = parseEntry(octets);
-    const { at, cluster = "", node, pod, proof } = entry;
+    const { at, cluster = "", node, pod, proof, rule, shadowRule, shadowEffect } = entry;
     return {
       ...position,
       octets,
       at: new Date(at),
       ...(entry.kind === "token" ? tokenFields(entry) : certificateFields(entry)),
       ...{ cluster, node: node?.name ?? "", pod: pod?.name ?? "", proof },
+      ...((rule ?? shadowRule) !== undefined && { decision: { rule, shadowRule, shadowEffect } }),
     };
   } catch (error) {
     if (error instanceof LogError || error instanceof DerError) return undefined;

@@ -15,7 +15,7 @@ import { type ClusterStatus, clusterStatuses } from "./clusters.ts";
 import { type RuleStatus, ruleStatuses } from "./decisions.ts";
 import type { Statements } from "./distrust.ts";
 import type { Finding } from "./finding.ts";
-import { type IssuanceCounts, type IssuanceStatus, issuanceInLog, notCounted } from "./issuance.ts";
+import { countsInLog, type IssuanceCounts, type IssuanceStatus, notCounted } from "./issuance.ts";
 import { type IssuerStatus, issuerStatus } from "./issuers.ts";
 import {
   type FoundEntries,
@@ -123,6 +123,8 @@ async function statusAt(
   const { ready, reasons } = await readinessIn(own, issuance, now);
   const sequence = own?.sequence ?? 0;
   const roots = own?.trustBundle.roots ?? [];
+  const counts = await countsAt(sources.counts, search, now);
+  const isCounted = typeof counts !== "string";
   return {
     ...{ now, trustDomain: configuration.trustDomain, program },
     ready,
@@ -131,8 +133,8 @@ async function statusAt(
     trustBundle: { sequence, roots: roots.map(rootStatus) },
     clusters: clusterStatuses(issuers, push, sequence),
     issuers: issuers.map((each) => issuerStatus(each, now)),
-    issuance: await issuanceAt(sources.counts, search, now),
-    rules: ruleStatuses(configuration.policy, sources.counts?.decisions, now),
+    issuance: isCounted ? counts.statusAt(now) : notCounted(counts),
+    rules: ruleStatuses(configuration.policy, isCounted ? counts.decisions : undefined, now),
     findings: checkup(views, now),
     log: sources.publishedLog ? (search ? "readable" : "closed") : "off",
   };
@@ -162,18 +164,18 @@ function attentionIn(views: ReadonlyMap<string, AuthorityView>): string[] {
 const nothingCounts =
   "Calls are not counted here. Workers Logs has a line for each, a dataset of Analytics Engine that is bound as CALL_COUNTS counts them by cluster and outcome, and an issuance log counts what was issued.";
 
-/** A log that cannot be read must not take the rest of the status away. */
-async function issuanceAt(
+/** A log that cannot be read must not take the rest of the status away. @returns Or why nothing counts. */
+async function countsAt(
   counts: IssuanceCounts | undefined,
   search: LogSearch | undefined,
   now: Date,
-): Promise<IssuanceStatus> {
-  if (counts) return counts.statusAt(now);
-  if (!search) return notCounted(nothingCounts);
+): Promise<IssuanceCounts | string> {
+  if (counts) return counts;
+  if (!search) return nothingCounts;
   try {
-    return issuanceInLog(await search.newest(), now);
+    return countsInLog(await search.newest(), now);
   } catch (error) {
-    if (error instanceof LogSearchError) return notCounted(error.message);
+    if (error instanceof LogSearchError) return error.message;
     throw error;
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { ruleStatuses } from "../../src/status/decisions.ts";
 import type { FoundEntry } from "../../src/status/found-entry.ts";
-import { countingCalls, IssuanceCounts, issuanceInLog } from "../../src/status/issuance.ts";
+import { countingCalls, countsInLog, IssuanceCounts } from "../../src/status/issuance.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
@@ -74,7 +74,7 @@ describe("the counts from a log", () => {
     ...{ notAfter: minutesOn(9999), cluster, node: "", pod: "", proof },
   });
   const inLog = (entries: readonly FoundEntry[]) =>
-    issuanceInLog({ entries, searched: entries.length, total: 1000 }, now);
+    countsInLog({ entries, searched: entries.length, total: 1000 }, now).statusAt(now);
   const now = minutesOn(24 * 60);
 
   test("leave out what is older than a day, and the certificates of authorities", () => {
@@ -90,6 +90,19 @@ describe("the counts from a log", () => {
       { cluster: "a", lastHour: { issued: 1 }, lastDay: { issued: 2 } },
     ]);
     expect(since).toEqual(start);
+  });
+
+  test("say how often each rule decided, and what those in shadow would have done", () => {
+    const decision = { rule: "short", shadowRule: "new", shadowEffect: "denied" } as const;
+    const entries = [
+      { ...entry(1430, "a"), decision },
+      { ...entry(600, "a"), decision },
+      entry(10, "a"),
+    ];
+    const counts = countsInLog({ entries, searched: 3, total: 3 }, now);
+    expect(counts.decisions.lastHour("short", now)).toMatchObject({ requests: 1, denied: 0 });
+    expect(counts.decisions.lastDay("new", now)).toMatchObject({ requests: 2, denied: 2 });
+    expect(counts.statusAt(now).clusters[0]?.lastDay.issued).toBe(3);
   });
 
   test("begin with the oldest entry that was read, if the log has older ones", () => {

@@ -9,7 +9,14 @@ import { addConsole } from "../../src/worker/console.ts";
 import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin } from "../contract/log/log-values.ts";
-import { createTokenKey, jwksOf, mintToken, type TokenKey } from "../testkit/callers/tokens.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  mintToken,
+  type TokenKey,
+} from "../testkit/callers/tokens.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
 import { issuerWithKeys } from "../testkit/configuration.ts";
 import { registry } from "./runtime/internet.ts";
 import { logValues } from "./runtime/log-values.ts";
@@ -37,8 +44,10 @@ async function start(changes: Readonly<Record<string, unknown>> = {}) {
   });
   const environment = { ...env, ...changes };
   await worker.scheduled(createScheduledController(), environment);
-  const get = (path: string, headers: Readonly<Record<string, string>> = {}) =>
-    worker.fetch(new Request(`${origin}${path}`, { headers }), environment);
+  const get = (path: string, headers: Readonly<Record<string, string>> = {}, body?: string) => {
+    const posted = body !== undefined && { method: "POST", body };
+    return worker.fetch(new Request(`${origin}${path}`, { headers, ...posted }), environment);
+  };
   const transport = createConnectTransport({
     baseUrl: origin,
     useBinaryFormat: true,
@@ -139,6 +148,35 @@ describe("a Worker with a log", () => {
     const { total } = await client.searchLog({}, { headers: operator });
     expect(typeof total).toBe("bigint");
     expect(await (await get("/?q=nobody", operator)).text()).toContain("No entry matches.");
+  });
+});
+
+describe("the rules of a Worker", () => {
+  const rules = [{ name: "closed", shadow: true, then: { deny: "closed" } }];
+
+  test("have in its log how often each decided, and what shadows would have done", async () => {
+    const key = await createTokenKey("ES256", "k1");
+    const ISSUERS = [{ issuer: "https://a.test", jwks: jwksOf(key) }];
+    const { get } = await start({
+      ...{ ...logValues, ISSUERS, POLICY: { rules }, CONSOLE_TOKENS: token },
+    });
+    const proof = await mintAccountToken(key, "https://a.test", "shop:cart", new Date());
+    const { csrPem: csr } = await createWorkload();
+    const headers = { authorization: `Bearer ${proof}`, "content-type": "application/json" };
+    const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+    const answer = await get(path, headers, JSON.stringify({ csr }));
+    expect(answer.status).toBe(200);
+    await runDurableObjectAlarm(env.LOG_SHARD.getByName(`${logOrigin}/0`));
+    const html = await (await get("/", operator)).text();
+    expect(html).toMatch(/<th scope="col">Last hour<\/th>/);
+    expect(html).toContain("1 would be denied");
+  });
+
+  test("are not counted without a log, and the page says where to look", async () => {
+    const { get } = await start({ POLICY: { rules }, CONSOLE_TOKENS: token });
+    const html = await (await get("/", operator)).text();
+    expect(html).toContain("Decisions are not counted here: the issuance log");
+    expect(html).not.toContain("Last hour</th>");
   });
 });
 

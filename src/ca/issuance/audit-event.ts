@@ -54,7 +54,7 @@ export interface AuditEvent {
   effect?: Effect;
   /** The rule in shadow that would have decided, and what it would have changed. */
   shadowRule?: string | undefined;
-  shadowEffect?: Effect;
+  shadowEffect?: Effect | undefined;
   /** What the rules were held against. */
   asked?: Circumstances;
   /** The DNS names of a serving certificate. */
