@@ -113,10 +113,20 @@ const rpc: Door = {
     const values = (call.headers.get("authorization") ?? "").split(/ *, */);
     const tokens = values.flatMap((value) => /^Bearer +(\S+)$/.exec(value)?.[1] ?? []);
     return isRightful(octets, tokens.length === 1 ? tokens[0] : undefined, (audience) =>
-      Buffer.from(call.body).includes(audience),
+      asksFor(Buffer.from(call.body), audience),
     );
   },
 };
+
+/** Protobuf has a text as it is, JSON with escapes. */
+function asksFor(body: Octets, audience: string): boolean {
+  if (body.includes(audience)) return true;
+  try {
+    return JSON.parse(body.toString()).audiences.includes(audience);
+  } catch {
+    return false;
+  }
+}
 
 const exchange: Door = {
   path: tokenExchangePath,

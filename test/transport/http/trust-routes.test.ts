@@ -196,3 +196,22 @@ test("a CRL of several hundred kilobytes arrives whole", async () => {
   expect(parseCrlEntries(der).serialNumbers.size).toBe(8000);
   expect((await get(ca, "/crl.pem")).headers.get("content-type")).toBe("application/x-pem-file");
 });
+
+test("the documents of tokens cost the store no read, however many ask for them", async () => {
+  const ca = await startCa({ JWT_ISSUER: "https://ca.test", PROPAGATION_INTERVAL: "10m" });
+  await ca.rotate();
+  ca.pass(hour);
+  const paths = ["/.well-known/openid-configuration", "/.well-known/jwks.json", "/bundle.json"];
+  const tags = await Promise.all(
+    paths.map(async (path) => (await get(ca, path)).headers.get("etag") ?? ""),
+  );
+  const { loads } = ca.store;
+  expect(loads).toBeGreaterThan(0);
+  for (let i = 0; i < 100; i++) {
+    for (const [at, path] of paths.entries()) {
+      expect((await get(ca, path)).status).toBe(200);
+      expect((await get(ca, path, { "if-none-match": tags[at] ?? "" })).status).toBe(304);
+    }
+  }
+  expect(ca.store.loads).toBe(loads);
+});

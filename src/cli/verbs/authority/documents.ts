@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { type FileHandle, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
@@ -49,6 +50,8 @@ async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Pro
   }
 }
 
+const emptyKeySet = '{"keys":[]}\n';
+
 /** Replaces each document that has changed, the keys first: no document names what is not there. */
 export async function writeDocuments(
   { terminal, configuration, currentView }: Session,
@@ -59,11 +62,12 @@ export async function writeDocuments(
   const view = await currentView();
   if (!view) throw new OperatorError("the store of authorities cannot be read");
   const { discovery, keySet } = await jwtDocuments(tokens, view);
-  if (keySet === "") {
+  // After a taint of the only key, the file must not keep it.
+  if (keySet === "" && !existsSync(join(dir, keySetPath))) {
     throw new OperatorError("no key for JWT-SVIDs is published: the next rotation makes one");
   }
   for (const [path, text] of [
-    [keySetPath, keySet],
+    [keySetPath, keySet || emptyKeySet],
     [discoveryPath, discovery],
   ] as const) {
     const file = join(dir, path);

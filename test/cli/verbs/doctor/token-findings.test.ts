@@ -65,6 +65,12 @@ test("the documents of a folder are those of the CA, and are replaced when they 
   }
   await expect(writeDocuments(session, { dir })).rejects.toThrow("JWT_ISSUER is not set");
   const empty = { ...own, currentView: async () => ({ ...view, tokenKeys: [] }) };
-  await expect(writeDocuments(empty, { dir })).rejects.toThrow("no key for JWT-SVIDs is published");
+  const elsewhere = join(dir, "new");
+  await expect(writeDocuments(empty, { dir: elsewhere })).rejects.toThrow(
+    "no key for JWT-SVIDs is published",
+  );
+  // A taint may have taken the only key.
+  await writeDocuments(empty, { dir });
+  expect(await readFile(join(dir, ".well-known/jwks.json"), "utf8")).toBe('{"keys":[]}\n');
   await rm(dir, { recursive: true });
 });
