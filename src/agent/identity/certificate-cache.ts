@@ -141,9 +141,13 @@ class CacheFolder implements CertificateCache {
 /** No certificate lives so long, so no workload needs a file that is older. */
 const longestLifeMilliseconds = 90 * 86_400_000;
 
-/** Removes the files of workloads that are long gone. */
+/** The name of a file of this cache, or of one that a process left unfinished. */
+const ownName = /^(?:[0-9a-f]{32}|\.[0-9a-f]{32}\.[0-9a-f-]{36})$/;
+
+/** Removes the files of workloads that are long gone. Others may keep theirs in the same folder. */
 async function removeStale(folder: string, now: Date): Promise<void> {
-  for (const name of await readdir(folder).catch(() => [])) {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names.filter((each) => ownName.test(each))) {
     const path = join(folder, name);
     const writtenAt = await stat(path).then(
       ({ mtime }) => mtime,

@@ -1,6 +1,6 @@
-import { randomBytes } from "node:crypto";
-import { readdir, readFile, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import {
   type CertificateCache,
@@ -114,11 +114,15 @@ test.each([
   expect(log.operations).toMatchObject([{ event: "cache-unread", detail: "not what was written" }]);
 });
 
-test("removes files that are older than any certificate lives", async () => {
+test("removes its files that are older than any certificate lives, and nobody else's", async () => {
   await (await open()).store(svid);
+  await mkdir(join(folder, "cache", "folder"));
+  await writeFile(join(folder, "cache", "notes.txt"), "another's");
+  const unfinished = `.${basename(await onlyFile())}.${randomUUID()}`;
+  await writeFile(join(folder, "cache", unfinished), "");
   clock = new Date(Date.now() + 91 * 86_400_000);
   await open();
-  expect(await readdir(join(folder, "cache"))).toEqual([]);
+  expect((await readdir(join(folder, "cache"))).sort()).toEqual(["folder", "notes.txt"]);
 });
 
 test("survives a disk that cannot be written", async () => {
