@@ -1,7 +1,7 @@
-import { createScheduledController, reset } from "cloudflare:test";
+import { createScheduledController, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, test } from "vitest";
-import { openKeyCustody } from "../../src/custody/key-service/key-custody.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { type OpenKeyCustody, openKeyCustody } from "../../src/custody/key-service/key-custody.ts";
 import { createServiceRoot } from "../../src/custody/key-service/service-root.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
@@ -10,6 +10,7 @@ import { parseCrl } from "../../src/pki/x509/crl/crl.ts";
 import { keyIdentifier, parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createWorker } from "../../src/worker/worker.ts";
+import { logOrigin } from "../contract/log/log-values.ts";
 import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
@@ -18,6 +19,8 @@ import { createWorkload } from "../testkit/callers/workload.ts";
 import { awsCredential, awsFault, awsRootUris } from "../testkit/key-services/aws-kms.ts";
 import { type PlayedKek, playWrappedKek } from "../testkit/key-services/wrapped-kek.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
+import { logValues } from "./runtime/log-values.ts";
+import type { TestedLogShard } from "./runtime/tested-log-shard.ts";
 
 const key = await createTokenKey("ES256", "k1");
 const lines = recordConsoleLines();
@@ -182,4 +185,31 @@ test("the Worker that is smaller says which main module it takes", async () => {
   const worker = createWorker({ clock: () => new Date() });
   const response = await worker.fetch(new Request(`${origin}/readyz`), { ...env, KEK: kek.value });
   expect(await response.text()).toContain("needs main = src/worker/main-with-keys.ts");
+});
+
+test("a shard of the log that starts in an outage asks for its KEK in turns, and takes entries after it", async () => {
+  await reset();
+  const kek = await playWrappedKek();
+  kek.service.fault = awsFault("KMSInternalException", "", 500);
+  const now = Date.now();
+  vi.useFakeTimers({ toFake: ["Date"], now });
+  onTestFinished(() => void vi.useRealTimers());
+  const shard = env.LOG_SHARD.getByName(`${logOrigin}/0`);
+  await runInDurableObject(shard, async (instance: TestedLogShard) => {
+    const openHere: OpenKeyCustody = (configuration, means) =>
+      openKeyCustody(configuration, { ...means, fetch: kek.service.fetch });
+    const secrets = { KEK: kek.value, KEY_CREDENTIAL_AWSKMS: awsCredential };
+    Object.assign(instance, {
+      openKeyCustody: openHere,
+      env: { ...env, ...logValues, ...secrets },
+    });
+    const append = () => instance.append(`${logOrigin}/0`, new Uint8Array(40));
+    const refused = { refused: "failed", detail: expect.stringContaining("the KEK is not open") };
+    expect(await append()).toEqual(refused);
+    expect(await append()).toEqual(refused);
+    expect(kek.service.asked).toEqual(["Decrypt"]);
+    kek.service.fault = undefined;
+    vi.setSystemTime(now + 2000);
+    expect(await append()).toEqual({ index: 0 });
+  });
 });

@@ -144,12 +144,12 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       fetch: (url, init) => fetch(url, init),
       clock,
     });
-    const keks = await holdKeks(configuration, {
+    // One lease for all attempts to open the log: it knows when to ask the service again.
+    this.#keks ??= await holdKeks(configuration, {
       ...{ keyCustody, clock, log: this.#log, shareWork: pollForWork(clock) },
     });
-    this.#keks = keks;
-    await keks.hold(clock());
-    return keks;
+    await this.#keks.hold(clock());
+    return this.#keks;
   }
 
   /** What comes while a commit is being flushed forms the next one: each commit is a row, and rows are billed. */
