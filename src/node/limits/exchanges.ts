@@ -1,6 +1,6 @@
 import { type FairLimits, FairQueue } from "./fair-queue.ts";
 import { type Limit, type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
-import { Shares } from "./shares.ts";
+import { isLargerByTwo, Shares } from "./shares.ts";
 import { Turn } from "./turn.ts";
 
 /** A request and its answer, with the parts that their peer can delay. */
@@ -162,10 +162,15 @@ export class Exchanges {
     return this.#shares.of(progress.address).members.has(progress);
   }
 
-  /** @returns Whether another address has lost an exchange to this one. */
+  /**
+   * @returns Whether another address has lost an exchange to this one. Equals lose nothing to each other: strangers of
+   * several networks would otherwise replace each other's for ever, and none would be answered.
+   */
   #makeRoom(address: string): boolean {
     const oldest = this.#shares.oldestOfLargest("requests", ({ turn }) => !turn.isHeld);
-    if (!oldest || oldest.address === address) return false;
+    if (!oldest) return false;
+    const [largest, own] = [this.#shares.of(oldest.address), this.#shares.of(address)];
+    if (own.amounts.requests > 0 && !isLargerByTwo("requests", largest, own)) return false;
     this.#drop(oldest, "streams");
     return true;
   }

@@ -196,6 +196,15 @@ test("if all octets of the address with most are at work, the next largest addre
   expect(refused).toEqual(["y"]);
 });
 
+test("strangers of two networks that have as many requests do not replace each other's", () => {
+  const { begin, refused } = start({ streams: 4 });
+  for (const address of ["192.0.2.1", "192.0.2.1", "198.51.100.1", "198.51.100.1"]) begin(address);
+  for (let i = 0; i < 3; i++) begin("198.51.100.1");
+  expect(refused).toEqual(Array(3).fill("198.51.100.1"));
+  begin("203.0.113.1");
+  expect(refused.at(-1)).toBe("192.0.2.1");
+});
+
 describe("strangers in one network, each at an address of its own,", () => {
   const stranger = (i: number): string => `2001:db8:1:${i}::/64`;
 
