@@ -72,11 +72,9 @@ export async function writeChunk(
   hold(-chunk.length);
 }
 
-const unheld: Pick<Place, "hold"> = { hold: () => {} };
-
 /**
- * Sends the body of an answer as fast as its caller reads it: a slow caller holds two chunks of a large body, and
- * nothing of one that all callers share. The last chunk leaves with the end.
+ * Sends the body of an answer as fast as its caller reads it: a slow caller holds two chunks of a large body, and one
+ * of a body that all callers share, because encryption copies it. The last chunk leaves with the end.
  */
 export async function sendBody(
   stream: Writable,
@@ -85,14 +83,13 @@ export async function sendBody(
   ended: () => void = () => {},
 ): Promise<void> {
   const shared = sharedOctetsOf(response);
-  const holder = shared ? unheld : place;
   let last: Uint8Array | undefined;
   for await (const chunk of shared ? sharedParts(shared) : (response.body ?? [])) {
-    if (last) await writeChunk(stream, last, holder);
+    if (last) await writeChunk(stream, last, place);
     if (isOver(stream)) return;
     last = chunk;
   }
-  holder.hold(last?.length ?? 0);
+  place.hold(last?.length ?? 0);
   if (!isOver(stream)) stream.end(last, ended);
 }
 

@@ -78,6 +78,8 @@ export const sharedOctetsOf = (response: Response): Bytes | undefined => sharedO
 
 /** A `Response` copies octets; beyond so many it gets a stream, which shows parts of the one buffer. */
 const copiedOctets = 4 * 1024;
+/** The first part is small: thousands of long polls are answered at once. */
+const firstPartOctets = 4 * 1024;
 const partOctets = 16 * 1024;
 
 /** An answer that thousands of callers may hold at once: all of them share its octets. */
@@ -101,7 +103,10 @@ export function shareOctets(octets: Bytes, init: ResponseInit): Response {
 
 /** Views of the octets, one after the other. */
 export function* sharedParts(octets: Bytes): Generator<Bytes> {
-  for (let at = 0; at < octets.length; at += partOctets) yield octets.subarray(at, at + partOctets);
+  for (let [at, length] = [0, firstPartOctets]; at < octets.length; length = partOctets) {
+    yield octets.subarray(at, at + length);
+    at += length;
+  }
 }
 
 interface Reader {

@@ -324,9 +324,22 @@ describe("the octets of answers that nobody reads", () => {
     }
   });
 
-  test("do not count where all callers get the same ones", async () => {
+  test("count by a small part at first where all callers get the same ones", async () => {
     const { heads, reached } = await ask(() => shareOctets(octets, {}));
     await heads;
     expect(reached).toEqual([]);
+  });
+
+  test("count by the part under way where all callers get the same ones, which encryption copies", async () => {
+    const { port, reached } = await listenFor({ request_memory: 1 }, async () =>
+      shareOctets(octets, {}),
+    );
+    const session = connect(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 8192 } });
+    session.on("error", () => {});
+    onTestFinished(() => session.destroy());
+    session.once("connect", () => session.setLocalWindowSize(2 ** 22));
+    const streams = Array.from({ length: 80 }, () => session.request({ ":path": "/" }));
+    expect(await Promise.race(streams.map(codeOf))).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    expect(reached).toContain("request_memory");
   });
 });
