@@ -9,6 +9,7 @@ interface Surroundings {
   readonly ISSUERS: readonly IssuerTable[];
   readonly SIGNERS: readonly SignerTable[];
   readonly MAX_WORKLOAD_CERT_TTL: number;
+  readonly MAX_JWT_TTL: number;
 }
 
 /** The contradictions in rules, each with its place. */
@@ -18,6 +19,13 @@ export function policyFaults(form: Surroundings): string[] {
     faultsOf(rule, form).map((fault) => `POLICY.rules[${i}].${fault}`),
   );
 }
+
+/** What a rule may say of one product alone. */
+const effects = [
+  ["signer", "workload"],
+  ["dns_names", "workload"],
+  ["audiences", "token"],
+] as const;
 
 function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonly string[] {
   const { deny, maximum_life, default_life, key_types, signer } = then;
@@ -48,17 +56,13 @@ function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonl
       key_types?.some((type) => keys.includes(type)) === false,
       "then.key_types: refuses every key that the rule is for: write deny",
     ],
+    ...effects.map(([name, product]): [boolean, string] => [
+      then[name] !== undefined && when.product?.includes(product) === false,
+      `then.${name}: has an effect on the product ${product} alone`,
+    ]),
     [
-      signer !== undefined && when.product?.includes("workload") === false,
-      "then.signer: has an effect on the product workload alone",
-    ],
-    [
-      then.audiences !== undefined && when.product?.includes("token") === false,
-      "then.audiences: has an effect on the product token alone",
-    ],
-    [
-      then.dns_names !== undefined && when.product?.includes("workload") === false,
-      "then.dns_names: has an effect on the product workload alone",
+      key_types !== undefined && when.product?.join() === "token",
+      "then.key_types: has no effect on the product token, which has no key",
     ],
     [
       signer !== undefined && !form.SIGNERS.some(({ name }) => name === signer),
@@ -91,7 +95,9 @@ const mayMatch = (globs: Globs, names: readonly string[]): boolean =>
   !globs || globs.some((glob) => names.some((name) => commonName(glob, name) !== undefined));
 
 function whyNever(when: Condition, form: Surroundings): string | undefined {
-  const { ISSUERS: issuers, SIGNERS: signers, MAX_WORKLOAD_CERT_TTL: longest } = form;
+  const { ISSUERS: issuers, SIGNERS: signers } = form;
+  const isForTokens = when.product?.join() === "token";
+  const key = isForTokens ? "MAX_JWT_TTL" : "MAX_WORKLOAD_CERT_TTL";
   const named = issuers.filter(
     ({ cluster, issuer }) => mayMatch(when.cluster, [cluster]) && mayMatch(when.issuer, [issuer]),
   );
@@ -126,9 +132,11 @@ function whyNever(when: Condition, form: Surroundings): string | undefined {
       when.proof?.some((proof) => proof !== "forwarded" || possible.serving) !== false,
       "no table of ISSUERS has a gateway",
     ],
+    [(when.requested_over ?? -1) < form[key], `who asks for more than ${key} is refused anyway`],
+    [!isForTokens || !when.key_type, "a token has no key"],
     [
-      (when.requested_over ?? -1) < longest,
-      "who asks for more than MAX_WORKLOAD_CERT_TTL is refused anyway",
+      !when.signer || when.product?.includes("workload") !== false,
+      "a request for no workload names a signer",
     ],
   ];
   return rules.find(([holds]) => !holds)?.[1];

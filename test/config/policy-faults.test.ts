@@ -40,6 +40,7 @@ describe("POLICY", () => {
     ["then.dns_names", { when: { product: "serving" }, then: { dns_names: ["a.test"] } }],
     ["then.dns_names[0]", { then: { dns_names: ["{account}s.test"] } }],
     ["since", { when: { node: "n" }, then: { deny: "no" } }],
+    ["then.key_types", { when: { product: "token" }, then: { key_types: "RSA" } }],
     ["since", { since, then: { deny: "no" } }],
     ["since", { since, when: { node: "n" } }],
   ])("refuses a rule by its %s", (place, rule) => {
@@ -73,6 +74,23 @@ describe("warns of a rule that never decides:", () => {
     { issuer, cluster: "alpha", namespaces: ["shop", "pay-*"] },
     { issuer: "https://b.test", cluster: "beta", namespaces: ["edge"] },
   ];
+
+  test("of tokens that ask for a key, a signer, or a longer life than any", () => {
+    const tables = [{ issuer, jwt_audiences: ["*"] }];
+    const SIGNERS = [{ name: "team-a", callers: [{ issuer }] }];
+    const JWT_ISSUER = "https://ca.test";
+    const rules = [{ key_type: "RSA" }, { signer: "team-a" }, { requested_over: "1h" }].map(
+      (more) => ({ when: { product: "token", ...more }, then: { deny: "no" } }),
+    );
+    const found = warned({ ISSUERS: tables, SIGNERS, JWT_ISSUER, ...rulesOf(...rules) });
+    expect(found.map((each) => each.split(": ")[1])).toEqual([
+      "a token has no key",
+      "a request for no workload names a signer",
+      "who asks for more than MAX_JWT_TTL is refused anyway",
+    ]);
+    const [fine] = rulesOf({ when: { product: "token", requested_over: "59m" } }).POLICY.rules;
+    expect(warned({ ISSUERS: tables, JWT_ISSUER, POLICY: { rules: [fine] } })).toEqual([]);
+  });
 
   test.each<[string, object, string]>([
     ["a cluster", { cluster: "gamma" }, "no table of ISSUERS has such a cluster and issuer"],
