@@ -181,6 +181,20 @@ export function describeJwtSvids(start: StartTokens): void {
     });
   });
 
+  test("gives whoever is denied no token, by either door", async () => {
+    const denying = await start({ DENIED: ["ns/foo/sa/bar"] });
+    const client = createClient(JwtSvidService, connectBinary.transport(denying));
+    const asking = client.createJwtSvid({ audiences: [aws] }, { headers: await bearer(denying) });
+    await expect(asking).rejects.toMatchObject({ code: Code.PermissionDenied });
+    const token = await mintAccountToken(denying.key, issuers.cluster, "foo:bar", denying.now());
+    const form = { ...(await exchangeForm()), subject_token: token };
+    const response = await denying.send(
+      new Request(`${origin}/token`, { method: "POST", body: new URLSearchParams(form) }),
+    );
+    expect(await response.json()).toMatchObject({ error: "unauthorized_client" });
+    await denying.end?.();
+  });
+
   describe("POST /token", () => {
     test("exchanges a caller's token (RFC 8693)", async () => {
       const response = await exchange(await exchangeForm());
