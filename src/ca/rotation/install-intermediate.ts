@@ -53,7 +53,7 @@ export async function installIntermediate(
   const authority = await createSigningAuthority({ ...verified.certificates, roots }, schedule);
   if (mint.crl && !maySignCrls(authority)) {
     throw new OperatorError(
-      'its key usage lacks cRLSign, which CRL = "on" needs: have it certified with that, or set CRL = "off"',
+      'the key usage of the intermediate lacks cRLSign: have it certified with that, or set CRL = "off"',
     );
   }
   const detail = "an intermediate of another CA is in the store";

@@ -161,7 +161,7 @@ describe("an upstream", () => {
             new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
           ],
         })(asked),
-      "its key usage lacks cRLSign",
+      "the key usage of the intermediate lacks cRLSign",
     ],
     [
       "leaves out its root",
