@@ -117,7 +117,7 @@ export function causeOf(thrown: unknown): string {
 }
 
 const plainSentence = /^(?=.{1,80}$)[A-Za-z]{1,14}(?: [a-z]{1,14})+\.?$/;
-const codeForm = /^[A-Z][A-Z0-9_]{2,47}$/;
+const codeForm = /^[A-Z][A-Z0-9_/]{2,47}$/;
 const deepestCause = 5;
 
 /** The first code in a chain of causes, such as `ECONNREFUSED`, or the name of a time-out. */

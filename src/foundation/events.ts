@@ -69,6 +69,7 @@ export type EventName =
   | "quota-unknown"
   | "counts-not-written"
   | "client-certificate-refused"
+  | "handshake-refused"
   | "console-refused"
   // Authorities.
   | "authority-minted"

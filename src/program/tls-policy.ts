@@ -1,5 +1,5 @@
 import tls, { type TLSSocket } from "node:tls";
-import { OperatorError } from "../foundation/errors.ts";
+import { causeOf, messageOf, OperatorError } from "../foundation/errors.ts";
 
 /** Istio's names: without one, every usual client and server is served. */
 export const compliancePolicies = ["", "pqc"] as const;
@@ -63,6 +63,27 @@ export function policyFault(value: string): string | undefined {
 
 const unable = (): string =>
   `pqc needs Node with OpenSSL 3.5 for ${postQuantumGroup}, and this runtime has ${process.versions.openssl}`;
+
+/** Codes of a server that has nothing in common with a client's first message. */
+const disagreements: ReadonlyMap<unknown, string> = new Map([
+  ["ERR_SSL_NO_SUITABLE_KEY_SHARE", postQuantumGroup],
+  ["ERR_SSL_UNSUPPORTED_PROTOCOL", "TLS 1.3"],
+  ["ERR_SSL_NO_SHARED_CIPHER", "AES-GCM"],
+]);
+
+/** A sentence about a client whom `pqc` has refused; `undefined` for every other fault of a handshake. */
+export function refusedByPolicy(error: NodeJS.ErrnoException): string | undefined {
+  const lacking = disagreements.get(error.code);
+  if (lacking === undefined || tls.DEFAULT_ECDH_CURVE !== postQuantumGroup) return undefined;
+  return `COMPLIANCE_POLICY = pqc: a client without ${lacking} was refused; more of the next minute are only counted`;
+}
+
+/** The words of a client about its failed call: those of OpenSSL name a line of its sources. */
+export function callFault(error: unknown): string {
+  return causeOf(error).endsWith("TLS_ALERT_HANDSHAKE_FAILURE")
+    ? "the peer has no TLS version, group or cipher suite in common with this program"
+    : messageOf(error);
+}
 
 /**
  * The group of a finished handshake. Node tells it to clients alone, so it is read from OpenSSL's own encoding of

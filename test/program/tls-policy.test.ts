@@ -1,10 +1,12 @@
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { type ConnectionOptions, connect, createServer, type TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
 import { createBootstrap } from "../../src/agent/envoy/envoy-bootstrap.ts";
-import { groupOf, policyFault, postQuantumGroup } from "../../src/program/tls-policy.ts";
+import { causeOf } from "../../src/foundation/errors.ts";
+import { callFault, groupOf, policyFault, postQuantumGroup } from "../../src/program/tls-policy.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { randomKek } from "../testkit/configuration.ts";
@@ -42,7 +44,7 @@ async function serveWith(secrets: Readonly<Record<string, string>>) {
     const metrics = await (await fetch(`http://${serve.monitoringAddress}/metrics`)).text();
     return metrics.match(/(?<=^rampart_tls_handshakes_total\{group=").*/gm) ?? [];
   };
-  return { shake, handshakes };
+  return { shake, handshakes, lines: serve.lines };
 }
 
 test("by default a server agrees on the post-quantum group, serves classical clients, and counts each", async () => {
@@ -56,7 +58,7 @@ test("by default a server agrees on the post-quantum group, serves classical cli
 });
 
 test("under pqc a server refuses every other group, TLS 1.2 and ChaCha20", async () => {
-  const { shake, handshakes } = await serveWith({ COMPLIANCE_POLICY: "pqc" });
+  const { shake, handshakes, lines } = await serveWith({ COMPLIANCE_POLICY: "pqc" });
   expect(await shake({})).toBe(postQuantumGroup);
   const others: ConnectionOptions[] = [
     { ecdhCurve: "X25519" },
@@ -65,7 +67,27 @@ test("under pqc a server refuses every other group, TLS 1.2 and ChaCha20", async
     { ciphers: "TLS_CHACHA20_POLY1305_SHA256" },
   ];
   for (const each of others) expect(await shake(each)).toMatch(/^ERR_SSL_|ECONNRESET/);
-  expect(await handshakes()).toEqual([`${postQuantumGroup}"} 1`]);
+  expect(await handshakes()).toEqual([`${postQuantumGroup}"} 1`, 'none"} 4']);
+  expect(lines.filter((line) => line.includes("handshake-refused"))).toEqual([
+    expect.stringContaining(`a client without ${postQuantumGroup} was refused`),
+  ]);
+});
+
+test("a client under pqc says why a classical server refuses it", async () => {
+  // The group is chosen before the certificate, so this server needs none.
+  const server = createServer({ ecdhCurve: "X25519" });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  try {
+    const { port } = server.address() as AddressInfo;
+    const socket = connect({ port, host: "127.0.0.1", ecdhCurve: postQuantumGroup });
+    const [error] = await once(socket, "error");
+    expect(callFault(error)).toMatch(
+      /^the peer has no TLS version, group or cipher suite in common/,
+    );
+    expect(causeOf(error)).toContain("HANDSHAKE_FAILURE");
+  } finally {
+    server.close();
+  }
 });
 
 test.each([

@@ -6,6 +6,7 @@ import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 import { type TraceContext, traceFields, traceHeaders } from "../../foundation/trace-context.ts";
 import { readTokenFileIfAny } from "../../program/files/small-file.ts";
+import { callFault } from "../../program/tls-policy.ts";
 import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { IssuanceError } from "./x509-svid.ts";
@@ -110,7 +111,7 @@ function toIssuanceError(error: unknown): unknown {
     return new IssuanceError("authority-unreachable", error.cause.message, error);
   }
   const fault = refusals.has(error.code) ? "authority-refused" : "authority-unreachable";
-  const detail = `the CA answered ${messageOf(error)}`;
+  const detail = `the CA answered ${callFault(error)}`;
   return new IssuanceError(fault, detail, error, secondsToWait(error));
 }
 

@@ -1,10 +1,10 @@
 import { Code, type ConnectError, createClient } from "@connectrpc/connect";
-import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import type { TraceContext } from "../../foundation/trace-context.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
+import { callFault } from "../../program/tls-policy.ts";
 import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaClient } from "./ca-client.ts";
 import { type CaAnswer, generateSubjectKey, parseAnswer } from "./x509-svid.ts";
@@ -71,6 +71,6 @@ const requestFor = (
 });
 
 function logRetry(log: OperationLog, spiffeId: SpiffeId, error: ConnectError): void {
-  const [code, detail] = [Code[error.code], messageOf(error)];
+  const [code, detail] = [Code[error.code], callFault(error)];
   log.operation({ event: "csr-retried", level: "warning", spiffeId, code, detail });
 }

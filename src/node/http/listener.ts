@@ -58,6 +58,7 @@ export async function listenWithTls(
     if (peer) protocols.serve(socket, socket.alpnProtocol === "h2" ? "h2" : "http/1.1", peer);
     else socket.destroy();
   });
+  tls.on("tlsClientError", (error, { remoteAddress }) => guard.disagreed(error, remoteAddress));
   const begin: BeginHandshake = (socket, done) => {
     const end = endOf(socket);
     underWay.set(end, done);

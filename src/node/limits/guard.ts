@@ -1,7 +1,9 @@
 import type { EventEmitter } from "node:events";
 import { Counter, type Registry } from "prom-client";
+import { addressOf } from "../../foundation/addresses.ts";
 import { addReadGauge } from "../../program/metrics.ts";
 import type { Program } from "../../program/program.ts";
+import { refusedByPolicy } from "../../program/tls-policy.ts";
 import { type Connection, Connections } from "./connections.ts";
 import { type ArrivedHeaders, Doors, type ProveGateway } from "./doors.ts";
 import { type Exchange, Exchanges, type Place } from "./exchanges.ts";
@@ -21,6 +23,8 @@ export interface Guard {
   readonly doors?: Doors | undefined;
   /** Counts a handshake by its group. */
   readonly agreed: (group: string) => void;
+  /** Counts a handshake that the policy refuses, and logs the first of a minute. */
+  readonly disagreed: (error: Error, remoteAddress: string | undefined) => void;
   /** In milliseconds; it never goes back. */
   readonly clock: () => number;
   readonly end: () => void;
@@ -61,7 +65,7 @@ export function createGuard(
     ).unref();
   let timer = sweepNext();
   return {
-    ...{ limits, reached, connections, exchanges, clock, agreed: () => {} },
+    ...{ limits, reached, connections, exchanges, clock, agreed: () => {}, disagreed: () => {} },
     doors: prove && new Doors(prove, clock),
     follow: (next) => {
       Object.assign(limits, { memory: undefined }, next);
@@ -105,7 +109,7 @@ export function track(
 
 /** The guard of a program's callers, with its metrics. It ends with the program. */
 export function openGuard(
-  { registry, life }: Program,
+  { registry, life, log }: Program,
   limits: Limits,
   prove?: ProveGateway,
 ): Guard {
@@ -121,13 +125,29 @@ export function openGuard(
     help: "Requests of callers that have no whole answer yet.",
     read: () => guard.exchanges.count,
   });
-  return { ...guard, agreed: countHandshakes(registry) };
+  const agreed = countHandshakes(registry);
+  let quietUntil = 0;
+  return {
+    ...{ ...guard, agreed },
+    disagreed: (error, remoteAddress) => {
+      const detail = refusedByPolicy(error);
+      if (detail === undefined) return;
+      agreed("none");
+      if (guard.clock() < quietUntil) return;
+      quietUntil = guard.clock() + quietMilliseconds;
+      const address = addressOf(remoteAddress);
+      log.operation({ event: "handshake-refused", level: "warning", detail, address });
+    },
+  };
 }
+
+/** Anybody can begin handshakes, so that their refusals have a line in a minute. */
+const quietMilliseconds = 60_000;
 
 function countHandshakes(registry: Registry): Guard["agreed"] {
   const handshakes = new Counter({
     name: "rampart_tls_handshakes_total",
-    help: "Handshakes with callers, by the group of their key exchange.",
+    help: "Handshakes with callers, by the group of their key exchange; `none` for those that `COMPLIANCE_POLICY=pqc` refused.",
     labelNames: ["group"],
     registers: [registry],
   });
