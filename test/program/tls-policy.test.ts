@@ -1,16 +1,22 @@
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
 import { type ConnectionOptions, connect, createServer, type TLSSocket } from "node:tls";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createBootstrap } from "../../src/agent/envoy/envoy-bootstrap.ts";
 import { causeOf } from "../../src/foundation/errors.ts";
 import { callFault, groupOf, policyFault, postQuantumGroup } from "../../src/program/tls-policy.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
+import { createTestAuthority } from "../testkit/agent/test-authority.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { randomKek } from "../testkit/configuration.ts";
-import { serveToml, startRampart, startServe } from "../testkit/programs/rampart-process.ts";
+import {
+  serveToml,
+  startProgram,
+  startRampart,
+  startServe,
+} from "../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 async function serveWith(secrets: Readonly<Record<string, string>>) {
@@ -72,6 +78,38 @@ test("under pqc a server refuses every other group, TLS 1.2 and ChaCha20", async
     expect.stringContaining(`a client without ${postQuantumGroup} was refused`),
   ]);
 });
+
+const upstream = "127.0.0.1";
+
+/** Programs that begin with a call to the CA at a port. */
+const callers: Readonly<Record<string, (port: number, rootFile: string) => unknown>> = {
+  agent: (port, rootFile) =>
+    startRampart(["agent", "run"], {
+      ...{
+        CA_ADDR: `${upstream}:${port}`,
+        CA_ROOT_CA: rootFile,
+        RAMPART_SDS_SOCKET: `${rootFile}.sds`,
+      },
+      ...{ POD_NAMESPACE: "a", SERVICE_ACCOUNT: "b", RAMPART_TOKEN_FILE: `${rootFile}.token` },
+    }),
+  gateway: (port) => startProgram("gateway", { UPSTREAM: `https://${upstream}:${port}` }),
+};
+
+test.each(Object.keys(callers))(
+  "by default %s offers the post-quantum group first",
+  async (name) => {
+    const hello = Promise.withResolvers<Buffer>();
+    const server = createTcpServer((socket) => void socket.once("data", hello.resolve));
+    await once(server.listen(0, upstream), "listening");
+    onTestFinished(() => void server.close());
+    const rootFile = join(await temporaryFolder(), "root.pem");
+    await writeFile(rootFile, (await createTestAuthority()).pem);
+    await callers[name]?.((server.address() as AddressInfo).port, rootFile);
+    const octets = (await hello.promise).toString("hex");
+    // The extension supported_groups: its type, two lengths, X25519MLKEM768, X25519 (RFC 8446 §4.2.7).
+    expect(octets).toMatch(/000a[0-9a-f]{8}11ec001d/);
+  },
+);
 
 test("a client under pqc says why a classical server refuses it", async () => {
   // The group is chosen before the certificate, so this server needs none.
