@@ -1,5 +1,6 @@
 import { verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
@@ -155,6 +156,21 @@ describe.each([
     }
     expect(seen.size).toBeGreaterThan(1);
     expect(seen).not.toContain("none");
+  });
+
+  test("the largest leaf, CRL and record fit the limits that Rampart and its peers have", async () => {
+    const { ca, issued, text } = await start({ authority_key: "ML-DSA-87" });
+    const { leaf, bundle } = await issued(await createPostQuantumCsr("ML-DSA-87"), "pq");
+    expect(leaf.raw.length).toBeLessThan(8_000);
+    // The header in which a gateway forwards a certificate has at most 12 KiB.
+    expect(
+      forwardedValue(leaf.toString(), leaf.subjectAltName?.slice(4) ?? "").length,
+    ).toBeLessThan(12_288);
+    expect(bundle.length).toBeLessThan(16_384);
+    const records = await ca.signerStores.get("pq")?.load();
+    const sizes = records?.map(({ value }) => value.length) ?? [];
+    expect(Math.max(...sizes)).toBeLessThan(24_000);
+    expect((await text("/crl.pem")).length).toBeLessThan(2_000);
   });
 
   test("no post-quantum root of another CA comes into the mesh", async () => {
