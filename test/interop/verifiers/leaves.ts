@@ -1,8 +1,19 @@
-import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import type { ServiceKey } from "../../../src/custody/key-service/key-service.ts";
+import { certifyBelow, createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import {
+  type AuthorityKey,
+  createAuthority,
+  createIntermediateRequest,
+} from "../../../src/pki/authority/new-authority.ts";
+import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
+import {
+  createServiceSigningKey,
+  type SigningKind,
+} from "../../testkit/key-services/key-service.ts";
 import { leafUnder } from "../../testkit/pki/held-leaf.ts";
 
 /** A leaf with the private extension of an identity's proof, and whether a verifier should accept it. */
@@ -23,8 +34,10 @@ export async function createCases(): Promise<Case[]> {
   for (const key of keys) cases.push(...(await casesOf(key)));
   const [first, , other] = cases;
   if (!first || !other) throw new Error("there are leaves");
+  const kinds: readonly SigningKind[] = ["EC-P256", "EC-P384", "RSA-2048"];
   return [
     ...cases,
+    ...(await Promise.all(kinds.map(caseBelow))),
     { ...first, name: "another authority's", rootPem: other.rootPem, isGood: false },
     { ...first, name: "with another proof", leafPem: withOtherProof(first.leafPem), isGood: false },
   ];
@@ -43,6 +56,36 @@ async function casesOf(key: AuthorityKey): Promise<Case[]> {
       return { name, rootPem, leafPem: chainPem, spiffeId, isGood: true };
     }),
   );
+}
+
+/** A leaf below a root whose key a service holds. */
+async function caseBelow(kind: SigningKind): Promise<Case> {
+  const now = wholeSeconds(new Date());
+  const { spki, sign } = await createServiceSigningKey(kind);
+  const refuse = (): never => {
+    throw new Error("a key that signs");
+  };
+  const key: ServiceKey = {
+    ...{ uri: "played://key", wrap: refuse, unwrap: refuse },
+    publicKey: async () => new Uint8Array(spki),
+    sign: async (bytes) => new Uint8Array(await sign(bytes)),
+  };
+  const root = await createServiceRoot(key, clusterLocal, 86_400, now);
+  const { csr, extractablePrivateKey } = await createIntermediateRequest(clusterLocal, "EC-P256");
+  const { chain, roots } = await certifyBelow(
+    { keys: [key], certificates: [root], trustDomain: clusterLocal, clock: () => now },
+    { csr, lifetimeSeconds: 43_200 },
+  );
+  const [certificate = root] = chain;
+  const schedule = scheduleAfter(now, [-7200, -3600, 3600, 7200]);
+  const certificates = { certificate, intermediates: chain, roots };
+  const authority = await createSigningAuthority(certificates, schedule);
+  const proof = { provedAt: addSeconds(now, -60), issuer: issuerDigest("https://a.test") };
+  const by = { ...proof, isImpersonated: false };
+  const { chainPem } = await leafUnder({ authority, extractablePrivateKey }, spiffeId, by);
+  const leafPem = chainPem + toPem("CERTIFICATE", certificate);
+  const name = `${kind} in a key service`;
+  return { name, rootPem: toPem("CERTIFICATE", root), leafPem, spiffeId, isGood: true };
 }
 
 /** The leaf with a bit of the digest of its issuer changed, and so of what is signed. */

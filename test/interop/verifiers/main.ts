@@ -1,9 +1,9 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Ended, run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
-import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
+import { fromCargo, fromGoModule, ofTheMachine, type Software } from "../software.ts";
 import { type Case, createCases } from "./leaves.ts";
 
 /** The files of a case. */
@@ -17,6 +17,8 @@ interface Verifier {
   readonly name: string;
   readonly software: Promise<Software>;
   readonly questions: (files: Files, spiffeId: string) => readonly (readonly string[])[];
+  /** How it is asked where its exit code is no answer. */
+  readonly ask?: (program: string, words: readonly string[]) => Promise<Ended>;
 }
 
 const clientAuth = "1.3.6.1.5.5.7.3.2";
@@ -29,7 +31,7 @@ const verifiers: readonly Verifier[] = [
     questions: ({ root, leaf }) =>
       ["sslclient", "sslserver"].map((purpose) => [
         ...["verify", "-x509_strict", "-check_ss_sig", "-purpose", purpose],
-        ...["-CAfile", root, leaf],
+        ...["-CAfile", root, "-untrusted", leaf, leaf],
       ]),
   },
   {
@@ -46,7 +48,22 @@ const verifiers: readonly Verifier[] = [
     software: fromGoModule(join(import.meta.dirname, "go"), "verifier"),
     questions: ({ root, leaf }, spiffeId) => [[root, leaf, spiffeId]],
   },
+  {
+    name: "rustls-webpki, as ztunnel builds it",
+    software: fromCargo(join(import.meta.dirname, "../own-root/webpki"), "webpki-judge"),
+    questions: ({ root, leaf }) => [[root, leaf]],
+    ask: askWebpki,
+  },
 ];
+
+async function askWebpki(program: string, files: readonly string[]): Promise<Ended> {
+  const [rootPem = "", chain = ""] = await Promise.all(files.map((each) => readFile(each, "utf8")));
+  const [leafPem = "", intermediatesPem = ""] = chain.split(/(?<=-----END CERTIFICATE-----\n)/);
+  const line = JSON.stringify({ rootPem, leafPem, intermediatesPem });
+  const ended = await run("sh", ["-c", `printf '%s\\n' "$1" | "$2"`, "sh", line, program]);
+  const { fault } = JSON.parse(ended.stdout) as { fault: string };
+  return { ...ended, stdout: fault, exitCode: fault ? 1 : 0 };
+}
 
 async function filesOf(folder: string, { rootPem, leafPem }: Case): Promise<Files> {
   const files = { root: join(folder, "root.pem"), leaf: join(folder, "leaf.pem") };
@@ -63,7 +80,7 @@ function faultIn({ name, isGood }: Case, { exitCode, stdout, stderr }: Ended): s
 }
 
 async function ask(
-  { name, software, questions }: Verifier,
+  { name, software, questions, ask: askOne = run }: Verifier,
   cases: readonly Case[],
   folder: string,
 ) {
@@ -75,7 +92,7 @@ async function ask(
   for (const each of cases) {
     const files = await filesOf(folder, each);
     for (const words of questions(files, each.spiffeId)) {
-      const fault = faultIn(each, await run(found.program, words));
+      const fault = faultIn(each, await askOne(found.program, words));
       if (fault) faults.push(fault);
       else passed++;
     }

@@ -26,7 +26,9 @@ func verify(rootsFile, leafFile, spiffeID string) error {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(rootsPem)
-	block, _ := pem.Decode(leafPem)
+	block, rest := pem.Decode(leafPem)
+	intermediates := x509.NewCertPool()
+	intermediates.AppendCertsFromPEM(rest)
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		return err
@@ -35,7 +37,7 @@ func verify(rootsFile, leafFile, spiffeID string) error {
 		return fmt.Errorf("names %v, critical extensions %v", leaf.URIs, leaf.UnhandledCriticalExtensions)
 	}
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
 			return err
 		}
 	}
