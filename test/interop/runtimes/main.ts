@@ -38,7 +38,7 @@ async function play(folder: string): Promise<Outcome[]> {
 }
 
 /**
- * Whether Deno's serve stopped to answer, and nothing else went wrong: once in five runs so far, and nobody knows why.
+ * Whether Deno's serve stopped to answer, and nothing else went wrong: once in six runs so far, and nobody knows why.
  * The runtime is then played once more;
  * docs/tutorials/deno-and-bun.md says so.
  */
