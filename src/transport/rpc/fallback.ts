@@ -8,7 +8,7 @@ import {
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { capTimeouts, type HeaderFields } from "../../foundation/headers.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import { compressedFlag, requireKnownFlags, trailersFlag } from "./grpc-frames.ts";
+import { compressedFlag, requireWholeFrames, trailersFlag } from "./grpc-frames.ts";
 import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
 import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
 
@@ -56,13 +56,13 @@ function createHandler(
   return handler;
 }
 
-/** Reads a body when Connect asks for it, and refuses the reserved flags that Connect ignores. */
+/** Reads a body when Connect asks for it, and refuses what of its frames Connect ignores. */
 async function* readLater(
   read: () => Promise<Uint8Array>,
   knownFlags: number | undefined,
 ): AsyncGenerator<Uint8Array> {
   const octets = await read();
-  if (knownFlags !== undefined) requireKnownFlags(octets, knownFlags);
+  if (knownFlags !== undefined) requireWholeFrames(octets, knownFlags);
   yield octets;
 }
 

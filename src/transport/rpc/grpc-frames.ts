@@ -38,7 +38,7 @@ export function parseFrames(body: Uint8Array): Frame[] {
     const length = start <= body.length ? view.getUint32(at + 1) : 0;
     if (length > maximumBodyOctets) throw messageTooLarge();
     const end = start + length;
-    if (end > body.length) throw new ConnectError("half a frame", Code.InvalidArgument);
+    if (end > body.length) throw halfAFrame();
     frames.push({ flags: view.getUint8(at), message: body.subarray(start, end) });
     at = end;
   }
@@ -68,18 +68,23 @@ export function toFrames(
 }
 
 /**
- * Refuses a body in which a frame has a flag that its protocol reserves. The meaning of such a frame is
- * unknown.
+ * Refuses what Connect takes: a frame with a flag that its protocol reserves, whose meaning is unknown, and the head of a
+ * frame of which nothing follows.
  *
  * @param known The flags that the protocol defines.
- * @throws ConnectError Internal.
+ * @throws ConnectError Internal for a flag, InvalidArgument for a head alone.
  */
-export function requireKnownFlags(body: Uint8Array, known: number): void {
+export function requireWholeFrames(body: Uint8Array, known: number): void {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   for (let at = 0; at + frameHeadOctets <= body.length; ) {
     if (view.getUint8(at) & ~known) {
       throw new ConnectError("a frame has reserved flags", Code.Internal);
     }
-    at += frameHeadOctets + view.getUint32(at + 1);
+    const length = view.getUint32(at + 1);
+    at += frameHeadOctets;
+    if (at === body.length && length > 0 && length <= maximumBodyOctets) throw halfAFrame();
+    at += length;
   }
 }
+
+const halfAFrame = (): ConnectError => new ConnectError("half a frame", Code.InvalidArgument);

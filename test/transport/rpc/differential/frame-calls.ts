@@ -26,6 +26,11 @@ const frames: readonly (readonly [string, (sample: Sample) => Uint8Array])[] = [
   ],
   ["an octet after the message", (sample) => join(whole(sample), new Uint8Array(1))],
   ["half a frame after the message", (sample) => join(whole(sample), whole(sample).subarray(0, 9))],
+  ["the head of a frame alone", (sample) => whole(sample).subarray(0, 5)],
+  [
+    "the head of a frame after the message",
+    (sample) => join(whole(sample), whole(sample).subarray(0, 5)),
+  ],
   [
     "a frame too long after the message",
     (sample) => join(whole(sample), announcing(0x7fff_ffff, new Uint8Array(1))),
