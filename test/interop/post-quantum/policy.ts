@@ -8,10 +8,12 @@ import { prebuilt } from "../prebuilt.ts";
 import { startServer } from "../revocation/pilot-agent-scene.ts";
 import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "../revocation/workloads.ts";
+import type { Software } from "../software.ts";
 import { whereEnvoyIs } from "./envoy.ts";
 
 const COMPLIANCE_POLICY = "pqc";
-const only = 'rampart_tls_handshakes_total{group="X25519MLKEM768"}';
+/** The refused client is counted too. */
+const groupsOnly = 'group="X25519MLKEM768" group="none"';
 
 const rootsOf = async ({ published }: ServingCa): Promise<string[]> => {
   const pem = await (await fetch(`${published}/bundle.pem`)).text();
@@ -19,10 +21,11 @@ const rootsOf = async ({ published }: ServingCa): Promise<string[]> => {
 };
 
 /** A mesh in which every program follows Istio's policy `pqc`, through a rotation. @param python With an Envoy in it. */
-export async function playPolicy(python: string, parent: string): Promise<Outcome> {
-  const names = { client: "pilot-agent of 2026-08-22, rampart agent, OpenSSL 3.0, pqc" };
+export async function playPolicy(python: string, parent: string, go: Software): Promise<Outcome> {
+  const names = { client: "pilot-agent of 2026-08-22, rampart agent, Go 1.27, OpenSSL 3.0, pqc" };
   const outcome = { ...names, server: "rampart serve under COMPLIANCE_POLICY=pqc", faults: [] };
   const pilotAgent = await prebuilt(prebuiltPilotAgent);
+  if ("missing" in go) return { ...outcome, passed: 0, missing: go.missing };
   if ("missing" in pilotAgent) return { ...outcome, passed: 0, missing: pilotAgent.missing };
   const folder = join(parent, "policy");
   await mkdir(folder);
@@ -56,12 +59,14 @@ export async function playPolicy(python: string, parent: string): Promise<Outcom
       async () => (await callWith(fresh, port)) === "200",
       90,
     );
+    const shaken = await runWell(go.program, ["shake", ca.rootFile, ca.address]);
+    if (shaken.trim() !== "X25519MLKEM768") throw new Error(`Go agreed on ${shaken}`);
     const classical = await run("openssl", ["s_client", "-connect", ca.address, "-brief"]);
     if (classical.exitCode === 0) throw new Error("a classical client was served");
     const metrics = await (await fetch(`${ca.published}/metrics`)).text();
-    const groups = metrics.match(/^rampart_tls_handshakes_total\{[^}]*\}/gm) ?? [];
-    if (groups.join() !== only) throw new Error(`handshakes of ${groups}`);
-    return { ...outcome, passed: 4 };
+    const groups = metrics.match(/(?<=^rampart_tls_handshakes_total\{)[^}]*/gm) ?? [];
+    if (groups.join(" ") !== groupsOnly) throw new Error(`handshakes of ${groups}`);
+    return { ...outcome, passed: 5 };
   } catch (error) {
     return { ...outcome, passed: 0, faults: [String(error)] };
   } finally {

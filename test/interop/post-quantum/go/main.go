@@ -1,7 +1,9 @@
 // Verifies as Go's crypto/x509 does: `leaf ROOTS LEAF`, or `crl ROOTS CRL`, each a file of PEM blocks.
+// `shake ROOTS ADDRESS` prints the group of a handshake.
 package main
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -30,6 +32,14 @@ func judge(kind, rootsFile, file string) error {
 		}
 		pool.AddCert(root)
 		certificates = append(certificates, root)
+	}
+	if kind == "shake" {
+		connection, err := tls.Dial("tcp", file, &tls.Config{RootCAs: pool, ServerName: "istiod.istio-system.svc"})
+		if err != nil {
+			return err
+		}
+		fmt.Println(connection.ConnectionState().CurveID)
+		return connection.Close()
 	}
 	blocks, err := read(file)
 	if err != nil {
