@@ -72,7 +72,7 @@ export function addConfigurationMetrics(
   }
   new Counter({
     name: "rampart_configuration_reloads_total",
-    help: "Configurations that were read again, by whether the program took them on.",
+    help: "Configurations that were read again: applied, refused.",
     labelNames: ["outcome"],
     registers: [registry],
     collect() {

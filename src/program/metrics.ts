@@ -47,7 +47,7 @@ export const unixTime = (instant: Date | undefined): number =>
 export function countingOperations<Log extends OperationLog>(log: Log, registry: Registry): Log {
   const operations = new Counter({
     name: "rampart_operations_total",
-    help: "Operational events, by event and level.",
+    help: "Events of the log, by the names of the runbook.",
     labelNames: ["event", "level"],
     registers: [registry],
   });

@@ -18,19 +18,22 @@ export class AgentMetrics implements IssuanceMetrics {
   readonly registry: Registry = new Registry();
   readonly #requests = this.#counter(
     "num_outgoing_requests",
-    "certificates requested, with all attempts",
+    "Certificates requested, with all attempts.",
   );
   readonly #failures = this.#counter(
     "num_failed_outgoing_requests",
-    "requests that failed at last",
+    "Requests that failed at last.",
   );
-  readonly #retries = this.#counter("num_outgoing_retries", "attempts after the first");
-  readonly #latency = this.#counter("outgoing_latency", "milliseconds of all requests together");
-  readonly #watchFailures = this.#plainCounter("num_file_watcher_failures_total", "lost watches");
-  readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
+  readonly #retries = this.#counter("num_outgoing_retries", "Attempts after the first.");
+  readonly #latency = this.#counter("outgoing_latency", "Milliseconds of all requests together.");
+  readonly #watchFailures = this.#plainCounter("num_file_watcher_failures_total", "Lost watches.");
+  readonly #secretFailures = this.#plainCounter(
+    "num_file_secret_failures_total",
+    "Unusable files.",
+  );
   readonly #crlFaults = this.#plainCounter(
     "num_revocation_list_failures_total",
-    "published CRLs that were refused",
+    "Published CRLs that were refused.",
   );
 
   /** Adds the gauges. Their values come from `view`. */
@@ -38,7 +41,7 @@ export class AgentMetrics implements IssuanceMetrics {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     this.#gauge(
       "cert_expiry_seconds",
-      "seconds until a certificate expires",
+      "Seconds until a certificate expires.",
       ["resource_name"],
       (set) => {
         for (const [name, end] of view.expiries()) set(secondsUntil(end), { resource_name: name });
@@ -46,19 +49,19 @@ export class AgentMetrics implements IssuanceMetrics {
     );
     this.#gauge(
       "trust_bundle_age_seconds",
-      "seconds since the bundle was known to be current",
+      "Seconds since the bundle was known to be current.",
       [],
       (set) => {
         const { confirmedAt } = view.bundle;
         if (confirmedAt) set(-secondsUntil(confirmedAt), {});
       },
     );
-    this.#gauge("trust_bundle_followed", "1 if roots, taints and CRLs are followed", [], (set) =>
+    this.#gauge("trust_bundle_followed", "1 if roots, taints and CRLs are followed.", [], (set) =>
       set(view.bundle.isFollowed ? 1 : 0, {}),
     );
     this.#gauge(
       "revocation_list_expiry_seconds",
-      "seconds until a CRL runs out",
+      "Seconds until a CRL runs out.",
       ["authority"],
       (set) => {
         for (const [authority, end] of view.crlExpiries()) set(secondsUntil(end), { authority });

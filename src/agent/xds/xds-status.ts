@@ -131,11 +131,11 @@ export class XdsMetrics {
   constructor(registry: Registry, report: () => XdsReport) {
     const counter = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
       new Counter({ name: `istio_agent_${name}`, help, labelNames, registers: [registry] });
-    this.#failures = counter("istiod_connection_failures", "connections that did not open", []);
-    this.#istiodEnds = counter("istiod_connection_terminations", "ends of istiod", ["type"]);
-    this.#envoyEnds = counter("envoy_connection_terminations", "ends of Envoy", ["type"]);
-    this.#requests = counter("xds_proxy_requests", "requests to istiod", []);
-    this.#responses = counter("xds_proxy_responses", "responses of istiod", []);
+    this.#failures = counter("istiod_connection_failures", "Connections that did not open.", []);
+    this.#istiodEnds = counter("istiod_connection_terminations", "Ends of istiod.", ["type"]);
+    this.#envoyEnds = counter("envoy_connection_terminations", "Ends of Envoy.", ["type"]);
+    this.#requests = counter("xds_proxy_requests", "Requests to istiod.", []);
+    this.#responses = counter("xds_proxy_responses", "Responses of istiod.", []);
     observeTypes(registry, report);
   }
 
@@ -185,7 +185,7 @@ function observeTypes(registry: Registry, report: () => XdsReport): void {
       },
     });
   };
-  gauge("xds_last_push_age_seconds", "seconds since the last push", (type) => type.secondsAgo);
-  counter("xds_pushed_octets", "octets of all pushes", (type) => type.octets);
-  counter("xds_nacks", "pushes that Envoy rejected", (type) => type.nacks);
+  gauge("xds_last_push_age_seconds", "Seconds since the last push.", (type) => type.secondsAgo);
+  counter("xds_pushed_octets", "Octets of all pushes.", (type) => type.octets);
+  counter("xds_nacks", "Pushes that Envoy rejected.", (type) => type.nacks);
 }

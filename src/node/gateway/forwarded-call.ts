@@ -179,7 +179,7 @@ function endingOf(error: unknown, isSent: boolean): CallEnding {
 export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
   const calls = new Counter({
     name: "rampart_gateway_calls_total",
-    help: "Calls that ended at this gateway, by what happened upstream.",
+    help: "Calls by what happened upstream: answered, refused, unavailable, abandoned, rejected, failed.",
     labelNames: ["outcome"],
     registers: [registry],
   });

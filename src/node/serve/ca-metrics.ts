@@ -63,23 +63,23 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
   );
   const errors = counter(
     "citadel_server_csr_sign_err_count",
-    "Requests of authenticated callers that were not signed.",
+    "Calls of authenticated callers that were not signed: CSR_ERROR, TTL_ERROR, CA_NOT_READY, CERT_GEN_ERROR, UNKNOWN.",
     "error",
   );
   const issued = counter("citadel_server_success_cert_issuance_count", "Certificates issued.");
   const quotaRefusals = counter(
     "rampart_quota_refusals_total",
-    "Requests of callers that had asked for too many certificates, by the quota.",
+    "Calls beyond a quota: caller, issuer.",
     "quota",
   );
   const decisions = counter(
     "rampart_policy_decisions_total",
-    "Requests about which a rule of the policy decided, by what it changed.",
+    "Calls about which a rule decided, by what it changed: denied, shortened, changed, same.",
     ...(["rule", "effect"] as const),
   );
   const shadows = counter(
     "rampart_policy_shadow_total",
-    "Requests about which a rule in shadow would have decided, by what it would have changed.",
+    "The same of rules in shadow: what each would have changed.",
     ...(["rule", "effect"] as const),
   );
   return {
@@ -170,7 +170,7 @@ export function addAuthorityGauges(
   addReadGauge(registry, {
     ...shared,
     name: "rampart_ready",
-    help: "1 when a certificate could be issued now.",
+    help: "1 when the program can do its work now.",
     read: () =>
       valueNow(async (view, now) => ((await readinessIn(view, issuance(), now)).ready ? 1 : 0), 0),
   });

@@ -92,7 +92,7 @@ function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly le
 function countAnswers(registry: Registry): Answered {
   const answers = new Counter({
     name: "rampart_signer_answers_total",
-    help: "Answers to requests of Kubernetes, by kind and outcome.",
+    help: "Answers to requests of Kubernetes: pod or service; issued, denied or failed.",
     labelNames: ["kind", "outcome"],
     registers: [registry],
   });

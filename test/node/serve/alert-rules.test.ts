@@ -94,20 +94,3 @@ describe("the dashboard", () => {
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   });
 });
-
-test("docs/reference/metrics.md has a row for each metric of each program, and no other", () => {
-  const rows = [
-    ...read("docs/reference/metrics.md").matchAll(
-      /^\| `([a-z_]+)` \| (\w+) \| [^|]* \| ([a-z, ]+) \| [^|]+ \|$/gm,
-    ),
-  ].map(([, name, type, programs]) => `${name} ${type}: ${programs}`);
-  const programsOf = new Map<string, string[]>();
-  for (const [program, metrics] of exposed) {
-    for (const { name, type } of metrics) {
-      const key = `${name} ${type}`;
-      programsOf.set(key, [...(programsOf.get(key) ?? []), program]);
-    }
-  }
-  const wanted = [...programsOf].map(([key, programs]) => `${key}: ${programs.join(", ")}`);
-  expect(rows.toSorted()).toEqual(wanted.toSorted());
-});
