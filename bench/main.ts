@@ -190,13 +190,13 @@ async function run(): Promise<Row[]> {
   const withKeys = bundleWorker("src/worker/main-with-keys.ts").gzipKibibytes;
   return [
     ...requests,
-    { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 139 },
-    { name: "bundle with the console, gzip", value: withConsole, unit: "KiB", budget: 167 },
+    { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 140 },
+    { name: "bundle with the console, gzip", value: withConsole, unit: "KiB", budget: 169 },
     {
       name: "bundle with key services, gzip, on top",
       value: withKeys - withLog,
       unit: "KiB",
-      budget: 8,
+      budget: 8.5,
     },
     // The main module with the log has the console, too.
     ...(await logRows(withConsole)),

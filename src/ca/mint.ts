@@ -22,6 +22,12 @@ import { openWhole } from "./opened-store.ts";
 import { type CrlLifetime, planCrl } from "./revocation/crl-plan.ts";
 import type { UpstreamAuthority } from "./upstream-authority.ts";
 
+/** A root in a key service, and what has those of all mints sign their CRLs. */
+export interface CrlRoot {
+  readonly signer: CertificateSigner;
+  readonly keep: (mints: readonly Mint[], now: Date) => Promise<void>;
+}
+
 /** How authorities are made, and where they are stored. */
 export interface Mint {
   readonly store: AuthorityStore;
@@ -36,7 +42,7 @@ export interface Mint {
   /** The CA that certifies the authorities, where `authorityRoot` is `upstream`. */
   readonly upstream?: UpstreamAuthority | undefined;
   /** The root in a key service that signs CRLs; absent where the CA publishes none. */
-  readonly crlRoot?: CertificateSigner | undefined;
+  readonly crlRoot?: CrlRoot | undefined;
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
   readonly configuredTaints: readonly ConfiguredTaint[];

@@ -10,12 +10,12 @@ import type { Mint } from "../ca/mint.ts";
 import type { StorePolicy } from "../ca/opened-store.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { HeldKeks, KekRing } from "../custody/kek.ts";
-import type { KeyCustody } from "../custody/key-service/key-custody.ts";
 import type { Fetching } from "../foundation/fetch.ts";
 import { pollForWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { Configuration } from "./configuration.ts";
 import { holdKeks } from "./keks.ts";
+import type { PlatformKeys } from "./platform-keys.ts";
 import { crlRootOf, upstreamOf } from "./upstream.ts";
 
 /** The means of a platform to keep authorities. */
@@ -41,7 +41,7 @@ export interface StorePlatform {
   /** The KEKs, where the program holds them already. */
   readonly keks?: HeldKeks;
   /** Absent from programs that reach no key service. */
-  readonly keyCustody?: KeyCustody | undefined;
+  readonly keyCustody?: PlatformKeys | undefined;
   /** Goes on with work that no call waits for. Absent where work ends with its call. */
   readonly inBackground?: ((work: Promise<void>) => void) | undefined;
 }

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import type { CrlRoot } from "../ca/mint.ts";
 import {
   certificatesIn,
   rampartProtocol,
@@ -6,7 +7,6 @@ import {
   vaultProtocol,
 } from "../ca/rotation/upstream-protocols.ts";
 import { type UpstreamAuthority, UpstreamError } from "../ca/upstream-authority.ts";
-import type { KeyCustody } from "../custody/key-service/key-custody.ts";
 import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import { FetchError, type Fetching, readJson, toFetchError } from "../foundation/fetch.ts";
 import { jsonText } from "../foundation/json.ts";
@@ -17,8 +17,8 @@ import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../pki/spiffe-id.ts";
 import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
 import { intermediateName } from "../pki/x509/intermediate.ts";
-import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
 import { keyIdentifier } from "../pki/x509/subject-public-key.ts";
+import type { PlatformKeys } from "./platform-keys.ts";
 
 /** The secret with the credential for the CA upstream: a bearer token of Rampart, or a token of Vault. */
 export const upstreamCredential = "UPSTREAM_CREDENTIAL";
@@ -69,7 +69,7 @@ interface UpstreamMeans {
   /** Whether a credential is required at the start. A verb may lack it until it asks. */
   readonly isServer: boolean;
   readonly clock: () => Date;
-  readonly keyCustody?: KeyCustody | undefined;
+  readonly keyCustody?: PlatformKeys | undefined;
 }
 
 /** What a configuration says of the CA upstream. */
@@ -107,18 +107,19 @@ export function upstreamOf(
 /** The root in a key service that signs CRLs, if the configuration has one. @throws ConfigurationError */
 export function crlRootOf(
   table: UpstreamTable | undefined,
-  keyCustody: KeyCustody | undefined,
-): CertificateSigner | undefined {
+  keyCustody: PlatformKeys | undefined,
+): CrlRoot | undefined {
   if (table?.kind !== "key-service" || !keyCustody) return undefined;
   try {
-    return keyCustody.serviceRootSigner(partsOf(table, keyCustody));
+    const signer = keyCustody.serviceRootSigner(partsOf(table, keyCustody));
+    return { signer, keep: keyCustody.keepRootCrls };
   } catch (error) {
     if (error instanceof ConfigurationError) throw error;
     throw new ConfigurationError([`UPSTREAM_AUTHORITY.root: ${messageOf(error)}`]);
   }
 }
 
-const partsOf = ({ keys = [], root = "" }: UpstreamTable, { keyServices }: KeyCustody) => ({
+const partsOf = ({ keys = [], root = "" }: UpstreamTable, { keyServices }: PlatformKeys) => ({
   keys: keys.map(keyServices),
   certificates: certificatesIn([root]),
 });
@@ -128,7 +129,7 @@ function rootInService(
   table: UpstreamTable,
   trustDomain: TrustDomain,
   clock: () => Date,
-  keyCustody: KeyCustody | undefined,
+  keyCustody: PlatformKeys | undefined,
 ): UpstreamAuthority {
   if (!keyCustody)
     throw new ConfigurationError([

@@ -1,5 +1,5 @@
 import { waitUntil } from "cloudflare:workers";
-import { openKeyCustody } from "../custody/key-service/key-custody.ts";
+import { openPlatformKeys } from "../config/platform-keys.ts";
 import { addConsole } from "./console.ts";
 import { IssuanceLogShard as LogShard } from "./log/log-shard.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
@@ -8,14 +8,14 @@ import { createWorker } from "./worker.ts";
 
 /** A shard whose key rests under a KEK of a key service. */
 export class IssuanceLogShard extends LogShard {
-  protected override readonly openKeyCustody = openKeyCustody;
+  protected override readonly openKeyCustody = openPlatformKeys;
 }
 
 const worker: Worker = createWorker({
   clock: () => new Date(),
   openLog: openWorkerLog,
   addConsole,
-  openKeyCustody,
+  openKeyCustody: openPlatformKeys,
   inBackground: (work) => waitUntil(work),
 });
 

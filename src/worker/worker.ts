@@ -4,8 +4,8 @@ import { rotateAll } from "../ca/rotation/rotate.ts";
 import { compose } from "../config/composition.ts";
 import { type Configuration, parseConfiguration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/log-keys.ts";
+import type { OpenPlatformKeys } from "../config/platform-keys.ts";
 import { createPushes } from "../config/root-targets.ts";
-import type { OpenKeyCustody } from "../custody/key-service/key-custody.ts";
 import type { PushLimits } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { writeToConsole } from "../foundation/events.ts";
@@ -43,7 +43,7 @@ interface WorkerOptions {
   /** Absent from a main module without the console, which is smaller. */
   readonly addConsole?: AddConsole | undefined;
   /** Absent from a main module without key services, which is smaller. */
-  readonly openKeyCustody?: OpenKeyCustody | undefined;
+  readonly openKeyCustody?: OpenPlatformKeys | undefined;
   /** Goes on with work after the answer to the request that began it. */
   readonly inBackground?: ((work: Promise<void>) => void) | undefined;
 }

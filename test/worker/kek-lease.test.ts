@@ -1,7 +1,7 @@
 import { createScheduledController, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { type OpenKeyCustody, openKeyCustody } from "../../src/custody/key-service/key-custody.ts";
+import { type OpenPlatformKeys, openPlatformKeys } from "../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../src/custody/key-service/service-root.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
@@ -40,7 +40,7 @@ async function start(kek: PlayedKek, values: object = {}) {
     createWorker({
       clock,
       openKeyCustody: (configuration, means) =>
-        openKeyCustody(configuration, { ...means, fetch: kek.service.fetch }),
+        openPlatformKeys(configuration, { ...means, fetch: kek.service.fetch }),
     });
   let isolate = newIsolate();
   const send = (request: Request) => isolate.fetch(request, environment);
@@ -196,8 +196,8 @@ test("a shard of the log that starts in an outage asks for its KEK in turns, and
   onTestFinished(() => void vi.useRealTimers());
   const shard = env.LOG_SHARD.getByName(`${logOrigin}/0`);
   await runInDurableObject(shard, async (instance: TestedLogShard) => {
-    const openHere: OpenKeyCustody = (configuration, means) =>
-      openKeyCustody(configuration, { ...means, fetch: kek.service.fetch });
+    const openHere: OpenPlatformKeys = (configuration, means) =>
+      openPlatformKeys(configuration, { ...means, fetch: kek.service.fetch });
     const secrets = { KEK: kek.value, KEY_CREDENTIAL_AWSKMS: awsCredential };
     Object.assign(instance, {
       openKeyCustody: openHere,

@@ -83,8 +83,10 @@ export async function keepRootCrls(mints: readonly Mint[], now: Date): Promise<v
   if (faults.length > 0) throw new AggregateError(faults, "a root in a key service signed no CRL");
 }
 
-const rootOf = ({ crlRoot }: Mint): [string, CertificateSigner][] =>
-  crlRoot && maySignCrls(crlRoot) ? [[toHex(crlRoot.certificate.toBeSigned.spki), crlRoot]] : [];
+function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
+  if (!crlRoot || !maySignCrls(crlRoot.signer)) return [];
+  return [[toHex(crlRoot.signer.certificate.toBeSigned.spki), crlRoot.signer]];
+}
 
 /** The rotation has said already which records do not open. */
 async function openQuietly(mint: Mint): Promise<OpenedStore> {

@@ -21,7 +21,6 @@ import { exposuresAt, missingTaintsAt } from "../authority-view.ts";
 import { type Mint, mintAuthority, storeRecord } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 import { expiredRevocations } from "../revocation/revocations.ts";
-import { keepRootCrls } from "../revocation/root-crls.ts";
 import { askUpstream } from "./ask-upstream.ts";
 import { successionReasonsAt } from "./next-step.ts";
 import { carryOutKeyPlan } from "./token-keys.ts";
@@ -66,7 +65,8 @@ function logFault({ log }: Mint, fault: unknown): void {
 export async function rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
   const runs = await Promise.allSettled(mints.map((mint) => rotate(mint, now)));
   // After the rotation, so that a new root has its CRL before the bundle has the root.
-  runs.push(...(await Promise.allSettled([keepRootCrls(mints, now)])));
+  const keep = mints.find(({ crlRoot }) => crlRoot)?.crlRoot?.keep;
+  runs.push(...(await Promise.allSettled([keep?.(mints, now)])));
   const faults = runs.flatMap((run) => (run.status === "rejected" ? [run.reason] : []));
   const [first, ...more] = faults;
   if (more.length > 0) throw new AggregateError(faults, `${faults.length} rotations met faults`);

@@ -1,11 +1,11 @@
 import type { Configuration } from "../../config/configuration.ts";
 import { holdKeks } from "../../config/keks.ts";
-import type { HeldKeks } from "../../custody/kek.ts";
 import {
-  type KeyCustody,
-  type OpenKeyCustody,
-  openKeyCustody,
-} from "../../custody/key-service/key-custody.ts";
+  type OpenPlatformKeys,
+  openPlatformKeys,
+  type PlatformKeys,
+} from "../../config/platform-keys.ts";
+import type { HeldKeks } from "../../custody/kek.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import type { Environment } from "../files/cluster-place.ts";
@@ -17,16 +17,16 @@ import { findVaultCredential } from "./vault-credential.ts";
 
 /** Key services with the credentials that the tools of each cloud find on a machine. */
 export function nodeKeyCustody(
-  configuration: Parameters<OpenKeyCustody>[0],
+  configuration: Parameters<OpenPlatformKeys>[0],
   variables: Environment,
   clock: () => Date,
-): KeyCustody {
+): PlatformKeys {
   const fetch = fetchTrusting(undefined);
   // A variable without a value is one that is not set, to all of these tools.
   const environment = Object.fromEntries(Object.entries(variables).filter(([, value]) => value));
   const machine = { environment, fetch, clock };
   const ofAws = findAwsCredential(machine);
-  return openKeyCustody(configuration, {
+  return openPlatformKeys(configuration, {
     fetch,
     clock,
     ofTheMachine: async (service, given, audience) => {
@@ -42,7 +42,7 @@ export async function openKeysHere(
   configuration: Configuration,
   environment: Environment,
   { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
-): Promise<{ readonly keks: HeldKeks; readonly keyCustody: KeyCustody }> {
+): Promise<{ readonly keks: HeldKeks; readonly keyCustody: PlatformKeys }> {
   const keyCustody = nodeKeyCustody(configuration, environment, clock);
   const means = { clock, log, shareWork: shareAside, inBackground: () => {}, keyCustody };
   return { keks: await holdKeks(configuration, means), keyCustody };

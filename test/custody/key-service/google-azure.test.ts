@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
+import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -28,7 +28,7 @@ const octets = crypto.getRandomValues(new Uint8Array(32));
 const usual = { KEY_CREDENTIAL_GCPKMS: googleCredential, KEY_CREDENTIAL_AZUREKMS: azureCredential };
 
 const custodyOf = ({ fetch }: PlayedService, given: object = usual) =>
-  openKeyCustody(
+  openPlatformKeys(
     {
       clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
     },

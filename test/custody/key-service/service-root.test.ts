@@ -2,7 +2,7 @@ import { type KeyObject, verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { recordTaint } from "../../../src/ca/mint.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
+import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
@@ -33,7 +33,7 @@ const credentials = new Map([
 ]);
 
 const custodyOf = (service: PlayedService) => (clock: () => Date) =>
-  openKeyCustody({ clusterCredentials: credentials }, { fetch: service.fetch, clock });
+  openPlatformKeys({ clusterCredentials: credentials }, { fetch: service.fetch, clock });
 
 /** A mesh in front of its CA, which keeps the KEK and the store through changes of the configuration. */
 interface Mesh {

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
+import { openPlatformKeys, type PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { type KeyCustody, openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
@@ -21,9 +21,9 @@ const day = 86_400;
 function custodyOf(
   { fetch, credentials }: RealService,
   clock: () => Date = () => new Date(),
-): KeyCustody {
+): PlatformKeys {
   const texts = Object.entries(credentials).map(([name, text]) => [name, () => text] as const);
-  return openKeyCustody({ clusterCredentials: new Map(texts) }, { fetch, clock });
+  return openPlatformKeys({ clusterCredentials: new Map(texts) }, { fetch, clock });
 }
 
 const octets = () => crypto.getRandomValues(new Uint8Array(32));

@@ -5,7 +5,7 @@ import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import type { KeyCustody } from "../../../src/custody/key-service/key-custody.ts";
+import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
@@ -52,7 +52,7 @@ interface Means {
   readonly quotas?: Quotas;
   readonly issuanceLog?: IssuanceLog;
   readonly publishedLog?: PublishedLog;
-  readonly keyCustody?: KeyCustody;
+  readonly keyCustody?: PlatformKeys;
   readonly inBackground?: (work: Promise<void>) => void;
 }
 

@@ -1,6 +1,6 @@
 import { formatWrappedKek } from "../../../src/config/keks.ts";
+import { openPlatformKeys, type PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { type KeyCustody, openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import { awsCredential, awsUri, playAws } from "./aws-kms.ts";
 import type { PlayedService } from "./key-service.ts";
 
@@ -10,7 +10,7 @@ export interface PlayedKek {
   /** The value of `KEK`. */
   readonly value: string;
   readonly octets: Uint8Array<ArrayBuffer>;
-  readonly keyCustodyAt: (clock: () => Date) => KeyCustody;
+  readonly keyCustodyAt: (clock: () => Date) => PlatformKeys;
   /** Wraps another KEK, by its id. @returns A value of `KEK` */
   readonly wrap: (id: string) => Promise<string>;
 }
@@ -18,8 +18,8 @@ export interface PlayedKek {
 export async function playWrappedKek(trustDomain = "cluster.local"): Promise<PlayedKek> {
   const service = await playAws();
   const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]);
-  const keyCustodyAt = (clock: () => Date): KeyCustody =>
-    openKeyCustody({ clusterCredentials }, { fetch: service.fetch, clock });
+  const keyCustodyAt = (clock: () => Date): PlatformKeys =>
+    openPlatformKeys({ clusterCredentials }, { fetch: service.fetch, clock });
   const { keyServices } = keyCustodyAt(() => new Date());
   const octets = crypto.getRandomValues(new Uint8Array(32));
   const wrap = async (id: string): Promise<string> =>
