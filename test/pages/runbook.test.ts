@@ -6,9 +6,9 @@ import { parse } from "yaml";
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 
-const [, alertsPart = "", eventsPart = "", agentPart = "", restPart = ""] = read(
-  "docs/reference/runbook.md",
-).split(/^## (?:Alerts|Events|Events of the agent|Events that need nothing)$/m);
+const parts = read("docs/reference/runbook.md").split(/^## (?:Alerts|Events .+)$/m);
+const [, alertsPart = "", ofCa = "", ofGateway = "", ofOthers = "", ofAgent = "", restPart = ""] =
+  parts;
 
 /** The sections of a part, by their headings. */
 function sectionsOf(part: string): ReadonlyMap<string, string> {
@@ -22,8 +22,9 @@ function sectionsOf(part: string): ReadonlyMap<string, string> {
 }
 
 const alerts = sectionsOf(alertsPart);
-const events = sectionsOf(eventsPart);
-const agentEvents = sectionsOf(agentPart);
+/** The events of others than the part is about, or of several programs, say whose they are. */
+const events = sectionsOf(ofOthers);
+const programEvents = [ofCa, ofGateway, ofAgent].flatMap((part) => [...sectionsOf(part)]);
 /** The events of the lists at the end, each with who logs it at which level. */
 const quiet = new Map(
   restPart.split("\n").flatMap((row) => {
@@ -39,7 +40,8 @@ const names = [...read("src/foundation/events.ts").matchAll(/^ {2}\| "([a-z-]+)"
 describe("the runbook", () => {
   test("has a section or an item for every event that a program can log, and for no other", () => {
     expect(names.length).toBeGreaterThan(90);
-    const found = [...events.keys(), ...agentEvents.keys(), ...quiet.keys()];
+    expect(parts).toHaveLength(7);
+    const found = [...events.keys(), ...programEvents.map(([name]) => name), ...quiet.keys()];
     expect(found.toSorted()).toEqual(names.toSorted());
   });
 
@@ -57,13 +59,13 @@ describe("the runbook", () => {
   });
 
   test("says in every section what it means and what to do", () => {
-    const bare = [...alerts, ...events, ...agentEvents].filter(
+    const bare = [...alerts, ...events, ...programEvents].filter(
       ([, text]) => !/^.{20,}\n\n\*\*Do:\*\* ./.test(text),
     );
     expect(bare.map(([name]) => name)).toEqual([]);
   });
 
-  test("says of every event who logs it, and of those in the lists at which level", () => {
+  test("says of every event of others or several who logs it, and of those in the lists at which level", () => {
     const strangers = [...events].filter(([, text]) => !/^\*[A-Za-z, ]+:\* /.test(text));
     const level = /^\*[A-Za-z, ]+ · (?:info|warning|error)\* /;
     strangers.push(...[...quiet].filter(([, text]) => !level.test(text)));
