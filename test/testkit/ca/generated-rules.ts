@@ -52,10 +52,12 @@ const addressed = fc.record({
 const ordinary = fc.oneof(
   {
     weight: 4,
-    arbitrary: fc.record({
-      when: fc.record(conditions, { requiredKeys: [] }),
-      then: fc.oneof(deny, shortening, fc.constant({ key_types: ["EC-P256", "EC-P384", "RSA"] })),
-    }),
+    arbitrary: fc
+      .record({
+        when: fc.record(conditions, { requiredKeys: [] }),
+        then: fc.oneof(deny, shortening, fc.constant({ key_types: ["EC-P256", "EC-P384", "RSA"] })),
+      })
+      .filter(({ when, then }) => !("key_types" in then) || `${when.product}` !== "token"),
   },
   named,
   addressed,
