@@ -15,7 +15,7 @@ import {
 } from "../pki/authority/trust-bundle.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
-import { publishedTokenKeysAt, type TokenKey } from "../pki/jose/token-key.ts";
+import { publishedTokenKeysAt, type TokenKey, tokensAgainFrom } from "../pki/jose/token-key.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
 import type { Denial } from "./denial.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
@@ -82,6 +82,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
       ...missingTaintsAt(store, now),
       ...exposuresAt(store, now),
       ...successionReasonsAt(store, now),
+      ...whyNoTokens(store, now),
     ],
     store,
   };
@@ -137,6 +138,11 @@ function whyNothingSigns(
   if (issuer) return [];
   if (openAuthorities.length > 0) return ["no authority signs at this time"];
   return refusals.length > 0 ? [] : ["the store holds no authority"];
+}
+
+function whyNoTokens({ tokenKeys }: OpenedStore, now: Date): string[] {
+  const from = tokensAgainFrom(tokenKeys, now);
+  return from ? [`no key signs JWT-SVIDs until ${from.toISOString()}`] : [];
 }
 
 function publishedIn({

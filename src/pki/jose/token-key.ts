@@ -169,6 +169,17 @@ export function tokenKeyAt<Key extends StatedTokenKey>(
   return may.find((key) => key.algorithm === algorithm) ?? may[0];
 }
 
+/** From when a key signs that is coming; `undefined` where one signs at `now`, or none is coming. */
+export function tokensAgainFrom(keys: readonly StatedTokenKey[], now: Date): Date | undefined {
+  const [first] = keys.toSorted(byPublication);
+  const from = keys
+    .filter(({ isTainted, schedule }) => !isTainted && now < schedule.signsUntil)
+    .map((key) => eligibleFrom(key, key === first));
+  return from.some((instant) => instant <= now) ? undefined : from.toSorted(byTime)[0];
+}
+
+const byTime = (a: Date, b: Date): number => a.getTime() - b.getTime();
+
 /** Two runs of the cron may each have minted a first key. Relying parties may have the set without the second. */
 function eligibleFrom({ schedule }: TokenKey, isFirst: boolean): Date {
   if (isFirst) return schedule.signsFrom;

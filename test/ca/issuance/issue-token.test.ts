@@ -5,6 +5,7 @@ import type { IssuanceLog } from "../../../src/ca/issuance/issuance-log.ts";
 import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { recordTaint } from "../../../src/ca/mint.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
@@ -113,4 +114,22 @@ test("a tainted key signs nothing, and is in no document, at once", async () => 
   const after = await ca.certificateAuthority.issuance.authorities.at(ca.now());
   expect(after.tokenKeys.map(({ id }) => id)).not.toContain(kid);
   expect(after.sequence).toBeGreaterThan(before.sequence);
+});
+
+test("a CA that issues no tokens for a while says until when, and is ready for certificates", async () => {
+  const { ca, ask } = await startIssuing(append);
+  const kid = decodeProtectedHeader((await ask()).token).kid ?? "";
+  const { authorities } = ca.certificateAuthority.issuance;
+  expect((await authorities.at(ca.now())).reasons).toEqual([]);
+  await recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
+  await rotate(ca.mint, ca.now());
+  await authorities.renew(ca.now());
+  const { reasons, issuer } = await authorities.at(ca.now());
+  expect(issuer).toBeDefined();
+  expect(reasons).toEqual([expect.stringMatching(/^no key signs JWT-SVIDs until 20\d\d-/)]);
+  const from = new Date(reasons[0]?.split(" ").at(-1) ?? "");
+  expect(from.getTime() - ca.now().getTime()).toBeLessThanOrEqual(26 * 3_600_000);
+  ca.pass((from.getTime() - ca.now().getTime()) / 1000);
+  await authorities.renew(ca.now());
+  expect((await authorities.at(ca.now())).reasons).toEqual([]);
 });

@@ -5,6 +5,7 @@ import {
   planTokenKeys,
   publishedAheadSeconds,
   tokenKeyAt,
+  tokensAgainFrom,
   toPublicJwk,
 } from "../../../src/pki/jose/token-key.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -67,6 +68,11 @@ describe("the plan", () => {
     expect(tokenKeyAt([key(first, true)], "ES256", later)).toBeUndefined();
     const { mint } = planTokenKeys([key(first, true)], "ES256", 600, later);
     expect(mint?.signsFrom).toEqual(addSeconds(later, 600 + publishedAheadSeconds));
+    expect(tokensAgainFrom([key(first)], later)).toBeUndefined();
+    expect(tokensAgainFrom([key(first, true)], later)).toBeUndefined();
+    const both = [key(first, true), { ...key(mint as Schedule), id: "next" }];
+    expect(tokensAgainFrom(both, later)).toEqual(mint?.signsFrom);
+    expect(tokensAgainFrom(both, mint?.signsFrom as Date)).toBeUndefined();
   });
 });
 

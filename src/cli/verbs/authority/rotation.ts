@@ -19,6 +19,7 @@ import {
   type Taint,
   type TaintedAuthorities,
 } from "../../../pki/authority/taint.ts";
+import { tokensAgainFrom } from "../../../pki/jose/token-key.ts";
 import { wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
   openStore,
@@ -134,7 +135,7 @@ export async function taint(session: Session, id: string, options: TaintOptions)
   const candidates = [...store.authorities, ...store.tokenKeys];
   const subject = findByIdPrefix(candidates, id, "authority");
   if (!store.authorities.some((each) => each === subject)) {
-    return taintTokenKey(session, subject.id, options);
+    return taintTokenKey(session, store, subject.id, options);
   }
   const recorded = { ...store, taints: store.storedTaints };
   const decided = createTaint(recorded, subject.id, options.root, mint.phaseLengths, now);
@@ -163,17 +164,27 @@ export async function taint(session: Session, id: string, options: TaintOptions)
 /** A key for tokens is no root: whatever `--root` says, relying parties find it no more. */
 async function taintTokenKey(
   { terminal, mint, place, now, isDry }: Session,
+  { tokenKeys }: OpenedStore,
   id: string,
   { yes }: TaintOptions,
 ): Promise<void> {
-  const question = `Taint ${id}, a key for JWT-SVIDs, in the ${place}? It signs nothing more, and leaves the documents at once.`;
+  const left = tokenKeys.map((key) => (key.id === id ? { ...key, isTainted: true } : key));
+  const gap = tokenGapSentence(left, now);
+  const question = `Taint ${id}, a key for JWT-SVIDs, in the ${place}? It signs nothing more, and leaves the documents at once.${gap}`;
   await confirm(terminal, question, { yes: yes || isDry });
   const taintedAt = wholeSeconds(now);
   await recordTaint(mint, { id, taintedAt, retiresAt: taintedAt });
   await rotate(mint, now).catch(countFaults);
   terminal.print(
-    `${id} is tainted. Relying parties that cache the keys take its tokens until they ask again.`,
+    `${id} ${isDry ? "would be" : "is"} tainted. Relying parties that cache the keys take its tokens until they ask again.${gap}`,
   );
+}
+
+function tokenGapSentence(keys: OpenedStore["tokenKeys"], now: Date): string {
+  const from = tokensAgainFrom(keys, now);
+  if (from) return ` No token is issued until ${formatInstant(from)}.`;
+  if (keys.some(({ isTainted, schedule }) => !isTainted && now < schedule.signsUntil)) return "";
+  return " No token is issued until a new key has been published for 25 hours.";
 }
 
 /** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */

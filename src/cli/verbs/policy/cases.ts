@@ -55,7 +55,7 @@ export async function testRules(
       );
   });
   if (faults.length > 0) throw new OperatorError(faults.join("\n"));
-  terminal.print(`${cases.length} cases hold.`);
+  terminal.print(`Cases that hold: ${cases.length}.`);
 }
 
 interface ExplainOptions {

@@ -71,6 +71,27 @@ describe("a taint", () => {
     expect(told).toMatch(new RegExp(`TAINTED_AUTHORITIES = \\["(ab){20}", \\{ id = "${id}"`));
   });
 
+  test("of a key for tokens says until when there are none, and changes nothing in a dry run", async () => {
+    const documents = async (): Promise<string[]> => {
+      await authority("documents", "--dir", join(folder, "documents"));
+      const file = join(folder, "documents/.well-known/jwks.json");
+      return JSON.parse(await readFile(file, "utf8")).keys.map(({ kid }: { kid: string }) => kid);
+    };
+    await configure('JWT_ISSUER = "https://ca.example.test"');
+    await authority("taint", await signing(), "--root", "immediately", "--yes");
+    now = new Date(now.getTime() + 60_000);
+    const [kid = ""] = await documents();
+    const none = " No token is issued until a new key has been published for 25 hours.";
+    const asked = await authority("taint", kid, "--root", "immediately", "--dry-run");
+    expect(asked).toContain(`${kid} would be tainted.`);
+    expect(asked).toContain(none);
+    expect(await documents()).toEqual([kid]);
+    const told = await authority("taint", kid, "--root", "immediately", "--yes");
+    expect(told).toContain(`${kid} is tainted.`);
+    expect(told).toContain(none);
+    expect(await documents()).not.toContain(kid);
+  });
+
   test("prints no such line in a dry run", async () => {
     const told = await authority("taint", await signing(), "--root", "immediately", "--dry-run");
     expect(told).not.toContain("TAINTED_AUTHORITIES");

@@ -164,7 +164,7 @@ expect = { rule = "" }
 
   test("holds the rules to the cases beside them", async () => {
     const good = await policy("test", await write(short + cases("10m")));
-    expect(good).toMatchObject({ code: 0, stdout: "3 cases hold.\n" });
+    expect(good).toMatchObject({ code: 0, stdout: "Cases that hold: 3.\n" });
     const bad = await policy("test", await write(short + cases("1h")));
     expect(bad.code).toBe(1);
     expect(bad.stderr).toContain("POLICY.cases[0] (foo/bar): life is 600, not 3600");
