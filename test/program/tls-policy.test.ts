@@ -23,7 +23,7 @@ async function serveWith(secrets: Readonly<Record<string, string>>) {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
   const jwks = jwksOf(await createTokenKey("ES256", "k1"));
-  const values = { ISSUERS: [{ ...issuerTables.cluster, jwks }] };
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ ...issuerTables.cluster, jwks }] };
   await writeFile(config, serveToml(join(folder, "store"), values));
   const serve = await startServe(config, randomKek(), secrets);
   /** The group of a handshake, or the code of its failure. */

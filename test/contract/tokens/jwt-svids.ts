@@ -300,7 +300,7 @@ export function describeJwtSvids(start: StartTokens): void {
   });
 
   test("rules decide about tokens as a second evaluator does", async () => {
-    const lists = fc.sample(generatedRules, { numRuns: 12, seed: 36 });
+    const lists = fc.sample(generatedRules, { numRuns: 5, seed: 36 });
     const lifetimes = { defaultSeconds: 300, maximumSeconds: 3600 };
     const usual = service;
     for (const rules of lists) {
