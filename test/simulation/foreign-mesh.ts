@@ -12,7 +12,8 @@ import {
   type PublishedAuthority,
   publishedAuthoritiesAt,
 } from "../../src/pki/authority/trust-bundle.ts";
-import { leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
+import { leafValidity } from "../../src/pki/x509/validity.ts";
+import { always, at, day, hour, secondOf } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore } from "./store.ts";
 import { Violation } from "./violation.ts";
@@ -23,12 +24,6 @@ export interface ForeignMutation {
   readonly schedule?: (schedule: Schedule) => Schedule;
   readonly installation?: (installation: Installation) => Installation;
 }
-
-const hour = 3600;
-const day = 24 * hour;
-const always: Validity = { notBefore: new Date(0), notAfter: new Date(8.64e15) };
-const at = (now: number): Date => new Date(Math.round(now) * 1000);
-const secondOf = (instant: Date): number => instant.getTime() / 1000;
 
 /** Simulates one history of a mesh under roots of another CA, in virtual time. @throws Violation */
 export function simulateForeignRoots(seed: number, mutation: ForeignMutation = {}): void {

@@ -17,7 +17,8 @@ import {
   type PublishedAuthority,
   publishedAuthoritiesAt,
 } from "../../src/pki/authority/trust-bundle.ts";
-import { addSeconds, leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
+import { addSeconds, leafValidity } from "../../src/pki/x509/validity.ts";
+import { always, at, day, hour } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading, type SimulatedStore } from "./store.ts";
 import { Violation } from "./violation.ts";
@@ -31,8 +32,6 @@ export interface Mutation {
 
 /** Three generations, each of the authorities that runs of the cron mint without seeing each other. */
 const maximumRoots = 12;
-const hour = 3600;
-const day = 24 * hour;
 
 /** The parameters of one history. */
 interface Setting {
@@ -95,13 +94,8 @@ function createSetting(random: Random): Setting {
   };
 }
 
-/** Bounds no leaf, because the simulation itself checks that no leaf outlives its authority. */
-const always: Validity = { notBefore: new Date(0), notAfter: new Date(8.64e15) };
-
 const isWithin = (now: number, [from, until]: readonly [number, number]): boolean =>
   from <= now && now < until;
-
-const at = (now: number): Date => new Date(Math.round(now) * 1000);
 
 class Mesh {
   readonly #seed: number;

@@ -1,14 +1,12 @@
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { kekCommand } from "../../../src/cli/verbs/kek.ts";
 import { awsCredential, awsFault, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
 import type { PlayedService } from "../../testkit/key-services/key-service.ts";
-import { listenOnLoopback } from "../../testkit/network/loopback.ts";
+import { listenAs } from "../../testkit/key-services/listening-kek.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -24,17 +22,7 @@ const authority = (...words: readonly string[]) =>
 
 beforeEach(async () => {
   service = await playAws();
-  const server = createServer(async (request, response) => {
-    const { method = "", headers } = request;
-    const answer = await service.fetch(`http://${headers.host}${request.url}`, {
-      method,
-      headers: headers as Record<string, string>,
-      body: await text(request),
-    });
-    response.writeHead(answer.status).end(await answer.text());
-  });
-  const { host, close } = await listenOnLoopback(server);
-  onTestFinished(() => void close());
+  const host = await listenAs(service);
   uri = `awskms://${host}/${awsKeyId}`;
   const folder = await temporaryFolder();
   config = join(folder, "rampart.toml");

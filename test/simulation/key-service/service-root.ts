@@ -16,6 +16,7 @@ import {
 } from "../../../src/pki/authority/trust-bundle.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { leafValidity, type Validity } from "../../../src/pki/x509/validity.ts";
+import { always, at, day, hour, secondOf } from "../instants.ts";
 import { type Random, seededRandom } from "../random.ts";
 import { LaggingRecords, LaggingStore, type Reading } from "../store.ts";
 import { Violation } from "../violation.ts";
@@ -28,11 +29,6 @@ export interface ServiceMutation {
   readonly crlSeconds?: (seconds: number) => number;
 }
 
-const hour = 3600;
-const day = 24 * hour;
-const always: Validity = { notBefore: new Date(0), notAfter: new Date(8.64e15) };
-const at = (now: number): Date => new Date(Math.round(now) * 1000);
-const secondOf = (instant: Date): number => instant.getTime() / 1000;
 const octetsOf = (text: string) => new TextEncoder().encode(text);
 const nameOf = (root: Uint8Array): string => new TextDecoder().decode(root);
 

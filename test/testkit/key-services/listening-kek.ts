@@ -9,7 +9,7 @@ import { awsCredential, awsKeyId, playAws } from "./aws-kms.ts";
 import type { PlayedService } from "./key-service.ts";
 
 /** A played service behind a real port. @returns Its host and port */
-async function listenAs(service: PlayedService): Promise<string> {
+export async function listenAs(service: PlayedService): Promise<string> {
   const server = createServer(async (request, response) => {
     const { method = "", headers, url } = request;
     const answer = await service.fetch(`http://${headers.host}${url}`, {
