@@ -155,7 +155,7 @@ export function tokenKeyAt<Key extends StatedTokenKey>(
   algorithm: TokenAlgorithm,
   now: Date,
 ): Key | undefined {
-  const [first] = keys.toSorted(byPublication);
+  const first = firstOf(keys);
   const may = keys
     .filter(
       (key) =>
@@ -171,7 +171,7 @@ export function tokenKeyAt<Key extends StatedTokenKey>(
 
 /** From when a key signs that is coming; `undefined` where one signs at `now`, or none is coming. */
 export function tokensAgainFrom(keys: readonly StatedTokenKey[], now: Date): Date | undefined {
-  const [first] = keys.toSorted(byPublication);
+  const first = firstOf(keys);
   const from = keys
     .filter(({ isTainted, schedule }) => !isTainted && now < schedule.signsUntil)
     .map((key) => eligibleFrom(key, key === first));
@@ -179,6 +179,12 @@ export function tokensAgainFrom(keys: readonly StatedTokenKey[], now: Date): Dat
 }
 
 const byTime = (a: Date, b: Date): number => a.getTime() - b.getTime();
+
+/** The first key of a store. Its successor may be published in the same second, and signs a day later. */
+const firstOf = (keys: readonly StatedTokenKey[]): StatedTokenKey | undefined =>
+  keys.toSorted(
+    (a, b) => byTime(a.schedule.signsFrom, b.schedule.signsFrom) || byPublication(a, b),
+  )[0];
 
 /** Two runs of the cron may each have minted a first key. Relying parties may have the set without the second. */
 function eligibleFrom({ schedule }: TokenKey, isFirst: boolean): Date {

@@ -58,6 +58,17 @@ describe("the plan", () => {
     expect(publishedAheadSeconds).toBeGreaterThan(24 * 3600);
   });
 
+  test("has the first key sign beside a successor of the same second, whatever their ids", () => {
+    const at = planTokenKeys([], "ES256", 0, now).mint as Schedule;
+    const next = planTokenKeys([key(at)], "ES256", 0, now).mint as Schedule;
+    expect(next.publishedFrom).toEqual(at.publishedFrom);
+    for (const id of ["a", "z"]) {
+      const both = [key(at), { ...key(next), id }];
+      expect(tokenKeyAt(both, "ES256", now)?.id).toBe("k");
+      expect(tokensAgainFrom(both, now)).toBeUndefined();
+    }
+  });
+
   test("makes no key where no token is issued", () => {
     expect(planTokenKeys([], undefined, 600, now).mint).toBeUndefined();
   });
