@@ -1,10 +1,6 @@
 #!/usr/bin/env node
-import { CommanderError } from "commander";
-import { OperatorError } from "../foundation/errors.ts";
-import { followCompliancePolicy } from "../program/tls-policy.ts";
-import { rampart, typedWords } from "./rampart.ts";
-import { exitCodes } from "./terminal/command-line.ts";
-import { endingWithOutput, failuresOf } from "./terminal/failures.ts";
+import { runCommand, typedWords } from "./rampart.ts";
+import { endingWithOutput } from "./terminal/failures.ts";
 import { explainingSignals } from "./terminal/signals.ts";
 import { Terminal } from "./terminal/terminal.ts";
 
@@ -21,23 +17,7 @@ async function main(): Promise<void> {
   const [noun = ""] = words;
   // It has a program read its configuration again, and must not end one that has only begun.
   if (reloading.has(noun)) process.on("SIGHUP", () => {});
-  try {
-    followCompliancePolicy(terminal.environment["COMPLIANCE_POLICY"]);
-    await (await rampart(noun, terminal)).parseAsync(words, { from: "user" });
-  } catch (error) {
-    terminal.exitWith(Math.max(...failuresOf(error).map((each) => exitCodeOf(each, terminal))));
-  }
-}
-
-/** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */
-function exitCodeOf(error: unknown, terminal: Terminal): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
-  if (error instanceof OperatorError) {
-    terminal.complain(error.message);
-    return error.exitCode;
-  }
-  console.error(error);
-  return exitCodes.failed;
+  await runCommand(words, terminal);
 }
 
 void main();

@@ -1,6 +1,9 @@
-import { Command } from "commander";
+import { Command, CommanderError } from "commander";
 import { build } from "../foundation/build.ts";
-import { exitCodesHelp } from "./terminal/command-line.ts";
+import { OperatorError } from "../foundation/errors.ts";
+import { followCompliancePolicy } from "../program/tls-policy.ts";
+import { exitCodes, exitCodesHelp } from "./terminal/command-line.ts";
+import { failuresOf } from "./terminal/failures.ts";
 import type { Terminal } from "./terminal/terminal.ts";
 
 type Noun = () => Promise<(terminal: Terminal) => Command>;
@@ -50,6 +53,27 @@ export async function rampart(noun: string, terminal: Terminal): Promise<Command
   for (const load of asked ? [asked] : loadedFor(noun))
     program.addCommand((await load())(terminal));
   return inherit(program);
+}
+
+/** Runs one command to its end. The terminal has its output, its failures and its exit code. */
+export async function runCommand(words: readonly string[], terminal: Terminal): Promise<void> {
+  try {
+    followCompliancePolicy(terminal.environment["COMPLIANCE_POLICY"]);
+    await (await rampart(words[0] ?? "", terminal)).parseAsync([...words], { from: "user" });
+  } catch (error) {
+    terminal.exitWith(Math.max(...failuresOf(error).map((each) => exitCodeOf(each, terminal))));
+  }
+}
+
+/** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */
+function exitCodeOf(error: unknown, terminal: Terminal): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
+  if (error instanceof OperatorError) {
+    terminal.complain(error.message);
+    return error.exitCode;
+  }
+  console.error(error);
+  return exitCodes.failed;
 }
 
 /** `rampart help authority list` and `rampart version`, as other programs have them, with the options of this one. */

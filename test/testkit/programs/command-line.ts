@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import { runCommand } from "../../../src/cli/rampart.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { run } from "./child-process.ts";
+import { MemoryTerminal } from "./memory-terminal.ts";
 
 /** The folder of an operator. */
 export interface OperatorFolder {
@@ -67,27 +69,59 @@ export const withConfiguration = (from: string | RegExp, to: string): string =>
 const program = resolve("src/cli/main.ts");
 
 /**
- * Runs `rampart` as a user does, without a terminal.
+ * Runs `rampart` as a user does, in its own process and without a terminal.
  *
  * @throws Error if its output holds a secret.
  */
 export async function rampart(
-  { path, secrets }: OperatorFolder,
+  folder: OperatorFolder,
   words: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<Answer> {
   const { exitCode, stdout, stderr } = await run(process.execPath, [program, ...words.split(" ")], {
-    folder: path,
+    folder: folder.path,
     environment: {
       PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
-      HOME: join(path, "home"),
+      HOME: join(folder.path, "home"),
       ...environment,
     },
     timeoutSeconds: hangMilliseconds / 1000,
   });
+  return withoutSecrets(folder, words, environment, { code: exitCode, stdout, stderr });
+}
+
+/**
+ * Runs a verb in this process, which is many times quicker. A word that begins with `./` is a path of the folder.
+ *
+ * @throws Error if its output holds a secret.
+ */
+export async function rampartHere(
+  folder: OperatorFolder,
+  words: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  const terminal = new MemoryTerminal({ environment });
+  const typed = words
+    .split(" ")
+    .map((word) => (word.startsWith("./") ? join(folder.path, word) : word));
+  await runCommand(typed, terminal);
+  const { printed: stdout, said: stderr, exitCode } = terminal;
+  return withoutSecrets(folder, words, environment, {
+    code: Number(exitCode ?? 0),
+    stdout,
+    stderr,
+  });
+}
+
+function withoutSecrets(
+  { secrets }: OperatorFolder,
+  words: string,
+  environment: Readonly<Record<string, string>>,
+  answer: Answer,
+): Answer {
   const told = [...secrets, ...Object.values(environment).filter((value) => value.length > 20)];
-  if (told.some((secret) => `${stdout}${stderr}`.includes(secret))) {
+  if (told.some((secret) => `${answer.stdout}${answer.stderr}`.includes(secret))) {
     throw new Error(`rampart ${words} tells a secret`);
   }
-  return { code: exitCode, stdout, stderr };
+  return answer;
 }

@@ -10,7 +10,7 @@ import {
   type Answer,
   createOperatorFolder,
   type OperatorFolder,
-  rampart,
+  rampartHere,
 } from "../../../testkit/programs/command-line.ts";
 import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
 
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => ca.end());
 
 const log = (words: string, environment: Readonly<Record<string, string>> = {}): Promise<Answer> =>
-  rampart(folder, `log ${words}`, { RAMPART_LOG_TOKEN: ca.token, ...environment });
+  rampartHere(folder, `log ${words}`, { RAMPART_LOG_TOKEN: ca.token, ...environment });
 
 /** Follows the log, whose clock stands still, and reads its findings. */
 async function follow(words: string, staleAfter = "876000h") {
@@ -90,14 +90,14 @@ describe("rampart log", () => {
     await mixed.log.publish();
     const { jti, expiresAt } = entry.token;
     const read = (words: string): Promise<Answer> =>
-      rampart(folder, `log ${words} --url ${mixed.url}`, { RAMPART_LOG_TOKEN: mixed.token });
+      rampartHere(folder, `log ${words} --url ${mixed.url}`, { RAMPART_LOG_TOKEN: mixed.token });
     expect((await read("check")).stdout).toContain("3 entries, all of them verified");
     const { stdout } = await read(`search --serial ${jti} --json`);
     expect(JSON.parse(stdout)).toMatchObject({ kind: "token", serial: jti, notAfter: expiresAt });
     expect(JSON.parse(stdout)).not.toHaveProperty("certificatePem");
     expect((await read("tail")).stdout).toMatch(/TOKEN FOR[\s\S]* sts\.amazonaws\.com/);
     expect((await read(`prove ${jti}`)).stdout).toContain("c2sp.org/tlog-proof");
-    const followed = await read(`follow --stale-after 876000h --dir ${join(folder.path, "mixed")}`);
+    const followed = await read(`follow --stale-after 876000h --dir ./mixed`);
     expect(followed.stdout).not.toContain("unknown-authority");
   });
 
@@ -182,34 +182,34 @@ describe("rampart log", () => {
   });
 
   test("prove makes a proof that verify accepts without a connection", async () => {
-    const proved = await log(`prove leaf.pem --url ${ca.url}`);
+    const proved = await log(`prove ./leaf.pem --url ${ca.url}`);
     expect(proved.code).toBe(0);
     await writeFile(join(folder.path, "leaf.tlog-proof"), proved.stdout);
-    const good = await log(`verify leaf.pem leaf.tlog-proof --key ${ca.verifierKey}`);
+    const good = await log(`verify ./leaf.pem ./leaf.tlog-proof --key ${ca.verifierKey}`);
     expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("at index 1") });
-    const json = await log(`verify leaf.pem leaf.tlog-proof --key ${ca.verifierKey} --json`);
+    const json = await log(`verify ./leaf.pem ./leaf.tlog-proof --key ${ca.verifierKey} --json`);
     expect(JSON.parse(json.stdout)).toMatchObject({ index: 1, issuedAt: expect.any(String) });
     await writeFile(join(folder.path, "other.pem"), leaves[2] ?? "");
-    const bad = await log(`verify other.pem leaf.tlog-proof --key ${ca.verifierKey}`);
+    const bad = await log(`verify ./other.pem ./leaf.tlog-proof --key ${ca.verifierKey}`);
     expect(bad).toMatchObject({ code: 4, stdout: "" });
-    const untrusted = await log("verify leaf.pem leaf.tlog-proof");
+    const untrusted = await log("verify ./leaf.pem ./leaf.tlog-proof");
     expect(untrusted).toMatchObject({ code: 2, stderr: expect.stringContaining("--policy") });
   });
 
   test("verify tells a certificate that is in the log from a thief's and from a stranger's", async () => {
-    const known = await log(`verify leaf.pem --url ${ca.url}`);
+    const known = await log(`verify ./leaf.pem --url ${ca.url}`);
     expect(known).toMatchObject({ code: 0, stdout: expect.stringContaining("foo/sa/bar") });
-    const json = JSON.parse((await log(`verify leaf.pem --url ${ca.url} --json`)).stdout);
+    const json = JSON.parse((await log(`verify ./leaf.pem --url ${ca.url} --json`)).stdout);
     expect(json).toMatchObject({ index: 1, spiffeId: expect.stringContaining("foo/sa/bar") });
     const foreign = await startLoggedCa();
     await writeFile(join(folder.path, "foreign-leaf.pem"), await foreign.issue());
     await writeFile(join(folder.path, "foreign-roots.pem"), await foreign.bundle());
     foreign.end();
-    const strange = await log(`verify foreign-leaf.pem --url ${ca.url}`);
+    const strange = await log(`verify ./foreign-leaf.pem --url ${ca.url}`);
     expect(strange).toMatchObject({ code: 3, stderr: expect.stringContaining("not among the 4") });
     expect(strange.stderr).toContain("it is not of this CA");
-    const words = "--authorities foreign-roots.pem";
-    const stolen = await log(`verify foreign-leaf.pem --url ${ca.url} ${words}`);
+    const words = "--authorities ./foreign-roots.pem";
+    const stolen = await log(`verify ./foreign-leaf.pem --url ${ca.url} ${words}`);
     expect(stolen).toMatchObject({ code: 3, stderr: expect.stringContaining("KEY IS STOLEN") });
   });
 
@@ -217,7 +217,7 @@ describe("rampart log", () => {
     const sharded = await startLoggedCa({ otherShards: ["1", "2"] });
     await sharded.issue();
     await sharded.log.publish();
-    const { code, stderr } = await log(`verify leaf.pem --url ${sharded.url}`);
+    const { code, stderr } = await log(`verify ./leaf.pem --url ${sharded.url}`);
     sharded.end();
     expect(code).toBe(3);
     const parent = sharded.url.slice(0, -1);
@@ -244,11 +244,11 @@ describe("rampart log", () => {
   });
 
   test("follow copies what is new, and has no findings in an honest log", async () => {
-    const first = await follow("--dir copy --authorities roots.pem");
+    const first = await follow("--dir ./copy --authorities ./roots.pem");
     expect(first).toEqual({ code: 0, findings: [] });
-    const { stdout } = await log("search --dir copy --json");
+    const { stdout } = await log("search --dir ./copy --json");
     expect(stdout.trimEnd().split("\n")).toHaveLength(4);
-    const proved = await log("prove leaf.pem --dir copy");
+    const proved = await log("prove ./leaf.pem --dir ./copy");
     expect(proved).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/^c2sp.org\/tlog-proof/),
@@ -256,20 +256,20 @@ describe("rampart log", () => {
   });
 
   test("follow finds an authority once, though another verb has brought the copy up to date", async () => {
-    expect(await log(`tail --url ${ca.url} --dir c1`)).toMatchObject({ code: 0 });
-    const { code, findings } = await follow("--dir c1");
+    expect(await log(`tail --url ${ca.url} --dir ./c1`)).toMatchObject({ code: 0 });
+    const { code, findings } = await follow("--dir ./c1");
     expect(code).toBe(3);
     expect(findings).toEqual([
       expect.objectContaining({ finding: "authority-appeared", index: 0, size: 4 }),
     ]);
-    expect(await follow("--dir c1")).toEqual({ code: 0, findings: [] });
+    expect(await follow("--dir ./c1")).toEqual({ code: 0, findings: [] });
   });
 
   test("follow finds a certificate of an unknown authority, one line each", async () => {
     const foreign = await startLoggedCa();
     await writeFile(join(folder.path, "foreign.pem"), await foreign.bundle());
     foreign.end();
-    const { code, findings } = await follow("--dir c2 --authorities foreign.pem");
+    const { code, findings } = await follow("--dir ./c2 --authorities ./foreign.pem");
     expect(code).toBe(3);
     expect(findings.map(({ finding, index }) => [finding, index])).toEqual([
       ["authority-appeared", 0],
@@ -279,7 +279,7 @@ describe("rampart log", () => {
 
   test("follow finds a log without news, each time", async () => {
     for (const _ of [1, 2]) {
-      const { code, findings } = await follow("--dir c4 --authorities roots.pem", "1s");
+      const { code, findings } = await follow("--dir ./c4 --authorities ./roots.pem", "1s");
       expect({ code, findings }).toEqual({
         code: 3,
         findings: [expect.objectContaining({ finding: "stale-checkpoint" })],
@@ -297,12 +297,12 @@ describe("rampart log", () => {
       for (let i = 0; i < 2; i++) await other.issue();
       await other.log.publish();
       const copy = `fork-${title.split(" ").at(-1)}`;
-      expect(await log(`check --url ${other.url} --dir ${copy}`)).toMatchObject({ code: 0 });
-      expect(await log(`check --url ${other.url} --dir ${copy}`)).toMatchObject({ code: 0 });
+      expect(await log(`check --url ${other.url} --dir ./${copy}`)).toMatchObject({ code: 0 });
+      expect(await log(`check --url ${other.url} --dir ./${copy}`)).toMatchObject({ code: 0 });
       const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
       await other.fork(change(parseBundle(bundle, 3)));
       for (const verb of ["check", "follow", "search", "tail"]) {
-        const { code, stdout, stderr } = await log(`${verb} --url ${other.url} --dir ${copy}`);
+        const { code, stdout, stderr } = await log(`${verb} --url ${other.url} --dir ./${copy}`);
         expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
         expect(stderr).toContain("the log does not extend the copy");
       }
@@ -321,25 +321,25 @@ describe("rampart log", () => {
       await other.log.publish();
       const log0 = `--url ${other.url}`;
       const proving = async (file: string) => {
-        const { stdout } = await log(`prove old.pem ${log0}`);
+        const { stdout } = await log(`prove ./old.pem ${log0}`);
         await writeFile(join(folder.path, file), stdout);
       };
-      expect(await log(`check ${log0} --dir known`)).toMatchObject({ code: 0 });
+      expect(await log(`check ${log0} --dir ./known`)).toMatchObject({ code: 0 });
       await proving("honest.tlog-proof");
       const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
       const [first, second, third] = parseBundle(bundle, 3);
       await other.fork(entriesOf(first, third, second));
       await proving("forked.tlog-proof");
-      const verify = (file: string) => log(`verify old.pem ${file} --key ${other.verifierKey}`);
+      const verify = (file: string) => log(`verify ./old.pem ./${file} --key ${other.verifierKey}`);
       for (const [words, code] of [
-        ["honest.tlog-proof --dir known", 0],
+        ["honest.tlog-proof --dir ./known", 0],
         ["forked.tlog-proof", 0],
-        ["forked.tlog-proof --dir known", 4],
+        ["forked.tlog-proof --dir ./known", 4],
       ] as const) {
         expect([words, (await verify(words)).code]).toEqual([words, code]);
       }
-      for (const words of ["verify old.pem", "prove old.pem"]) {
-        const { code, stderr } = await log(`${words} ${log0} --dir known`);
+      for (const words of ["verify ./old.pem", "prove ./old.pem"]) {
+        const { code, stderr } = await log(`${words} ${log0} --dir ./known`);
         expect([words, code]).toEqual([words, 4]);
         expect(stderr).toContain("the log does not extend the copy");
       }
@@ -353,10 +353,10 @@ describe("rampart log", () => {
     try {
       for (let i = 0; i < 2; i++) await other.issue();
       await other.log.publish();
-      expect(await log(`check --url ${other.url} --dir anew`)).toMatchObject({ code: 0 });
+      expect(await log(`check --url ${other.url} --dir ./anew`)).toMatchObject({ code: 0 });
       other.objects.stored.set("tile/0/000.p/3", new Uint8Array(96));
-      expect(await log(`check --url ${other.url} --dir anew`)).toMatchObject({ code: 4 });
-      expect(await log("check --dir anew")).toMatchObject({ code: 2 });
+      expect(await log(`check --url ${other.url} --dir ./anew`)).toMatchObject({ code: 4 });
+      expect(await log("check --dir ./anew")).toMatchObject({ code: 2 });
     } finally {
       other.end();
     }
@@ -367,17 +367,17 @@ describe("rampart log", () => {
     try {
       for (let i = 0; i < 2; i++) await other.issue();
       await other.log.publish();
-      expect(await log(`follow --url ${other.url} --dir c3`)).toMatchObject({ code: 3 });
+      expect(await log(`follow --url ${other.url} --dir ./c3`)).toMatchObject({ code: 3 });
       const { stored } = other.objects;
       const honest = new Map(stored);
       await other.issue();
       await other.log.publish();
       stored.set("tile/entries/000.p/4", honest.get("tile/entries/000.p/3") ?? new Uint8Array());
-      const rewritten = await log(`follow --url ${other.url} --dir c3`);
+      const rewritten = await log(`follow --url ${other.url} --dir ./c3`);
       expect(rewritten.code).toBe(4);
-      const { stdout } = await log("search --dir c3 --json");
+      const { stdout } = await log("search --dir ./c3 --json");
       expect(stdout.trimEnd().split("\n")).toHaveLength(3);
-      const impostor = await log(`follow --url ${ca.url} --dir c3`);
+      const impostor = await log(`follow --url ${ca.url} --dir ./c3`);
       expect(impostor.code).toBe(4);
     } finally {
       other.end();
