@@ -2,7 +2,7 @@ import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { randomKek } from "../../testkit/configuration.ts";
-import { createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
+import { createOperatorFolder, rampartHere } from "../../testkit/programs/command-line.ts";
 import { serveToml } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -28,7 +28,7 @@ async function operatorOf(toml?: string) {
 
 test("a dry run on the local state of a Worker writes nothing, neither into an empty folder nor beside a store", async () => {
   const operator = await operatorOf();
-  const run = (words: string) => rampart(operator, `authority ${words} -c ${operator.config}`);
+  const run = (words: string) => rampartHere(operator, `authority ${words} -c ${operator.config}`);
   const before = await contentOf(operator.path);
   expect((await run("init --dry-run")).code).toBe(0);
   expect(await contentOf(operator.path)).toEqual(before);
@@ -53,7 +53,8 @@ test("a dry run on files writes nothing, neither a folder nor a record", async (
   });
   const operator = await operatorOf(toml);
   const kek = { KEK: randomKek() };
-  const run = (words: string) => rampart(operator, `authority ${words} -c ${operator.config}`, kek);
+  const run = (words: string) =>
+    rampartHere(operator, `authority ${words} -c ${operator.config}`, kek);
   for (const words of ["init --dry-run", "init --dry-run --signer s"]) {
     expect((await run(words)).code).toBe(0);
     expect(await contentOf(place)).toEqual([]);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createOperatorFolder,
   type OperatorFolder,
-  rampart,
+  rampartHere,
 } from "../../../testkit/programs/command-line.ts";
 import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
 
@@ -46,7 +46,7 @@ beforeAll(async () => {
 afterAll(() => ca.end());
 
 const policy = (...words: readonly string[]) =>
-  rampart(folder, `policy ${words.join(" ")}`, { RAMPART_LOG_TOKEN: ca.token });
+  rampartHere(folder, `policy ${words.join(" ")}`, { RAMPART_LOG_TOKEN: ca.token });
 
 const replay = async (toml: string, ...words: readonly string[]) =>
   policy("replay", await write(toml, "new.toml"), "--url", ca.url, ...words);
