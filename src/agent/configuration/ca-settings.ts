@@ -35,30 +35,6 @@ export interface CaConnection {
   readonly files: ConnectionFiles;
 }
 
-/** The kinds of key that a workload may have. */
-export type SubjectKeyKind =
-  | { readonly kind: "EC"; readonly curve: "P-256" | "P-384" }
-  | { readonly kind: "RSA"; readonly bits: number };
-
-/** The purpose of a certificate: an identity is an X509-SVID, serving is TLS under DNS names. */
-export type CertificatePurpose = "identity" | "serving";
-
-/** The fields and headers of a request besides its CSR, and the kind of its key. */
-export interface RequestSettings {
-  readonly key: SubjectKeyKind;
-  readonly lifetimeSeconds: number;
-  readonly tokenFile: string;
-  readonly clusterId: string;
-  readonly certSigner: string;
-  /** A serving certificate has the DNS names that the CA chooses, in place of the SPIFFE ID. */
-  readonly purpose: CertificatePurpose;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Istio's agents have no timeout, and hang with a CA that never answers. */
-  readonly attemptTimeoutMilliseconds: number;
-  /** Whether the agent is a node proxy, which names the workload in each request. */
-  readonly impersonates: boolean;
-}
-
 const defaultAddress = "istiod.istio-system.svc:15012";
 
 /** The connection to the CA; `undefined` with a fault. */
@@ -126,19 +102,34 @@ export function requestSettingsOf(
   variables: Variables,
   environment: Environment,
   mode: "sidecar" | "serving" | "node",
-): RequestSettings {
+) {
+  const purpose: CertificatePurpose = mode === "serving" ? "serving" : "identity";
   return {
     key: keyOf(variables),
     lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
     tokenFile: variables.RAMPART_TOKEN_FILE,
     clusterId: variables.ISTIO_META_CLUSTER_ID,
     certSigner: mode === "serving" ? servingSigner : variables.ISTIO_META_CERT_SIGNER,
-    purpose: mode === "serving" ? "serving" : "identity",
+    /** A serving certificate has the DNS names that the CA chooses, in place of the SPIFFE ID. */
+    purpose,
     headers: variablesWithPrefix(environment, "CA_HEADER_"),
+    /** Istio's agents have no timeout, and hang with a CA that never answers. */
     attemptTimeoutMilliseconds: 10_000,
+    /** Whether the agent is a node proxy, which names the workload in each request. */
     impersonates: mode === "node",
   };
 }
+
+/** The fields and headers of a request besides its CSR, and the kind of its key. */
+export type RequestSettings = ReturnType<typeof requestSettingsOf>;
+
+/** An identity is an X509-SVID, serving is TLS under DNS names. */
+export type CertificatePurpose = "identity" | "serving";
+
+/** The kinds of key that a workload may have. */
+export type SubjectKeyKind =
+  | { readonly kind: "EC"; readonly curve: "P-256" | "P-384" }
+  | { readonly kind: "RSA"; readonly bits: number };
 
 /** Pilot-agent's default is RSA. Here a key size must ask for RSA. */
 function keyOf(variables: Variables): SubjectKeyKind {

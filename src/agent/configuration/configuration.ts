@@ -1,4 +1,3 @@
-import type { SocketAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import {
   parseServiceAccount,
@@ -9,22 +8,15 @@ import {
 } from "../../pki/spiffe-id.ts";
 import {
   bundleUrlOf,
-  type CaConnection,
   caConnectionOf,
   crlUrlOf,
-  type RequestSettings,
   requestSettingsOf,
   servingSigner,
 } from "./ca-settings.ts";
 import { type Environment, parseVariables, type Variables } from "./environment.ts";
-import { type JwtFile, jwtFilesOf, type OutputSettings, outputOf } from "./output-settings.ts";
-import { type MissedVariable, missedVariables } from "./unsupported-variables.ts";
-import {
-  type HealthSettings,
-  healthSettingsOf,
-  type XdsSettings,
-  xdsSettingsOf,
-} from "./xds-settings.ts";
+import { jwtFilesOf, outputOf } from "./output-settings.ts";
+import { missedVariables } from "./unsupported-variables.ts";
+import { healthSettingsOf, xdsSettingsOf } from "./xds-settings.ts";
 
 /**
  * The identities of an agent: one of its own, or those of the workloads that a feed lists. In serving mode the
@@ -40,58 +32,8 @@ interface FederatedEndpoint {
   readonly url: string;
 }
 
-/** Renew a certificate when this share of its life is left, give or take the jitter. */
-export interface RenewalPolicy {
-  /** Istio's SECRET_GRACE_PERIOD_RATIO: 0.5 renews at half of the life. */
-  readonly graceRatio: number;
-  /** Istio's SECRET_GRACE_PERIOD_RATIO_JITTER: how far the ratio varies in each direction. */
-  readonly jitter: number;
-}
-
-/** The folder that keeps certificates for the next start. With a key file they are sealed. */
-export interface CacheSettings {
-  readonly folder: string;
-  readonly keyFile: string | undefined;
-}
-
-/** The configuration of an agent. */
-export interface AgentConfiguration {
-  readonly trustDomain: TrustDomain;
-  readonly subject: AgentSubject;
-  readonly ca: CaConnection;
-  readonly request: RequestSettings;
-  readonly renewal: RenewalPolicy;
-  readonly isPkcs8: boolean;
-  /** The URL of the published bundle, or `undefined` if there is none. */
-  readonly bundleUrl: string | undefined;
-  /** Whether nobody gave that URL, and the CA may be an istiod, which publishes no bundle. */
-  readonly isBundleAssumed: boolean;
-  /** The URL of the CA's CRLs, or `undefined` if none are read. */
-  readonly crlUrl: string | undefined;
-  readonly longestBundleRefreshSeconds: number;
-  readonly federation: readonly FederatedEndpoint[];
-  /** A PEM file with the roots for the TLS of these endpoints, or `undefined` for the system's roots. */
-  readonly federatedRootFile: string | undefined;
-  readonly sdsSocket: string;
-  readonly workloadApiSocket: string | undefined;
-  /** The XDS proxy, or `undefined` if no address of istiod is given. */
-  readonly xds: XdsSettings | undefined;
-  /** The probe of the workload, where istiod can be told of it. */
-  readonly health: HealthSettings | undefined;
-  readonly statusAddress: SocketAddress;
-  readonly fileDebounceMilliseconds: number;
-  /** Whether every certificate comes from files, and none from the CA. */
-  readonly isFileMounted: boolean;
-  readonly crlFile: string | undefined;
-  readonly output: OutputSettings | undefined;
-  readonly jwtFiles: readonly JwtFile[];
-  readonly cache: CacheSettings | undefined;
-  /** Set variables of pilot-agent without their effect. The log names each once. */
-  readonly ignoredVariables: readonly MissedVariable[];
-}
-
 /** @throws ConfigurationError with one line for each fault. */
-export function parseConfiguration(environment: Environment): AgentConfiguration {
+export function parseConfiguration(environment: Environment) {
   const variables = parseVariables(environment);
   const missed = missedVariables(environment);
   const faults = missed.refused.map(({ name, why }) => `${name}: ${why}`);
@@ -110,23 +52,28 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     subject,
     ca,
     request: requestSettingsOf(variables, environment, subject.mode),
+    /** A certificate is renewed when this share of its life is left, give or take the jitter. */
     renewal: {
       graceRatio: variables.SECRET_GRACE_PERIOD_RATIO,
       jitter: variables.SECRET_GRACE_PERIOD_RATIO_JITTER,
     },
     isPkcs8: variables.PKCS8_KEY,
     bundleUrl,
+    /** Whether nobody gave that URL, and the CA may be an istiod, which publishes no bundle. */
     isBundleAssumed: !variables.RAMPART_BUNDLE_URL && ca.address.protocol === "grpc",
     crlUrl: crlUrlOf(variables.RAMPART_CRL_URL, bundleUrl),
     longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
     federation,
+    /** The roots for the TLS of these endpoints; by default the system's. */
     federatedRootFile: variables.RAMPART_FEDERATED_ROOT_CA,
     sdsSocket: variables.RAMPART_SDS_SOCKET,
     workloadApiSocket: variables.RAMPART_WORKLOAD_API_SOCKET,
     xds,
+    /** The probe of the workload, where istiod can be told of it. */
     health: xds && healthSettingsOf(variables),
     statusAddress: variables.RAMPART_STATUS_ADDR,
     fileDebounceMilliseconds: variables.FILE_DEBOUNCE_DURATION,
+    /** Whether every certificate comes from files, and none from the CA. */
     isFileMounted: variables.FILE_MOUNTED_CERTS,
     crlFile: variables.PILOT_ENABLE_CA_CRL ? "/var/run/secrets/istio/crl/ca-crl.pem" : undefined,
     output: outputOf(variables),
@@ -137,6 +84,13 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     ignoredVariables: missed.ignored,
   };
 }
+
+export type AgentConfiguration = Readonly<ReturnType<typeof parseConfiguration>>;
+
+/** The folder that keeps certificates for the next start. With a key file they are sealed. */
+export type CacheSettings = NonNullable<AgentConfiguration["cache"]>;
+
+export type RenewalPolicy = AgentConfiguration["renewal"];
 
 function contradictions(variables: Variables, subject: AgentSubject | undefined): string[] {
   const { PROV_CERT, FILE_MOUNTED_CERTS, OUTPUT_CERTS, RAMPART_JWT_FILES } = variables;

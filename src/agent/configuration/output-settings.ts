@@ -1,16 +1,9 @@
 import type { Variables } from "./environment.ts";
 
-/** A file with a JWT-SVID for one audience. */
-export interface JwtFile {
-  readonly path: string;
-  readonly audience: string;
-  readonly owner: OutputSettings["owner"];
-}
-
 const maximumJwtFiles = 8;
 const jwtFileForm = /^([^=]+)=(\S{1,255})$/;
 
-export function jwtFilesOf(variables: Variables, faults: string[]): JwtFile[] {
+export function jwtFilesOf(variables: Variables, faults: string[]) {
   const entries = variables.RAMPART_JWT_FILES.split(",").map((entry) => entry.trim());
   const files = entries.filter(Boolean).flatMap((entry) => {
     const [, path, audience] = jwtFileForm.exec(entry) ?? [];
@@ -26,23 +19,16 @@ export function jwtFilesOf(variables: Variables, faults: string[]): JwtFile[] {
   return files;
 }
 
-function ownerOf({ RAMPART_OUTPUT_OWNER: owner }: Variables): OutputSettings["owner"] {
+/** A file with a JWT-SVID for one audience. */
+export type JwtFile = Readonly<ReturnType<typeof jwtFilesOf>[number]>;
+
+function ownerOf({ RAMPART_OUTPUT_OWNER: owner }: Variables) {
   const [uid = 0, gid = 0] = owner?.split(":").map(Number) ?? [];
   return owner === undefined ? undefined : { uid, gid };
 }
 
-/** A folder of PEM files, for programs without SDS or the Workload API. */
-export interface OutputSettings {
-  readonly folder: string;
-  readonly isAtomic: boolean;
-  readonly mode: number;
-  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
-  /** A command line for `sh`, run after each change. */
-  readonly onChange: string | undefined;
-}
-
 /** The files of the agent's own certificate. Those of a server change together: it must not load one without the other. */
-export function outputOf(variables: Variables): OutputSettings | undefined {
+export function outputOf(variables: Variables) {
   const { OUTPUT_CERTS, RAMPART_SERVING_CERTS } = variables;
   const folder = RAMPART_SERVING_CERTS ?? OUTPUT_CERTS;
   if (folder === undefined) return undefined;
@@ -52,6 +38,10 @@ export function outputOf(variables: Variables): OutputSettings | undefined {
     // In a pod, other containers read the files from a volume as other users.
     mode: variables.KUBERNETES_SERVICE_HOST ? 0o644 : 0o600,
     owner: ownerOf(variables),
+    /** A command line for `sh`, run after each change. */
     onChange: variables.RAMPART_ON_CHANGE,
   };
 }
+
+/** A folder of PEM files, for programs without SDS or the Workload API. */
+export type OutputSettings = Readonly<NonNullable<ReturnType<typeof outputOf>>>;

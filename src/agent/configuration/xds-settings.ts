@@ -2,51 +2,13 @@ import { isIPv4 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { parseSocketAddress } from "../../foundation/addresses.ts";
-import { type ConnectionFiles, clientCertificateIn } from "./ca-settings.ts";
+import { clientCertificateIn } from "./ca-settings.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
-import type { ReadinessProbe } from "./proxy-config.ts";
-
-/** The settings of the XDS proxy. */
-export interface XdsSettings {
-  /** The path of Envoy's socket. */
-  readonly socket: string;
-  readonly istiod: IstiodSettings;
-}
-
-/** The address of istiod, and what authenticates both sides. */
-export interface IstiodSettings {
-  /** `host:port` */
-  readonly address: string;
-  /** Without TLS there is no token either: anybody on the way could take it. */
-  readonly isPlaintext: boolean;
-  readonly files: ConnectionFiles;
-  /** A file of roots that takes the place of the usual one if it exists. */
-  readonly preferredRootFile: string | undefined;
-  readonly tokenFile: string;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-/** The default target of probes, and their source. */
-export interface ProbeAddresses {
-  readonly host: string;
-  /** The source of HTTP, which Istio's iptables rules let past Envoy. */
-  readonly localAddress: string | undefined;
-}
-
-/** The probe of a workload, and where it goes. */
-export interface HealthSettings {
-  readonly probe: ReadinessProbe;
-  readonly addresses: ProbeAddresses;
-}
 
 const plaintextPort = 15010;
 
 /** The settings of the XDS proxy, or `undefined` if no address of istiod is given. */
-export function xdsSettingsOf(
-  variables: Variables,
-  environment: Environment,
-  faults: string[],
-): XdsSettings | undefined {
+export function xdsSettingsOf(variables: Variables, environment: Environment, faults: string[]) {
   const { PROXY_CONFIG, DISCOVERY_ADDRESS } = variables;
   const address = DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress;
   if (address === undefined) return undefined;
@@ -63,33 +25,45 @@ export function xdsSettingsOf(
   if (port === plaintextPort && !PROXY_CONFIG.isPlaintext) {
     faults.push(`${variable}: port ${plaintextPort} takes controlPlaneAuthPolicy: NONE`);
   }
-  const istiod: IstiodSettings = {
+  const istiod = {
     address,
+    /** Without TLS there is no token either: anybody on the way could take it. */
     isPlaintext: PROXY_CONFIG.isPlaintext,
     files: {
       rootFile: rootFileOf(variables, faults),
       clientCertificate: clientCertificateOf(variables),
       serverName: variables.ISTIOD_SAN ?? serverNameOf(host),
     },
+    /** A file of roots that takes the place of the usual one if it exists. */
     preferredRootFile:
       variables.XDS_ROOT_CA === undefined ? "./etc/certs/root-cert.pem" : undefined,
     tokenFile: variables.RAMPART_TOKEN_FILE,
-    headers: {
+    headers: lowerCased({
       clusterid: variables.ISTIO_META_CLUSTER_ID,
-      ...lowerCased(variablesWithPrefix(environment, "XDS_HEADER_")),
-    },
+      ...variablesWithPrefix(environment, "XDS_HEADER_"),
+    }),
   };
   return { socket: xdsSocketOf(variables), istiod };
 }
 
+export type XdsSettings = Readonly<NonNullable<ReturnType<typeof xdsSettingsOf>>>;
+
+/** The address of istiod, and what authenticates both sides. */
+export type IstiodSettings = Readonly<XdsSettings["istiod"]>;
+
 /** The probe of the workload, which istiod learns of through the XDS proxy. */
-export function healthSettingsOf(variables: Variables): HealthSettings | undefined {
+export function healthSettingsOf(variables: Variables) {
   const { PROXY_CONFIG, REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: isLocalhost } = variables;
   const { readinessProbe: probe } = PROXY_CONFIG;
   if (!probe) return undefined;
   const host = isLocalhost ? "localhost" : (addressesOf(variables)[0] ?? "localhost");
   return { probe, addresses: { host, localAddress: probeSourceOf(host) } };
 }
+
+export type HealthSettings = NonNullable<ReturnType<typeof healthSettingsOf>>;
+
+/** The default target of probes, and their source. */
+export type ProbeAddresses = HealthSettings["addresses"];
 
 /** Istio's iptables rules know it. There is none for IPv6 that every machine has. */
 function probeSourceOf(host: string): string | undefined {

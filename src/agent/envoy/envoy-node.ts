@@ -7,14 +7,6 @@ import {
 } from "../configuration/environment.ts";
 import type { Json } from "./tls-contexts.ts";
 
-/** The description of a proxy for istiod. */
-export interface EnvoyNode {
-  readonly id: string;
-  readonly cluster: string;
-  readonly locality: Json;
-  readonly metadata: Json;
-}
-
 /** The sources of a node. */
 export interface NodeSources {
   readonly kind: "sidecar" | "router";
@@ -32,7 +24,7 @@ const localityLabel = "istio-locality";
 const revisionLabel = "pod-template-hash";
 
 /** The node of an Envoy as pilot-agent describes it. */
-export function createNode(sources: NodeSources): EnvoyNode {
+export function createNode(sources: NodeSources) {
   const { kind, variables, addresses, annotations } = sources;
   const { PROXY_CONFIG, SERVICE_ACCOUNT } = variables;
   const labels = labelsOf(sources);
@@ -57,6 +49,9 @@ export function createNode(sources: NodeSources): EnvoyNode {
     },
   };
 }
+
+/** The description of a proxy for istiod. */
+export type EnvoyNode = Readonly<ReturnType<typeof createNode>>;
 
 /** Istio's form of a node id. istiod refuses any other. */
 export function nodeId(

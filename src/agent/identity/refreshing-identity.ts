@@ -25,17 +25,6 @@ interface RefreshingPorts {
   readonly store: (svid: X509Svid) => Promise<void>;
 }
 
-/** The state of an identity, for operators. */
-export interface IdentityStatus {
-  readonly spiffeId: SpiffeId;
-  readonly notAfter: Date | undefined;
-  readonly nextAttempt: Date;
-  readonly issuer: string | undefined;
-  /** The names in the certificate, such as `DNS:istiod.istio-system.svc`. */
-  readonly names: string | undefined;
-  readonly lastError: string | undefined;
-}
-
 /**
  * One identity whose certificate is renewed in time. While renewal fails, the identity serves its
  * current certificate until that expires.
@@ -66,13 +55,15 @@ export class RefreshingIdentity {
     return svid && this.#ports.clock() < svid.notAfter ? svid : undefined;
   }
 
-  get status(): IdentityStatus {
+  /** The state of an identity, for operators. */
+  get status() {
     const svid = this.#svid;
     return {
       spiffeId: this.spiffeId,
       notAfter: svid?.notAfter,
       nextAttempt: this.#nextAttempt,
       issuer: svid?.chain[0].issuer,
+      /** The names in the certificate, such as `DNS:istiod.istio-system.svc`. */
       names: svid?.chain[0].subjectAltName,
       lastError: this.#lastError === undefined ? undefined : messageOf(this.#lastError),
     };
@@ -198,6 +189,8 @@ export class RefreshingIdentity {
     this.#sleep.interrupt();
   }
 }
+
+export type IdentityStatus = RefreshingIdentity["status"];
 
 /** The identities that the agent keeps refreshed. */
 export class Identities {

@@ -9,61 +9,6 @@ import type { OwnBundle } from "../trust/own-bundle.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { XdsProxy } from "../xds/xds-proxy.ts";
-import type { XdsReport } from "../xds/xds-status.ts";
-
-/** The state of an identity, as text for JSON. */
-interface IdentityReport {
-  readonly spiffeId: string;
-  readonly notAfter: string | undefined;
-  readonly hoursLeft: number;
-  readonly nextAttempt: string;
-  readonly issuer: string | undefined;
-  readonly names: string | undefined;
-  readonly lastError: string | undefined;
-}
-
-/** A trusted root, as text for JSON. */
-interface RootReport {
-  readonly subject: string;
-  readonly notAfter: string;
-  readonly sha256: string;
-}
-
-/** A CRL of the CA, as text for JSON. */
-interface CrlReport {
-  /** The key identifier of the authority. */
-  readonly authority: string;
-  readonly number: string | undefined;
-  readonly nextUpdate: string | undefined;
-}
-
-/** The state of an agent. */
-export interface AgentStatus {
-  readonly isReady: boolean;
-  /**
-   * Why the agent is not ready: one sentence for each resource that it cannot serve. A ready agent gives a reason
-   * where it follows no roots, or cannot refuse revoked certificates.
-   */
-  readonly reasons: readonly string[];
-  readonly identities: readonly IdentityReport[];
-  readonly roots: readonly RootReport[];
-  readonly bundle: {
-    readonly sequence: number | undefined;
-    readonly confirmedAt: string | undefined;
-    readonly lastError: string | undefined;
-    /** Whether roots, taints and CRLs reach the agent by themselves. */
-    readonly isFollowed: boolean;
-  };
-  readonly revocation: {
-    /** Whether verifiers have the CRLs. */
-    readonly isUsed: boolean;
-    readonly lists: readonly CrlReport[];
-    readonly confirmedAt: string | undefined;
-    readonly lastError: string | undefined;
-  };
-  /** The XDS proxy, if the agent has one. */
-  readonly xds: XdsReport | undefined;
-}
 
 /** The parts of an agent that a report covers. */
 export interface ReportedParts {
@@ -82,7 +27,7 @@ export interface ReportedParts {
 }
 
 /** Reports the state of an agent. It is ready when nothing that it serves is missing. */
-export function reportAgent(parts: ReportedParts): AgentStatus {
+export function reportAgent(parts: ReportedParts) {
   const { identities, mounted, feed, trust, revocation, bundle, crlFollower, files, xds, now } =
     parts;
   const all = identities.all();
@@ -96,6 +41,10 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
   ];
   return {
     isReady: reasons.length === 0,
+    /**
+     * Why the agent is not ready: one sentence for each resource that it cannot serve. A ready agent gives a reason
+     * where it follows no roots, or cannot refuse revoked certificates.
+     */
     reasons: [
       ...reasons,
       ...[bundle.fault, revocation.fault, ...(files?.faults ?? [])].filter(
@@ -112,9 +61,11 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
       sequence: trust.sequence,
       confirmedAt: bundle.confirmedAt?.toISOString(),
       lastError: bundle.lastError,
+      /** Whether roots, taints and CRLs reach the agent by themselves. */
       isFollowed: bundle.isFollowed,
     },
     revocation: {
+      /** Whether verifiers have the CRLs. */
       isUsed: revocation.crls.length > 0,
       lists: revocation.all.map(reportCrl),
       confirmedAt: crlFollower?.confirmedAt?.toISOString(),
@@ -124,21 +75,22 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
   };
 }
 
-function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
+/** The state of an agent, as text for JSON. */
+export type AgentStatus = ReturnType<typeof reportAgent>;
+
+function reportIdentity(status: IdentityStatus, now: Date) {
+  const { notAfter, nextAttempt } = status;
   return {
-    spiffeId: status.spiffeId,
-    notAfter: status.notAfter?.toISOString(),
-    hoursLeft: hoursUntil(status.notAfter, now),
-    nextAttempt: status.nextAttempt.toISOString(),
-    issuer: status.issuer,
-    names: status.names,
-    lastError: status.lastError,
+    ...status,
+    notAfter: notAfter?.toISOString(),
+    hoursLeft: hoursUntil(notAfter, now),
+    nextAttempt: nextAttempt.toISOString(),
   };
 }
 
-function reportCrl(crl: Revocation["all"][number]): CrlReport {
-  const { authorityKeyIdentifier, number, nextUpdate } = crl;
+function reportCrl({ authorityKeyIdentifier, number, nextUpdate }: Revocation["all"][number]) {
   return {
+    /** The key identifier of the authority. */
     authority: authorityKeyIdentifier ? toHex(authorityKeyIdentifier) : "",
     number: number?.toString(),
     nextUpdate: nextUpdate?.toISOString(),

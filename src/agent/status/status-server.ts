@@ -12,20 +12,11 @@ interface StatusView {
   readonly proxy: ProxyControl | undefined;
 }
 
-/** A running status server. */
-interface StatusServer {
-  readonly url: string;
-  close(): Promise<void>;
-}
-
 /**
  * Serves probes, metrics and status over HTTP, and pilot-agent's commands to callers of this machine. No answer
  * holds a secret.
  */
-export async function serveStatus(
-  { host, port }: SocketAddress,
-  view: StatusView,
-): Promise<StatusServer> {
+export async function serveStatus({ host, port }: SocketAddress, view: StatusView) {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
   server.on("request", (request, response) => {
     answer(request, view, response).catch(() => response.destroy());
@@ -35,7 +26,7 @@ export async function serveStatus(
   const { port: bound } = server.address() as AddressInfo;
   return {
     url: `http://${host}:${bound}`,
-    async close() {
+    async close(): Promise<void> {
       server.close();
       server.closeAllConnections();
       await once(server, "close");

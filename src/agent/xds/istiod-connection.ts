@@ -14,16 +14,6 @@ export interface ConnectionPorts {
   readonly roots: ServerRoots;
 }
 
-/** A connection with one stream. */
-export interface IstiodConnection {
-  readonly stream: ClientHttp2Stream;
-  /** Whether the connection has ended, and not only its stream. */
-  readonly isDown: () => boolean;
-  /** The fault that ended the connection, if one did. */
-  readonly fault: () => string | undefined;
-  readonly close: () => void;
-}
-
 const connectMilliseconds = 5_000;
 const windowOctets = 1 << 20;
 
@@ -48,7 +38,7 @@ export async function connectToIstiod(
   path: string,
   { clock, pause, roots }: ConnectionPorts,
   signal: AbortSignal,
-): Promise<IstiodConnection> {
+) {
   const { address, isPlaintext, headers, tokenFile } = settings;
   const tls = isPlaintext ? {} : await readConnectionTls(filesOf(settings), clock(), roots);
   const token = isPlaintext ? undefined : await readTokenFileIfAny(tokenFile);
@@ -80,11 +70,15 @@ export async function connectToIstiod(
   });
   return {
     stream,
+    /** Whether the connection has ended, and not only its stream. */
     isDown: () => session.destroyed,
+    /** The fault that ended the connection, if one did. */
     fault: () => state.error && whyOf(state.error),
     close: () => session.destroy(),
   };
 }
+
+export type IstiodConnection = Readonly<Awaited<ReturnType<typeof connectToIstiod>>>;
 
 function filesOf({ files, preferredRootFile }: IstiodSettings): ConnectionFiles {
   const isPreferred = preferredRootFile !== undefined && existsSync(preferredRootFile);

@@ -3,34 +3,6 @@ import type { DiscoveryProtocol, RequestPeek } from "./discovery-protocol.ts";
 import { isExpected } from "./grpc.ts";
 import type { SeenResponse, StreamEnd } from "./xds-stream.ts";
 
-/** The traffic of one type of resources, as text for JSON. */
-interface TypeReport {
-  readonly typeUrl: string;
-  readonly lastPushAt: string | undefined;
-  readonly secondsAgo: number | undefined;
-  readonly pushes: number;
-  readonly octets: number;
-  readonly nacks: number;
-}
-
-/** The state of the XDS proxy, as text for JSON. */
-export interface XdsReport {
-  /** The address of istiod. */
-  readonly address: string;
-  readonly isConnected: boolean;
-  readonly protocol: DiscoveryProtocol["name"] | undefined;
-  readonly connectedSince: string | undefined;
-  /** Why the last stream ended, or why there is none. */
-  readonly lastEnd:
-    | { readonly at: string; readonly by: string; readonly detail: string }
-    | undefined;
-  readonly types: readonly TypeReport[];
-  /** The last time that Envoy rejected what istiod sent. */
-  readonly lastNack:
-    | { readonly at: string; readonly typeUrl: string; readonly detail: string }
-    | undefined;
-}
-
 interface TypeActivity {
   lastPush: Date | undefined;
   pushes: number;
@@ -48,8 +20,8 @@ export class XdsStatus {
   readonly #clock: () => Date;
   readonly #types = new Map<string, TypeActivity>();
   #connection: { readonly since: Date; readonly protocol: DiscoveryProtocol["name"] } | undefined;
-  #lastEnd: XdsReport["lastEnd"];
-  #lastNack: XdsReport["lastNack"];
+  #lastEnd: { readonly at: string; readonly by: string; readonly detail: string } | undefined;
+  #lastNack: { readonly at: string; readonly typeUrl: string; readonly detail: string } | undefined;
 
   constructor(address: string, clock: () => Date) {
     this.#address = address;
@@ -89,19 +61,21 @@ export class XdsStatus {
     type.lastPush = this.#clock();
   }
 
-  report(): XdsReport {
+  report() {
     return {
       address: this.#address,
       isConnected: this.#connection !== undefined,
       protocol: this.#connection?.protocol,
       connectedSince: this.#connection?.since.toISOString(),
+      /** Why the last stream ended, or why there is none. */
       lastEnd: this.#lastEnd,
       types: [...this.#types].map(([typeUrl, type]) => this.#reportType(typeUrl, type)),
+      /** The last time that Envoy rejected what istiod sent. */
       lastNack: this.#lastNack,
     };
   }
 
-  #reportType(typeUrl: string, { lastPush, ...counts }: TypeActivity): TypeReport {
+  #reportType(typeUrl: string, { lastPush, ...counts }: TypeActivity) {
     const milliseconds = lastPush && this.#clock().getTime() - lastPush.getTime();
     return {
       typeUrl,
@@ -119,6 +93,9 @@ export class XdsStatus {
     return type;
   }
 }
+
+/** The state of the XDS proxy, as text for JSON. */
+export type XdsReport = ReturnType<XdsStatus["report"]>;
 
 /** The metrics of the XDS proxy, under Istio's names where Istio has them. */
 export class XdsMetrics {

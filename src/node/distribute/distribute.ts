@@ -3,14 +3,9 @@ import { parseForm } from "../../config/form.ts";
 import type { RootsReport } from "../../delivery/root-delivery.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
-import {
-  type Environment,
-  placeKeys,
-  type RootPlaces,
-  rootPlacesOf,
-} from "../files/cluster-place.ts";
-import { type UpstreamPlace, upstreamKeys, upstreamPlaceOf } from "../files/upstream-place.ts";
-import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
+import { type Environment, placeKeys, rootPlacesOf } from "../files/cluster-place.ts";
+import { upstreamKeys, upstreamPlaceOf } from "../files/upstream-place.ts";
+import { listenAddress } from "../http/listen-address.ts";
 import { monitorWork, type ServerContext } from "../server.ts";
 import { addRootGauges, type RefreshingRoots, refreshRoots } from "./refreshing-roots.ts";
 import { followUpstreamTrust, type UpstreamTrust } from "./upstream-trust.ts";
@@ -53,12 +48,6 @@ async function beginDelivery(
   return { report: roots.report, trust, end: () => begun.disposeAsync() };
 }
 
-/** The configuration of `rampart distribute`. */
-export interface DistributeConfiguration extends UpstreamPlace {
-  readonly places: RootPlaces;
-  readonly monitoringListen: ListenAddress;
-}
-
 const form = z.strictObject({
   ...upstreamKeys,
   ...placeKeys,
@@ -78,7 +67,7 @@ export const distributeRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
 export function parseDistributeConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
-): DistributeConfiguration {
+) {
   const read = parseForm(form, values);
   return {
     ...upstreamPlaceOf(read),
@@ -86,3 +75,5 @@ export function parseDistributeConfiguration(
     monitoringListen: read.MONITORING_LISTEN,
   };
 }
+
+export type DistributeConfiguration = Readonly<ReturnType<typeof parseDistributeConfiguration>>;

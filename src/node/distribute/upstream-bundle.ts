@@ -12,20 +12,6 @@ import { readRootFile } from "../../program/files/pem-file.ts";
 import type { UpstreamPlace } from "../files/upstream-place.ts";
 import type { ServerContext } from "../server.ts";
 
-/** The trust bundle of a CA, from its last good answer. */
-export interface UpstreamBundle {
-  readonly source: UpstreamPlace;
-  /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
-  readonly current: () => NumberedBundle | undefined;
-  /** The keys for JWT-SVIDs in the same bundle. */
-  readonly jwtKeys: () => KeySet;
-  /** How often the CA wants to be asked. */
-  readonly refreshSeconds: () => number;
-  /** Resolves after the first answer or failure. */
-  readonly asked: Promise<void>;
-  readonly end: () => Promise<void>;
-}
-
 /** The standard's own. */
 const usualRefreshSeconds = 300;
 
@@ -37,7 +23,7 @@ export async function followUpstreamBundle(
   source: UpstreamPlace,
   context: ServerContext,
   known?: NumberedBundle,
-): Promise<UpstreamBundle> {
+) {
   const { log } = context;
   const asked = Promise.withResolvers<void>();
   let current = known;
@@ -68,9 +54,13 @@ export async function followUpstreamBundle(
   const end = followUpstream(source, document, context);
   return {
     source,
+    /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
     current: () => current,
+    /** The keys for JWT-SVIDs in the same bundle. */
     jwtKeys: () => jwtKeys,
+    /** How often the CA wants to be asked. */
     refreshSeconds: () => refreshSeconds,
+    /** Resolves after the first answer or failure. */
     asked: asked.promise,
     end: () => {
       asked.resolve();
@@ -78,6 +68,9 @@ export async function followUpstreamBundle(
     },
   };
 }
+
+/** The trust bundle of a CA, from its last good answer. */
+export type UpstreamBundle = Readonly<Awaited<ReturnType<typeof followUpstreamBundle>>>;
 
 function logChange(
   { operation }: OperationLog,

@@ -9,15 +9,6 @@ import { readRootFile } from "../../program/files/pem-file.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { credentialInFile } from "./configuration-file.ts";
 
-/** The API server of a program, and the files of its access to it. The only secret, a token, is in a file. */
-export interface ApiServerPlace {
-  /** The API server; no slash at the end. */
-  readonly server: string;
-  readonly serverRootsFile: string | undefined;
-  /** The kubelet replaces it. */
-  readonly tokenFile: string;
-}
-
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** Where a kubelet keeps the token of a pod. */
@@ -37,7 +28,7 @@ type ApiServerValues = z.infer<z.ZodMiniObject<typeof apiServerKeys>>;
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** @throws ConfigurationError */
-export function apiServerPlaceOf(read: ApiServerValues, environment: Environment): ApiServerPlace {
+export function apiServerPlaceOf(read: ApiServerValues, environment: Environment) {
   const isInCluster = read.KUBERNETES_SERVER === undefined;
   const server = read.KUBERNETES_SERVER ?? serverOf(environment);
   if (server === undefined) {
@@ -46,9 +37,13 @@ export function apiServerPlaceOf(read: ApiServerValues, environment: Environment
   return {
     server,
     serverRootsFile: read.KUBERNETES_CA_FILE ?? (isInCluster ? `${account}/ca.crt` : undefined),
+    /** The kubelet replaces it. */
     tokenFile: read.KUBERNETES_TOKEN_FILE,
   };
 }
+
+/** The API server of a program, and the files of its access to it. The only secret, a token, is in a file. */
+export type ApiServerPlace = Readonly<ReturnType<typeof apiServerPlaceOf>>;
 
 function serverOf({
   KUBERNETES_SERVICE_HOST: host,
@@ -66,16 +61,6 @@ export async function openApiServer({
 }: ApiServerPlace): Promise<KubernetesClient> {
   const fetch = fetchTrusting(await readRootFile(serverRootsFile));
   return createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
-}
-
-/** The places of roots in a cluster, and the access to it. */
-export interface RootPlaces extends ApiServerPlace {
-  /** The name of the ConfigMap in every namespace; `undefined` for no ConfigMaps. */
-  readonly configMap: string | undefined;
-  /** Whether ConfigMaps with CRLs are delivered as well. */
-  readonly deliversCrls: boolean;
-  /** The signer names, each of which gets a ClusterTrustBundle. */
-  readonly clusterTrustBundles: readonly string[];
 }
 
 /** The keys of any program that delivers roots. docs/how-to/distribute.md explains them. */
@@ -96,18 +81,23 @@ export const placeKeys = {
 type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
 
 /** @throws ConfigurationError */
-export function rootPlacesOf(read: PlaceValues, environment: Environment): RootPlaces {
+export function rootPlacesOf(read: PlaceValues, environment: Environment) {
   const place = apiServerPlaceOf(read, environment);
   if (!read.CONFIG_MAPS && !read.CLUSTER_TRUST_BUNDLE) {
     throw new ConfigurationError(["CONFIG_MAPS: must not be false without CLUSTER_TRUST_BUNDLE"]);
   }
   return {
     ...place,
+    /** The name of the ConfigMap in every namespace; `undefined` for no ConfigMaps. */
     configMap: read.CONFIG_MAPS ? read.CONFIG_MAP : undefined,
     deliversCrls: read.CRL_CONFIG_MAPS,
+    /** The signer names, each of which gets a ClusterTrustBundle. */
     clusterTrustBundles: signersOf(read.CLUSTER_TRUST_BUNDLE),
   };
 }
+
+/** The places of roots in a cluster, and the access to it. */
+export type RootPlaces = Readonly<ReturnType<typeof rootPlacesOf>>;
 
 /** Istio's signer by default (docs/explanation/istio.md#root-distribution). */
 function signersOf(setting: boolean | readonly string[]): readonly string[] {

@@ -1,31 +1,9 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import {
-  type Environment,
-  placeKeys,
-  type RootPlaces,
-  rootPlacesOf,
-} from "../files/cluster-place.ts";
-import { accessKeys, type UpstreamAccess, upstreamAccessOf } from "../files/upstream-place.ts";
-import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
-import type { ListenAddress } from "../http/listen-address.ts";
-import type { Limits } from "../limits/limits.ts";
+import { type Environment, placeKeys, rootPlacesOf } from "../files/cluster-place.ts";
+import { accessKeys, upstreamAccessOf } from "../files/upstream-place.ts";
 import { certificateFilesOf, servingKeys } from "../serve/serve-configuration.ts";
-import type { CertificateFiles } from "../tls/serving-certificate.ts";
-
-/** The configuration of `rampart gateway`. Its only secret, a token, is in a file. */
-export interface GatewayConfiguration extends UpstreamAccess {
-  readonly listen: ListenAddress;
-  readonly monitoringListen: ListenAddress;
-  readonly certificateFiles: CertificateFiles | undefined;
-  readonly diagnosticRpcs: DiagnosticRpcs;
-  readonly limits: Limits;
-  /** Where in its cluster the gateway delivers the CA's roots. `undefined` if it delivers none. */
-  readonly rootPlaces: RootPlaces | undefined;
-  /** Whether the gateway is ready only once the roots are everywhere. */
-  readonly isReadyWithRoots: boolean;
-}
 
 const form = z.strictObject({
   ...accessKeys,
@@ -54,7 +32,7 @@ export const gatewayRestartKeys: readonly string[] = [
 export function parseGatewayConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment = {},
-): GatewayConfiguration {
+) {
   const read = parseForm(form, values);
   if (read.READY_WITH_ROOTS && !read.DELIVER_ROOTS) {
     throw new ConfigurationError(["READY_WITH_ROOTS: must not be true without DELIVER_ROOTS"]);
@@ -66,7 +44,11 @@ export function parseGatewayConfiguration(
     certificateFiles: certificateFilesOf(read),
     diagnosticRpcs: read.DIAGNOSTIC_RPCS,
     limits: read.LIMITS,
+    /** Where in its cluster the gateway delivers the CA's roots. */
     rootPlaces: read.DELIVER_ROOTS ? rootPlacesOf(read, environment) : undefined,
     isReadyWithRoots: read.READY_WITH_ROOTS,
   };
 }
+
+/** The configuration of `rampart gateway`. Its only secret, a token, is in a file. */
+export type GatewayConfiguration = Readonly<ReturnType<typeof parseGatewayConfiguration>>;

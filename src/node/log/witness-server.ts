@@ -29,17 +29,10 @@ interface WitnessParts {
   readonly clock: () => Date;
 }
 
-/** A witness that listens. */
-interface RunningWitness {
-  readonly key: VerifierKey;
-  readonly address: AddressInfo;
-  readonly close: () => Promise<void>;
-}
-
 const requestMilliseconds = 5000;
 
 /** Starts a witness over plain HTTP; TLS is a proxy's. @throws OperatorError when another one uses its folder. */
-export async function startWitness(parts: WitnessParts): Promise<RunningWitness> {
+export async function startWitness(parts: WitnessParts) {
   await makeFolder(parts.directory, await ownerOf(parts.directory));
   const database = databaseIn(join(parts.directory, "witness.sqlite"));
   const { privateKey, publicKey } = await keyIn(database);
@@ -59,7 +52,7 @@ export async function startWitness(parts: WitnessParts): Promise<RunningWitness>
   return {
     key: cosigner.key,
     address: server.address() as AddressInfo,
-    close: async () => {
+    close: async (): Promise<void> => {
       await new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();

@@ -3,13 +3,12 @@ import { type Configuration, parseConfiguration } from "../../config/configurati
 import { dnsName, filePath, parseForm, partition } from "../../config/form.ts";
 import { keyServiceCredential } from "../../config/keks.ts";
 import { logKeys } from "../../config/log-keys.ts";
-import { ConfigurationError, type QuotaName } from "../../foundation/errors.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import type { Environment } from "../files/cluster-place.ts";
 import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";
-import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
-import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
-import { type Limits, limitsTable } from "../limits/limits.ts";
+import { listenAddress } from "../http/listen-address.ts";
+import { limitsTable } from "../limits/limits.ts";
 import {
   propagationOf,
   type StorePlace,
@@ -18,27 +17,6 @@ import {
   storePlaceOf,
 } from "../stores/store-place.ts";
 import type { CertificateFiles } from "../tls/serving-certificate.ts";
-
-/** The configuration of `rampart serve`: that of every CA, and its own. */
-export interface ServeConfiguration {
-  readonly ca: Configuration;
-  readonly store: StorePlace;
-  /** The directory from which a plugged-in CA is imported whenever it changes. */
-  readonly importDirectory?: string | undefined;
-  readonly listen: ListenAddress;
-  readonly plaintextListen: ListenAddress | undefined;
-  readonly monitoringListen: ListenAddress;
-  readonly servingNames: readonly string[];
-  readonly certificateFiles: CertificateFiles | undefined;
-  readonly diagnosticRpcs: DiagnosticRpcs;
-  readonly limits: Limits;
-  /** Certificates in a minute. */
-  readonly perMinute: Readonly<Record<QuotaName, number>>;
-  /** The log of this process: each of several processes has its own. */
-  readonly logShard: number;
-  /** Where the tools of a cloud leave its credentials. */
-  readonly environment: Environment;
-}
 
 /** The DNS names of a mesh's CA (docs/explanation/istio.md#the-call). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
@@ -101,7 +79,7 @@ export function parseServeConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment = {},
   logRests: "directory" | "bucket" = "directory",
-): ServeConfiguration {
+) {
   const [own, others] = partition(values, (key) => serveKeys.includes(key));
   const [files, shared] = partition(others, (key) => credentialFileName.test(key));
   const ca = parseConfiguration(shared, propagationOf[storeKindOf(own)]);
@@ -116,6 +94,7 @@ export function parseServeConfiguration(
   return {
     ca: { ...ca, clusterCredentials: withFiles(ca.clusterCredentials, files) },
     store,
+    /** The directory from which a plugged-in CA is imported whenever it changes. */
     importDirectory: form.IMPORT_DIRECTORY,
     listen: form.LISTEN,
     plaintextListen: form.PLAINTEXT_LISTEN,
@@ -124,11 +103,17 @@ export function parseServeConfiguration(
     certificateFiles: certificateFilesOf(form),
     diagnosticRpcs: form.DIAGNOSTIC_RPCS,
     limits: form.LIMITS,
+    /** Certificates in a minute. */
     perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
+    /** The log of this process: each of several processes has its own. */
     logShard: 0,
+    /** Where the tools of a cloud leave its credentials. */
     environment,
   };
 }
+
+/** The configuration of `rampart serve`: that of every CA, and its own. */
+export type ServeConfiguration = Readonly<ReturnType<typeof parseServeConfiguration>>;
 
 /** What takes a store with one reader is refused where several replicas may read it. */
 function requireOneReader(

@@ -140,14 +140,6 @@ function watchedQueue<Request>(
   return { ...queue, hasAll: collection.hasAll };
 }
 
-/** The work of the leader. */
-export interface SignerWork {
-  readonly ended: Promise<void>;
-  readonly pending: () => number;
-  /** The faults that keep requests from being answered. */
-  readonly reasons: () => readonly string[];
-}
-
 /** How often the queues look for requests that are due. */
 const lookSeconds = 0.25;
 
@@ -159,7 +151,7 @@ export function answerRequests(
   { signers, trustDomain }: SignerConfiguration,
   certificate: CertificateSource,
   context: Omit<AnswerContext, "signer">,
-): SignerWork {
+) {
   const { log, pause, signal } = context;
   const queues = signers.flatMap((signer): WatchedQueue[] => {
     const own = { ...context, signer: signer.name };
@@ -189,6 +181,7 @@ export function answerRequests(
       await Promise.all(running.map(({ end }) => end()));
     }),
     pending: () => queues.reduce((sum, { pending }) => sum + pending(), 0),
+    /** The faults that keep requests from being answered. */
     reasons: () =>
       queues.flatMap(({ hasAll, trouble }) => {
         const reason = trouble();
@@ -197,6 +190,9 @@ export function answerRequests(
       }),
   };
 }
+
+/** The work of the leader. */
+export type SignerWork = Readonly<ReturnType<typeof answerRequests>>;
 
 /**
  * A queue whose collection may not be served yet, or no longer: an API server has PodCertificateRequests by a feature

@@ -4,13 +4,6 @@ import type { LeaseCandidate } from "../../foundation/lease.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { recur } from "../../program/recurrence.ts";
 
-/** The part of one process among several, of which one works. */
-export interface Leadership {
-  readonly isLeading: () => boolean;
-  /** Ends the work, and lets another process begin at once. */
-  readonly end: () => Promise<void>;
-}
-
 /** Work that the leader does until the signal aborts. */
 type LeaderWork = (signal: AbortSignal) => { readonly ended: Promise<void> };
 
@@ -33,7 +26,7 @@ interface Election {
  *
  * Two leaders at once are no danger: an answer is final, so the API server takes one of two.
  */
-export function runElection({ candidate, work, log, clock, pause }: Election): Leadership {
+export function runElection({ candidate, work, log, clock, pause }: Election) {
   let running: { readonly ending: AbortController; readonly ended: Promise<void> } | undefined;
   let renewedAt = new Date(0);
 
@@ -77,7 +70,8 @@ export function runElection({ candidate, work, log, clock, pause }: Election): L
   const campaigning = recur(campaign, retrySeconds, fault, pause);
   return {
     isLeading: () => running !== undefined,
-    end: async () => {
+    /** Ends the work, and lets another process begin at once. */
+    end: async (): Promise<void> => {
       await campaigning.end();
       const wasLeading = running !== undefined;
       await stop();
@@ -86,3 +80,5 @@ export function runElection({ candidate, work, log, clock, pause }: Election): L
     },
   };
 }
+
+export type Leadership = Readonly<ReturnType<typeof runElection>>;

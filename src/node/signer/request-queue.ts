@@ -3,16 +3,6 @@ import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 
-/** The requests of a collection that await an answer. */
-export interface RequestQueue {
-  /** Answers every request that is due. Rejects only by a defect. */
-  readonly work: () => Promise<void>;
-  /** How many requests await an answer. */
-  readonly pending: () => number;
-  /** The fault that keeps all requests from being answered; `undefined` since the last answer. */
-  readonly trouble: () => string | undefined;
-}
-
 /** A queue's parts. */
 interface QueueParts<Request> {
   /** By key, as a watch keeps them. An answered request is removed before the watch hears of it. */
@@ -41,7 +31,7 @@ const atOnce = 8;
  * Answers requests until each has its answer. A request that fails is tried again with growing pauses. A
  * failure of the CA or of the API server pauses all requests, for as long as the API server asks.
  */
-export function createRequestQueue<Request>(parts: QueueParts<Request>): RequestQueue {
+export function createRequestQueue<Request>(parts: QueueParts<Request>) {
   const { items, answer, failed, clock } = parts;
   const attempts = new Map<string, Attempts>();
   let failures = 0;
@@ -79,7 +69,8 @@ export function createRequestQueue<Request>(parts: QueueParts<Request>): Request
   }
 
   return {
-    work: async () => {
+    /** Answers every request that is due. Rejects only by a defect. */
+    work: async (): Promise<void> => {
       for (const key of attempts.keys()) if (!items.has(key)) attempts.delete(key);
       const now = clock();
       const due = [...items].filter(([key]) => now >= (attempts.get(key)?.next ?? now));
@@ -88,10 +79,14 @@ export function createRequestQueue<Request>(parts: QueueParts<Request>): Request
       };
       await Promise.all(Array.from({ length: atOnce }, take));
     },
+    /** How many requests await an answer. */
     pending: () => items.size,
+    /** The fault that keeps all requests from being answered; `undefined` since the last answer. */
     trouble: () => trouble,
   };
 }
+
+export type RequestQueue = Readonly<ReturnType<typeof createRequestQueue>>;
 
 const statusOf = (error: unknown): number | undefined =>
   error instanceof FetchError ? error.status : undefined;

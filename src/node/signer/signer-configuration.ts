@@ -2,34 +2,9 @@ import * as z from "zod/mini";
 import { accountName, parseForm, signerName } from "../../config/form.ts";
 import { globList, globs } from "../../foundation/globs.ts";
 import { durationSeconds } from "../../foundation/text.ts";
-import type { LeaseName } from "../../kubernetes/lease.ts";
-import type { ServiceAccount } from "../../pki/spiffe-id.ts";
-import {
-  type ApiServerPlace,
-  apiServerKeys,
-  apiServerPlaceOf,
-  type Environment,
-} from "../files/cluster-place.ts";
-import { accessKeys, type UpstreamAccess, upstreamAccessOf } from "../files/upstream-place.ts";
-import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
-
-/** The configuration of `rampart signer`. Its only secrets, two tokens, are in files. */
-export interface SignerConfiguration extends UpstreamAccess {
-  readonly signers: readonly SignerName[];
-  readonly lease: LeaseName;
-  readonly apiServer: ApiServerPlace;
-  readonly monitoringListen: ListenAddress;
-}
-
-/** A signer name of Kubernetes, and the requests that it answers. */
-export interface SignerName {
-  readonly name: string;
-  readonly maximumSeconds: number;
-  /** Absent if it answers no PodCertificateRequest. */
-  readonly pods?: PodPolicy | undefined;
-  /** Empty if it answers no CertificateSigningRequest. */
-  readonly services: readonly ServicePolicy[];
-}
+import { apiServerKeys, apiServerPlaceOf, type Environment } from "../files/cluster-place.ts";
+import { accessKeys, upstreamAccessOf } from "../files/upstream-place.ts";
+import { listenAddress } from "../http/listen-address.ts";
 
 /** The types of key that a pod may ask for, by Kubernetes' names. */
 export const podKeyTypes = [
@@ -43,32 +18,26 @@ export const podKeyTypes = [
 
 export type PodKeyType = (typeof podKeyTypes)[number];
 
-/** The pods that get certificates. */
-export interface PodPolicy {
-  /** Globs. */
-  readonly namespaces: readonly string[];
-  readonly key_types: readonly PodKeyType[];
-  /** The signer by name (`CertSigner`) of the CA; empty for its own authorities. */
-  readonly authority: string;
-}
-
-/** The DNS names that an account may have in a serving certificate. */
-export interface ServicePolicy {
-  readonly account: ServiceAccount;
-  /** Globs. */
-  readonly dns_names: readonly string[];
-}
-
 const podPolicy = z.strictObject({
   namespaces: globs(/^[a-z0-9*-]{1,63}$/, "namespace"),
-  key_types: z._default(z.array(z.enum(podKeyTypes)).check(z.minLength(1)), [...podKeyTypes]),
+  key_types: z._default(
+    z.readonly(z.array(z.enum(podKeyTypes)).check(z.minLength(1))),
+    podKeyTypes,
+  ),
+  /** The signer by name (`CertSigner`) of the CA; empty for its own authorities. */
   authority: z._default(z.string().check(z.regex(/^[a-z0-9.-]{0,63}$/, "must be a name")), ""),
 });
+
+/** The pods that get certificates. */
+export type PodPolicy = z.output<typeof podPolicy>;
 
 const servicePolicy = z.strictObject({
   account: accountName,
   dns_names: globList(/^[a-z0-9.*-]{1,253}$/, "DNS name").check(z.minLength(1)),
 });
+
+/** The DNS names that an account may have in a serving certificate. */
+export type ServicePolicy = z.output<typeof servicePolicy>;
 
 const hour = 3600;
 
@@ -76,7 +45,9 @@ const signer = z
   .strictObject({
     name: signerName,
     maximum_lifetime: z.prefault(durationSeconds, "24h"),
+    /** Absent if it answers no PodCertificateRequest. */
     pods: z.optional(podPolicy),
+    /** Empty if it answers no CertificateSigningRequest. */
     services: z._default(z.array(servicePolicy).check(z.maxLength(256)), []),
   })
   .check(
@@ -120,7 +91,7 @@ export const signerRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
 export function parseSignerConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
-): SignerConfiguration {
+) {
   const read = parseForm(form, values);
   return {
     ...upstreamAccessOf(read),
@@ -133,3 +104,9 @@ export function parseSignerConfiguration(
     monitoringListen: read.MONITORING_LISTEN,
   };
 }
+
+/** The configuration of `rampart signer`. Its only secrets, two tokens, are in files. */
+export type SignerConfiguration = Readonly<ReturnType<typeof parseSignerConfiguration>>;
+
+/** A signer name of Kubernetes, and the requests that it answers. */
+export type SignerName = SignerConfiguration["signers"][number];

@@ -39,14 +39,6 @@ export function runSigner(
   });
 }
 
-/** The part of this process under one configuration. */
-interface Signing {
-  readonly isLeading: () => boolean;
-  readonly pending: () => number;
-  readonly reasons: () => readonly string[];
-  readonly end: () => Promise<void>;
-}
-
 /**
  * Each configuration has a candidate of its own. The next one takes the lease once the former has released it,
  * within two seconds, so that one configuration alone answers at a time.
@@ -54,7 +46,7 @@ interface Signing {
 async function beginSigning(
   configuration: SignerConfiguration,
   { log, clock, pause, answered }: ServerContext & { readonly answered: Answered },
-): Promise<Signing> {
+) {
   const { upstream: url, upstreamRootsFile, tokenFile, cluster, lease } = configuration;
   await using starting = new AsyncDisposableStack();
   const upstream = await openUpstream(url, upstreamRootsFile);
@@ -81,6 +73,9 @@ async function beginSigning(
     end: () => begun.disposeAsync(),
   };
 }
+
+/** The part of this process under one configuration. */
+type Signing = Readonly<Awaited<ReturnType<typeof beginSigning>>>;
 
 /** A process that waits for the lease is ready to take it. */
 function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly leading: boolean } {

@@ -5,19 +5,6 @@ import { baseUrl } from "../../foundation/text.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import type { Environment } from "../files/cluster-place.ts";
 
-/** The objects of a bucket, or those whose names begin alike. */
-export interface BucketPlace {
-  readonly kind: "s3";
-  readonly bucket: string;
-  /** Empty, or with a slash at its end. */
-  readonly prefix: string;
-  /** The URL of the bucket; no slash at the end. */
-  readonly url: string;
-  readonly region: string;
-  readonly rootsFile: string | undefined;
-  readonly credentials: S3Credentials;
-}
-
 const bucketName = z
   .string()
   .check(z.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, "must be the name of a bucket"));
@@ -56,7 +43,7 @@ const regionOfOthers = "us-east-1";
  * @param environment The variables of AWS's tools, which may have the credential.
  * @throws ConfigurationError
  */
-export function bucketPlaceOf(values: BucketValues, environment: Environment): BucketPlace {
+export function bucketPlaceOf(values: BucketValues, environment: Environment) {
   const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
   const credentials =
     values.S3_CREDENTIALS_FILE === undefined
@@ -74,8 +61,9 @@ export function bucketPlaceOf(values: BucketValues, environment: Environment): B
   ];
   if (faults.length > 0 || !credentials) throw new ConfigurationError(faults);
   return {
-    kind: "s3",
+    kind: "s3" as const,
     bucket,
+    /** Empty, or with a slash at its end. */
     prefix: values.STORE_PREFIX ?? "",
     url: bucketUrl(values),
     region: given ?? regionOfOthers,
@@ -83,6 +71,9 @@ export function bucketPlaceOf(values: BucketValues, environment: Environment): B
     credentials,
   };
 }
+
+/** The objects of a bucket, or those whose names begin alike. */
+export type BucketPlace = Readonly<ReturnType<typeof bucketPlaceOf>>;
 
 /** AWS wants the bucket in the name of the host; other services are sure to take it in the path. */
 function bucketUrl(values: BucketValues): string {

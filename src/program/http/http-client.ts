@@ -1,10 +1,5 @@
 import { type LookupAddress, lookup } from "node:dns";
-import {
-  type ClientRequest,
-  Agent as HttpAgent,
-  request as httpRequest,
-  type IncomingMessage,
-} from "node:http";
+import { type ClientRequest, Agent as HttpAgent, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { SecureContextOptions } from "node:tls";
@@ -19,7 +14,6 @@ import {
   notAnswered,
   readHead,
   readWhole,
-  type WholeAnswer,
 } from "./http-exchange.ts";
 
 /** Options of TLS: roots instead of the system's, a client certificate, another server name. */
@@ -33,23 +27,6 @@ export interface OutgoingRequest extends ExchangeOptions {
   readonly target: Target;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
-}
-
-/**
- * A client for servers that may be slow, broken or hostile. It follows no redirect, decompresses no
- * answer, and reuses connections. When a reused connection turns out to be closed, it repeats the
- * request, so every request must be safe to repeat.
- */
-interface HttpClient {
-  /** The whole answer. @throws FetchError, or the reason of the signal. */
-  readonly send: (request: OutgoingRequest, maximumOctets: number) => Promise<WholeAnswer>;
-  /**
-   * The head of an answer. The caller must read or destroy the body, which only the signal ends.
-   *
-   * @throws FetchError, or the reason of the signal.
-   */
-  readonly open: (request: OutgoingRequest) => Promise<IncomingMessage>;
-  readonly close: () => void;
 }
 
 const pooling = {
@@ -66,6 +43,10 @@ export function parseTarget(url: string): Target {
 }
 
 /**
+ * A client for servers that may be slow, broken or hostile. It follows no redirect, decompresses no
+ * answer, and reuses connections. When a reused connection turns out to be closed, it repeats the
+ * request, so every request must be safe to repeat.
+ *
  * @param maximumConnections The most to one server. Further requests wait, within their timeout.
  * @param reach `public` refuses private addresses, whether a URL or DNS names them.
  */
@@ -73,7 +54,7 @@ export function createHttpClient(
   tls: ClientTls,
   maximumConnections: number,
   reach: Reach = "anywhere",
-): HttpClient {
+) {
   const lookup = reach === "public" ? { lookup: createPublicLookup() } : {};
   const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
   const plain = new HttpAgent(settings);
@@ -100,8 +81,15 @@ export function createHttpClient(
   }
 
   return {
-    send: (outgoing, maximumOctets) => perform(outgoing, readWhole(maximumOctets)),
-    open: (outgoing) => perform(outgoing, readHead),
+    /** The whole answer. @throws FetchError, or the reason of the signal. */
+    send: (outgoing: OutgoingRequest, maximumOctets: number) =>
+      perform(outgoing, readWhole(maximumOctets)),
+    /**
+     * The head of an answer. The caller must read or destroy the body, which only the signal ends.
+     *
+     * @throws FetchError, or the reason of the signal.
+     */
+    open: (outgoing: OutgoingRequest) => perform(outgoing, readHead),
     close: () => {
       plain.destroy();
       secure.destroy();
