@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { Circumstances, Outcome } from "../../../ca/policy/policy.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount } from "../../../pki/spiffe-id.ts";
@@ -123,14 +124,18 @@ export async function addMissingRequests(index: FollowerIndex): Promise<void> {
   if (typeof first !== "number") return;
   await index.transaction(async () => {
     for (const { idx, octets } of index.from(first)) {
+      if (idx % 1000 === 0) await nextTurn();
       const entry = parseEntry(octets);
       addRequest(index, idx, entry, loggedEntry(entry));
     }
   });
 }
 
+/** Few enough to be asked for in a blink, so that a terminal can say meanwhile that it works. */
+const entriesAtOnce = 50_000;
+
 /**
- * The requests of a copy from an instant on, those that are alike together.
+ * The requests of a copy from an instant on, those among some thousands that are alike together.
  *
  * @param instants Where a last token before and after one of them counts differently.
  */
@@ -140,18 +145,22 @@ export function* requestsSince(
   instants: readonly Date[],
 ): Generator<AlikeRequests> {
   const ages = instants.map(() => ", hidden > ?").join("");
-  const rows = index.all<{ json: string; latest: string | null; n: number; first: number }>(
-    `SELECT json, alike.* FROM (
-       SELECT facts, max(hidden) AS latest, count(*) AS n, min(idx) AS first FROM asked
-       WHERE at >= ? AND facts IS NOT NULL GROUP BY facts, hidden = 'always'${ages}
-     ) alike JOIN facts ON facts.id = alike.facts ORDER BY first`,
-    since,
-    ...instants.map((each) => each.toISOString()),
-  );
-  for (const { json, latest, n, first } of rows) {
-    const { circumstances, ...request } = JSON.parse(json) as LoggedRequest;
-    const nodeHidden = latest === null || latest === "always" ? latest : new Date(latest);
-    const known = { ...circumstances, ...(nodeHidden && { nodeHidden }) } as Circumstances;
-    yield { ...request, circumstances: known, count: n, first };
+  const [last] = index.all<{ idx: number | null }>("SELECT max(idx) AS idx FROM asked");
+  for (let from = 0; from <= (last?.idx ?? -1); from += entriesAtOnce) {
+    const rows = index.all<{ json: string; latest: string | null; n: number; first: number }>(
+      `SELECT json, alike.* FROM (
+         SELECT facts, max(hidden) AS latest, count(*) AS n, min(idx) AS first FROM asked
+         WHERE idx >= ? AND idx < ? AND at >= ? AND facts IS NOT NULL
+         GROUP BY facts, hidden = 'always'${ages}
+       ) alike JOIN facts ON facts.id = alike.facts ORDER BY first`,
+      ...[from, from + entriesAtOnce, since],
+      ...instants.map((each) => each.toISOString()),
+    );
+    for (const { json, latest, n, first } of rows) {
+      const { circumstances, ...request } = JSON.parse(json) as LoggedRequest;
+      const nodeHidden = latest === null || latest === "always" ? latest : new Date(latest);
+      const known = { ...circumstances, ...(nodeHidden && { nodeHidden }) } as Circumstances;
+      yield { ...request, circumstances: known, count: n, first };
+    }
   }
 }

@@ -41,6 +41,17 @@ const isAnswered = (audit: Past["audits"][number]): boolean =>
 const countOf = (values: readonly unknown[]): Record<string, number> =>
   Object.fromEntries([...Map.groupBy(values, String)].map(([name, group]) => [name, group.length]));
 
+test("a replay lets a terminal say meanwhile that it works", async () => {
+  const turn = new Promise((resolve) => setImmediate(resolve, "turn"));
+  const rules = { policy: createPolicy(policyTable.parse({ rules: [] })), lifetimesOf };
+  expect(await Promise.race([replay(rules, []), turn])).toMatchObject({ requests: 0 });
+  const circumstances = { proof: "token", product: "workload", requestedSeconds: 0 } as const;
+  const made = { lifeSeconds: 0, signer: undefined };
+  const request = { circumstances: { ...circumstances, keyType: "RSA" }, made } as const;
+  const many = Array.from({ length: 2000 }, () => ({ ...request, count: 1, place: "entry 0" }));
+  expect(await Promise.race([replay(rules, many), turn])).toBe("turn");
+});
+
 const samples = fc.sample(fc.tuple(generatedRules, generatedRules, historyOf(60)), {
   numRuns: 10,
   seed: 2611,
