@@ -27,7 +27,7 @@ import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.t
 import type { Policy } from "../policy/policy.ts";
 import type { Hindrances } from "../readiness.ts";
 import { type AuditEvent, type RequestContext, requireWaitingCaller } from "./audit-event.ts";
-import { grantedTo } from "./granted.ts";
+import { grantedOrder, grantedTo } from "./granted.ts";
 import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
 import { callerEntry } from "./log-entry.ts";
@@ -104,17 +104,19 @@ export async function issueCertificate(
   if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
   const publicKey = await provedKey(request, caller, cryptoProvider);
   const requestedSeconds = requestedSecondsOf(order.product, request, leafLifetimes);
-  const asked = { order, spiffeId, holder, publicKey, requestedSeconds };
-  const granted = grantedTo(caller, asked, issuance, audit);
-  const { product } = granted;
+  const keyType = publicKey.algorithm;
+  const asked = { product: order.product, spiffeId, holder, keyType, requestedSeconds };
+  const rules = { policy: issuance.policy, lifetimes: leafLifetimes };
+  const granted = grantedTo(caller, asked, rules, audit);
+  const { product, authorities } = grantedOrder(order, granted, issuance, audit.rule);
   noteProduct(audit, product);
-  const known = granted.authorities.at(now);
+  const known = authorities.at(now);
   const view = known instanceof Promise ? await known : known;
   const issuer = requireIssuer(view);
   const { id } = issuer.authority;
   requireFittingKey(publicKey, issuer.authority);
   const validity = leafValidity(
-    granted.requestedSeconds,
+    granted.seconds,
     leafLifetimes,
     usefulLife(issuer.authority, caller.provedUntil),
     now,

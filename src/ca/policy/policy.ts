@@ -3,32 +3,8 @@ import { dnsLabel, isDnsName } from "../../foundation/addresses.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
-import type { Condition, KeyType, PolicyTable, Product, RuleTable } from "./rule.ts";
-
-/** What is known of a request when its policy is asked. The CA has established all of it. */
-export interface Circumstances {
-  readonly cluster?: string | undefined;
-  readonly issuer?: string | undefined;
-  readonly namespace?: string | undefined;
-  readonly account?: string | undefined;
-  readonly callerNamespace?: string | undefined;
-  readonly callerAccount?: string | undefined;
-  readonly node?: string | undefined;
-  /**
-   * Where a credential shows no node: when a token was last accepted for it, or that nothing shows the
-   * node at all.
-   */
-  readonly nodeHidden?: Date | "always" | undefined;
-  readonly proof: "token" | "certificate" | "forwarded";
-  readonly signer?: string | undefined;
-  readonly product: Product;
-  /** 0 where the caller asks for none; `undefined` where an old entry of the log does not say. */
-  readonly requestedSeconds: number | undefined;
-  /** `undefined` of a token, which has no key of its caller. */
-  readonly keyType: KeyType | undefined;
-  /** Of a token. */
-  readonly audiences?: readonly string[] | undefined;
-}
+import type { Circumstances } from "./circumstances.ts";
+import type { Condition, PolicyTable, RuleTable } from "./rule.ts";
 
 /** Whether a condition holds; `undefined` where the circumstances do not tell. */
 type Fit = boolean | undefined;
@@ -38,11 +14,13 @@ export interface Rule extends RuleTable {
   readonly fits: (circumstances: Circumstances) => Fit;
 }
 
-/** The rule that decides; none where no rule fits. */
+/** The rule that decides, and what comes of it. */
 export interface Decision {
+  /** None where no rule fits. */
   readonly rule: Rule | undefined;
   /** Whether it is known that the rule fits. */
   readonly isCertain: boolean;
+  readonly outcome: Outcome;
 }
 
 /** What the live rules decide, and what a rule in shadow before them would. */
@@ -66,17 +44,25 @@ export function createPolicy(table: PolicyTable): Policy {
 }
 
 /** Walks through the rules. The first that fits decides; the first in shadow before it would have. */
-export function decide({ rules }: Policy, circumstances: Circumstances): Decisions {
+export function decide(
+  { rules }: Policy,
+  circumstances: Circumstances,
+  lifetimes: LeafLifetimes,
+): Decisions {
+  const decision = (rule?: Rule, isCertain = true): Decision => ({
+    ...{ rule, isCertain },
+    outcome: outcomeOf(rule, circumstances, lifetimes, isCertain),
+  });
   let shadow: Decision | undefined;
   for (const rule of rules) {
     if (rule.shadow && shadow) continue;
     const fit = rule.fits(circumstances);
     if (fit === false) continue;
-    const decision = { rule, isCertain: fit === true };
-    if (!rule.shadow) return { live: decision, shadow };
-    shadow = decision;
+    const found = decision(rule, fit === true);
+    if (!rule.shadow) return { live: found, shadow };
+    shadow = found;
   }
-  return { live: { rule: undefined, isCertain: true }, shadow };
+  return { live: decision(), shadow };
 }
 
 function fitOf({ when, then, since }: RuleTable): Rule["fits"] {
@@ -112,13 +98,10 @@ function testsOf(when: Condition): readonly Test[] {
     ...texts.flatMap(([globs, read]) => (globs ? [textTest(globs, read)] : [])),
     ...(proof ? [(c: Circumstances) => proof.includes(c.proof)] : []),
     ...(product ? [(c: Circumstances) => product.includes(c.product)] : []),
-    ...(keyTypes ? [(c: Circumstances) => isAmong(keyTypes, c.keyType)] : []),
+    ...(keyTypes ? [({ keyType }: Circumstances) => keyTypes.some((k) => k === keyType)] : []),
     ...(over === undefined ? [] : [requestedTest(over)]),
   ];
 }
-
-const isAmong = (keyTypes: readonly KeyType[], keyType: KeyType | undefined): boolean =>
-  keyType !== undefined && keyTypes.includes(keyType);
 
 function textTest(
   globs: readonly string[],
@@ -167,9 +150,10 @@ export interface Outcome {
 
 /** What comes of a request under a rule, or without one. */
 export function outcomeOf(
-  { rule, isCertain }: Decision,
+  rule: Rule | undefined,
   circumstances: Circumstances,
   lifetimes: LeafLifetimes,
+  isCertain = true,
 ): Outcome {
   const { requestedSeconds, keyType, product, signer } = circumstances;
   const { then = {}, name = "" } = rule ?? {};

@@ -1,13 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  type Circumstances,
-  createPolicy,
-  decide,
-  effectOf,
-  outcomeOf,
-  type Policy,
-} from "../../../src/ca/policy/policy.ts";
+import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
+import { createPolicy, decide, effectOf, type Policy } from "../../../src/ca/policy/policy.ts";
 import { policyTable } from "../../../src/ca/policy/rule.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
 import { naively } from "../../testkit/ca/naive-policy.ts";
@@ -23,10 +17,8 @@ const cart: Circumstances = {
   ...{ product: "workload", requestedSeconds: 0, keyType: "EC-P256" },
 };
 
-const outcomeIn = (policy: Policy, changes: Partial<Circumstances> = {}) => {
-  const circumstances = { ...cart, ...changes };
-  return outcomeOf(decide(policy, circumstances).live, circumstances, lifetimes);
-};
+const outcomeIn = (policy: Policy, changes: Partial<Circumstances> = {}) =>
+  decide(policy, { ...cart, ...changes }, lifetimes).live.outcome;
 
 const circumstances: fc.Arbitrary<Circumstances> = fc.record({
   cluster: fc.constantFrom("alpha", "beta", undefined),
@@ -51,8 +43,8 @@ test("decides as somebody who reads the rules from top to bottom", () => {
   fc.assert(
     fc.property(generatedRules, circumstances, (rules, known) => {
       const policy = createPolicy(policyTable.parse({ rules }));
-      const { live, shadow } = decide(policy, known);
-      const outcome = outcomeOf(live, known, lifetimes);
+      const { live, shadow } = decide(policy, known, lifetimes);
+      const { outcome } = live;
       const expected = naively(rules, known, lifetimes);
       expect([live.rule?.name, outcome.denied !== undefined]).toEqual([
         expected.rule,
@@ -141,7 +133,7 @@ describe("a rule", () => {
   test("over an unknown life is not certain", () => {
     const policy = policyOf({ when: { requested_over: "1h" }, then: { maximum_life: "1h" } });
     const known = { ...cart, requestedSeconds: undefined };
-    expect(decide(policy, known).live).toMatchObject({ isCertain: false });
+    expect(decide(policy, known, lifetimes).live).toMatchObject({ isCertain: false });
   });
 });
 

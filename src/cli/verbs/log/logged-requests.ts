@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
-import type { Circumstances, Outcome } from "../../../ca/policy/policy.ts";
+import type { Circumstances } from "../../../ca/policy/circumstances.ts";
+import type { Outcome } from "../../../ca/policy/policy.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount } from "../../../pki/spiffe-id.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
 import { parseSubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
@@ -9,25 +10,22 @@ import { type LoggedEntry, loggedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
 /** A request of the log, as a policy is asked about it, and what came of it. */
-export interface LoggedRequest {
+interface LoggedRequest {
   readonly circumstances: Circumstances;
-  readonly made: Outcome & {
-    readonly rule?: string | undefined;
-    readonly policy?: string | undefined;
-  };
+  readonly made: Outcome;
   /** Whether the entry is too old to say whom its certificate is for. */
   readonly isVague?: boolean | undefined;
 }
 
 /** Requests of which nothing differs but when, and the last token of a certificate. */
-export interface AlikeRequests extends LoggedRequest {
+export interface PastRequest extends LoggedRequest {
   readonly count: number;
-  /** The index of the first of them. */
-  readonly first: number;
+  /** Where the first of them is: `entry 17`, or `line 3` of an audit trail. */
+  readonly place: string;
 }
 
 /** The request of an entry; `undefined` for what nobody asked for. */
-export function loggedRequest(
+function loggedRequest(
   entry: LogEntry,
   { spiffeId }: Pick<LoggedEntry, "spiffeId">,
 ): LoggedRequest | undefined {
@@ -40,7 +38,7 @@ export function loggedRequest(
   const asker =
     parseWorkloadSpiffeId(entry.gateway ?? entry.impersonator ?? "")?.account ?? account;
   const { audiences, keyType, dnsNames } = contentOf(entry, isWorkload);
-  const { requestedSeconds, certSigner, rule, policy } = entry;
+  const { requestedSeconds, certSigner } = entry;
   const signer = product === "workload" ? entry.signer : undefined;
   const nodeHidden = nodeHiddenIn(entry);
   return {
@@ -60,7 +58,7 @@ export function loggedRequest(
       ...{ keyType, audiences },
     },
     made: {
-      ...{ lifeSeconds: entry.grantedSeconds ?? requestedSeconds, signer, rule, policy },
+      ...{ lifeSeconds: entry.grantedSeconds ?? requestedSeconds, signer },
       ...(dnsNames.length > 0 && { dnsNames }),
     },
     ...(!account && { isVague: true }),
@@ -143,7 +141,7 @@ export function* requestsSince(
   index: FollowerIndex,
   since: string,
   instants: readonly Date[],
-): Generator<AlikeRequests> {
+): Generator<PastRequest> {
   const ages = instants.map(() => ", hidden > ?").join("");
   const [last] = index.all<{ idx: number | null }>("SELECT max(idx) AS idx FROM asked");
   for (let from = 0; from <= (last?.idx ?? -1); from += entriesAtOnce) {
@@ -160,7 +158,7 @@ export function* requestsSince(
       const { circumstances, ...request } = JSON.parse(json) as LoggedRequest;
       const nodeHidden = latest === null || latest === "always" ? latest : new Date(latest);
       const known = { ...circumstances, ...(nodeHidden && { nodeHidden }) } as Circumstances;
-      yield { ...request, circumstances: known, count: n, first };
+      yield { ...request, circumstances: known, count: n, place: `entry ${first}` };
     }
   }
 }

@@ -1,38 +1,16 @@
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import * as z from "zod/mini";
-import { keyTypeNames, products, proofs } from "../../../ca/policy/rule.ts";
+import { circumstances } from "../../../ca/policy/circumstances.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import type { PastRequest } from "./replayed.ts";
-
-const text = z.optional(z.string());
+import type { PastRequest } from "../log/logged-requests.ts";
 
 /** A call that a rule refused: no log has it. */
 const refusal = z.object({
   reason: z.enum(["policy-denied", "audience-denied"]),
   time: z.iso.datetime({ offset: true }),
   detail: z.string(),
-  asked: z.object({
-    ...{ cluster: text, issuer: text, namespace: text, account: text, node: text, signer: text },
-    ...{ callerNamespace: text, callerAccount: text },
-    nodeHidden: z.optional(
-      z.union([
-        z.literal("always"),
-        z.pipe(
-          z.iso.datetime(),
-          z.transform((instant) => new Date(instant)),
-        ),
-      ]),
-    ),
-    proof: z.enum(proofs),
-    product: z.enum(products),
-    requestedSeconds: z.number(),
-    keyType: z.pipe(
-      z.optional(z.enum(keyTypeNames)),
-      z.transform((type) => type),
-    ),
-    audiences: z.optional(z.array(z.string())),
-  }),
+  asked: circumstances,
 });
 
 /** The refusals by rules among the lines of an audit trail, whose other lines are skipped. */

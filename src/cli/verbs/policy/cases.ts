@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import type { Circumstances, Outcome } from "../../../ca/policy/policy.ts";
+import type { Circumstances } from "../../../ca/policy/circumstances.ts";
+import type { Outcome } from "../../../ca/policy/policy.ts";
 import { type Question, question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import { parseForm } from "../../../config/form.ts";
@@ -40,12 +41,12 @@ export async function testRules(
   const cases = rules.configuration.policy?.cases ?? [];
   if (cases.length === 0) throw new OperatorError(`${config}: POLICY has no cases`);
   const faults = cases.flatMap(({ asks, expect }, i) => {
-    const { live, after } = ruled(rules, circumstancesOf(asks, rules.configuration));
+    const { rule, outcome } = ruled(rules, circumstancesOf(asks, rules.configuration)).live;
     const found = {
-      rule: live.rule?.name ?? "",
-      denied: after.denied !== undefined,
-      life: after.lifeSeconds,
-      signer: after.signer ?? "",
+      rule: rule?.name ?? "",
+      denied: outcome.denied !== undefined,
+      life: outcome.lifeSeconds,
+      signer: outcome.signer ?? "",
     };
     return (Object.keys(expect) as (keyof typeof found)[])
       .filter((name) => expect[name] !== found[name])
@@ -97,16 +98,15 @@ async function explain(terminal: Terminal, options: ExplainOptions): Promise<voi
     ...(caller !== undefined && { caller: { namespace, account } }),
     ...(keyType !== undefined && { key_type: keyType }),
   });
-  const { live, after, shadow, would } = ruled(rules, circumstancesOf(asks, rules.configuration));
+  const { live, shadow } = ruled(rules, circumstancesOf(asks, rules.configuration));
   terminal.print(
     [
       live.rule
         ? `The rule ${live.rule.name} decides, because it is for ${JSON.stringify(live.rule.when)}.`
         : "No rule fits. The other keys of the configuration hold.",
-      ...linesOf(after),
-      ...(shadow && would
-        ? [`In shadow, the rule ${shadow.rule?.name} would decide:`, ...linesOf(would)]
-        : []),
+      ...linesOf(live.outcome),
+      ...(shadow ? [`In shadow, the rule ${shadow.rule?.name} would decide:`] : []),
+      ...(shadow ? linesOf(shadow.outcome) : []),
     ].join("\n"),
   );
 }

@@ -12,13 +12,7 @@ import { addMissingRequests, requestsSince } from "../log/logged-requests.ts";
 import { refusalsIn } from "./audit-lines.ts";
 import { addExplain, testRules } from "./cases.ts";
 import { readRules } from "./read-rules.ts";
-import {
-  changing,
-  type PastRequest,
-  type Replayed,
-  type ReplayReport,
-  replay,
-} from "./replayed.ts";
+import { changing, type ReplayReport, replay } from "./replayed.ts";
 
 interface ReplayOptions extends FollowerOptions {
   readonly env?: string;
@@ -78,26 +72,14 @@ async function replayLog(
     async () => {
       await addMissingRequests(index);
       const refusals = audit === undefined ? [] : await refusalsIn(audit, since);
-      return replay(rules, pastRequests(index, since, rules, refusals));
+      const instants = rules.policy.rules.flatMap((rule) => rule.since ?? []);
+      return replay(rules, requestsSince(index, since, instants), refusals);
     },
     { json },
   );
   if (json) terminal.printJson(report);
   else terminal.print(formatReport(terminal, report));
   if (report.changes > 0) terminal.exitWith(exitCodes.attention);
-}
-
-function* pastRequests(
-  index: Parameters<typeof requestsSince>[0],
-  since: string,
-  { policy }: Replayed,
-  refusals: readonly PastRequest[],
-): Generator<PastRequest> {
-  const instants = policy.rules.flatMap((rule) => rule.since ?? []);
-  for (const { first, ...request } of requestsSince(index, since, instants)) {
-    yield { ...request, place: `entry ${first}` };
-  }
-  yield* refusals;
 }
 
 function formatReport(terminal: Terminal, report: ReplayReport): string {

@@ -1,38 +1,34 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Circumstances } from "../../../ca/policy/circumstances.ts";
 import {
-  type Circumstances,
   type Decision,
+  type Decisions,
   decide,
   type Effect,
   effectOf,
   type Outcome,
-  outcomeOf,
   type Policy,
 } from "../../../ca/policy/policy.ts";
 import type { Product } from "../../../ca/policy/rule.ts";
 import type { LeafLifetimes } from "../../../pki/x509/validity.ts";
-
-/** A request that was answered, or refused by a rule. */
-export interface PastRequest {
-  readonly circumstances: Circumstances;
-  readonly made: Outcome;
-  readonly isVague?: boolean | undefined;
-  readonly count: number;
-  /** Where the first of them is: `entry 17`, or `line 3`. */
-  readonly place: string;
-}
+import type { PastRequest } from "../log/logged-requests.ts";
 
 /** What a rule would have done with the requests about which it decides. */
-interface RuleReport {
+const newTally = (rule: string, isShadow: boolean) => ({
   /** Empty for the requests that no rule fits. */
-  readonly rule: string;
-  readonly isShadow: boolean;
-  readonly requests: number;
-  readonly effects: Readonly<Record<Effect, number>>;
+  rule,
+  isShadow,
+  requests: 0,
+  effects: { denied: 0, allowed: 0, shortened: 0, changed: 0, same: 0, unknown: 0 },
   /** The identities for which something would change, the first 1,000. */
-  readonly workloads: readonly string[];
+  workloads: new Set<string>(),
   /** The first ones for which something would change. */
-  readonly examples: readonly string[];
+  examples: [] as string[],
+});
+type Tally = ReturnType<typeof newTally>;
+
+interface RuleReport extends Omit<Tally, "workloads"> {
+  readonly workloads: readonly string[];
 }
 
 /** What a configuration would have done. */
@@ -56,35 +52,41 @@ const maximumWorkloads = 1000;
 const maximumExamples = 3;
 
 /** Asks the rules again about everything that was asked before. */
-export async function replay(rules: Replayed, past: Iterable<PastRequest>): Promise<ReplayReport> {
-  const { policy } = rules;
-  const tallies = new Map(policy.rules.map(({ name, shadow }) => [name, new Tally(name, shadow)]));
-  const without = new Tally("", false);
-  let requests = 0;
+export async function replay(
+  rules: Replayed,
+  ...sources: readonly Iterable<PastRequest>[]
+): Promise<ReplayReport> {
+  const without = newTally("", false);
+  const ofRules = rules.policy.rules.map(({ name, shadow }) => newTally(name, shadow));
+  const tallies = new Map(ofRules.map((each) => [each.rule, each]));
+  const add = ({ rule }: Decision, request: PastRequest, effect: Effect): void =>
+    addTo(tallies.get(rule?.name ?? "") ?? without, request, effect);
   let asked = 0;
-  for (const request of past) {
-    if (asked++ % 1000 === 0) await nextTurn();
-    requests += request.count;
-    const { live, after, shadow, would } = ruled(rules, request.circumstances);
-    const isKnown = isToldBy(request, live);
-    const effect = isKnown ? effectSince(after, request.made, live.rule?.then) : "unknown";
-    (tallies.get(live.rule?.name ?? "") ?? without).add(request, effect);
-    if (!shadow || !would) continue;
-    const isShadowKnown = isKnown && isToldBy(request, shadow);
-    const change = isShadowKnown ? effectSince(would, after, shadow.rule?.then) : "unknown";
-    tallies.get(shadow.rule?.name ?? "")?.add(request, change);
+  for (const past of sources) {
+    for (const request of past) {
+      if (asked++ % 1000 === 0) await nextTurn();
+      const { live, shadow } = ruled(rules, request.circumstances);
+      const isKnown = isToldBy(request, live);
+      add(live, request, isKnown ? effectSince(live, request.made) : "unknown");
+      if (!shadow) continue;
+      const isShadowKnown = isKnown && isToldBy(request, shadow);
+      add(shadow, request, isShadowKnown ? effectSince(shadow, live.outcome) : "unknown");
+    }
   }
-  const reports = [...tallies.values(), without].map((tally) => tally.report());
-  const used = reports.filter((report) => report.requests > 0);
+  const reports = [...ofRules, without].map((each) => ({
+    ...each,
+    workloads: [...each.workloads],
+  }));
+  const live = reports.filter(({ isShadow }) => !isShadow);
   return {
-    requests,
-    rules: used,
-    unused: reports
-      .filter(({ rule, requests: n }) => rule !== "" && n === 0)
-      .map(({ rule }) => rule),
-    changes: used.reduce((sum, each) => sum + (each.isShadow ? 0 : changesIn(each)), 0),
+    requests: sum(live.map(({ requests }) => requests)),
+    rules: reports.filter(({ requests }) => requests > 0),
+    unused: ofRules.flatMap(({ rule, requests }) => (requests === 0 ? [rule] : [])),
+    changes: sum(live.flatMap(({ effects }) => changing.map((each) => effects[each]))),
   };
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 
 /** Whether a request says all that a rule asks for. Where it shows no node, the CA refuses for certain. */
 const isToldBy = ({ isVague, circumstances }: PastRequest, { rule, isCertain }: Decision) =>
@@ -93,78 +95,43 @@ const isToldBy = ({ isVague, circumstances }: PastRequest, { rule, isCertain }: 
     circumstances.requestedSeconds !== undefined ||
     rule?.when.requested_over === undefined);
 
-/** What rules decide about a request, and what comes of it. */
-export interface Ruled {
-  readonly live: Decision;
-  readonly after: Outcome;
-  readonly shadow: Decision | undefined;
-  /** What would come of it by the rule in shadow. */
-  readonly would: Outcome | undefined;
-}
-
 /** Asks the rules about a request. The maximum of the configuration refuses whatever they say. */
-export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): Ruled {
-  const { product, requestedSeconds: requested } = asked;
-  const lifetimes = lifetimesOf(product);
+export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): Decisions {
+  const lifetimes = lifetimesOf(asked.product);
   const { maximumSeconds } = lifetimes;
-  const isLong = requested !== undefined && requested > maximumSeconds;
+  const isLong = (asked.requestedSeconds ?? 0) > maximumSeconds;
+  if (!isLong) return decide(policy, asked, lifetimes);
   // A CA below asks for as long as it likes.
-  const isCut = isLong && product === "intermediate";
-  const known = isCut ? { ...asked, requestedSeconds: maximumSeconds } : asked;
-  const { live, shadow } = decide(policy, known);
-  const outcome = (decision: Decision): Outcome => {
-    const found = outcomeOf(decision, known, lifetimes);
-    return isLong && !isCut ? { denied: "nobody may ask for so long a life", ...found } : found;
-  };
-  return { live, after: outcome(live), shadow, would: shadow && outcome(shadow) };
+  if (asked.product === "intermediate") {
+    return decide(policy, { ...asked, requestedSeconds: maximumSeconds }, lifetimes);
+  }
+  const { live, shadow } = decide(policy, asked, lifetimes);
+  const refused = ({ outcome, ...decision }: Decision): Decision => ({
+    ...decision,
+    outcome: { denied: "nobody may ask for so long a life", ...outcome },
+  });
+  return { live: refused(live), shadow: shadow && refused(shadow) };
 }
 
 /** An entry that does not say what was asked for does not tell what a rule over lives would change. */
-function effectSince(after: Outcome, before: Outcome, then: object = {}): Effect {
-  const effect = effectOf(after, before);
-  const concernsLife = "maximum_life" in then || "default_life" in then;
-  const isUnknown = after.lifeSeconds === undefined || before.lifeSeconds === undefined;
-  return effect === "same" && concernsLife && isUnknown && !after.denied ? "unknown" : effect;
+function effectSince({ rule, outcome }: Decision, before: Outcome): Effect {
+  const effect = effectOf(outcome, before);
+  const { maximum_life, default_life } = rule?.then ?? {};
+  const concernsLife = maximum_life !== undefined || default_life !== undefined;
+  const isUnknown = outcome.lifeSeconds === undefined || before.lifeSeconds === undefined;
+  return effect === "same" && concernsLife && isUnknown && !outcome.denied ? "unknown" : effect;
 }
 
 /** The effects that a person wants to know of. */
 export const changing = ["denied", "allowed", "shortened", "changed"] as const;
 
-const changesIn = ({ effects }: RuleReport): number =>
-  changing.reduce((sum, effect) => sum + effects[effect], 0);
-
-class Tally {
-  readonly #rule: string;
-  readonly #isShadow: boolean;
-  readonly #effects = { denied: 0, allowed: 0, shortened: 0, changed: 0, same: 0, unknown: 0 };
-  readonly #workloads = new Set<string>();
-  readonly #examples: string[] = [];
-  #requests = 0;
-
-  constructor(rule: string, isShadow: boolean) {
-    this.#rule = rule;
-    this.#isShadow = isShadow;
-  }
-
-  add({ circumstances, count, place }: PastRequest, effect: Effect): void {
-    this.#requests += count;
-    this.#effects[effect] += count;
-    if (!changing.some((each) => each === effect)) return;
-    const { cluster = "?", namespace = "?", account = "?", product } = circumstances;
-    const workload = `${cluster}: ${namespace}/${account}`;
-    if (this.#workloads.size < maximumWorkloads) this.#workloads.add(workload);
-    if (this.#examples.length >= maximumExamples) return;
-    this.#examples.push(`${place}: ${workload}, ${product}, ${effect}`);
-  }
-
-  report(): RuleReport {
-    return {
-      rule: this.#rule,
-      isShadow: this.#isShadow,
-      requests: this.#requests,
-      effects: this.#effects,
-      workloads: [...this.#workloads],
-      examples: this.#examples,
-    };
-  }
+function addTo(tally: Tally, { circumstances, count, place }: PastRequest, effect: Effect): void {
+  tally.requests += count;
+  tally.effects[effect] += count;
+  if (!changing.some((each) => each === effect)) return;
+  const { cluster = "?", namespace = "?", account = "?", product } = circumstances;
+  const workload = `${cluster}: ${namespace}/${account}`;
+  if (tally.workloads.size < maximumWorkloads) tally.workloads.add(workload);
+  if (tally.examples.length >= maximumExamples) return;
+  tally.examples.push(`${place}: ${workload}, ${product}, ${effect}`);
 }

@@ -24,11 +24,8 @@ async function replayed({ index, audits }: Past, rules: readonly object[]) {
   const time = new Date().toISOString();
   await writeFile(file, audits.map((audit) => JSON.stringify({ time, ...audit })).join("\n"));
   const instants = policy.rules.flatMap(({ since }) => since ?? []);
-  const logged = [...requestsSince(index, "", instants)];
-  return replay({ policy, lifetimesOf }, [
-    ...logged.map((each) => ({ ...each, place: `entry ${each.first}` })),
-    ...(await refusalsIn(file, "")),
-  ]);
+  const logged = requestsSince(index, "", instants);
+  return replay({ policy, lifetimesOf }, logged, await refusalsIn(file, ""));
 }
 
 /** By a rule: an audience may be denied by its issuer's table as well. */
