@@ -35,7 +35,8 @@ const sessionLimits = {
   maxHeaderListPairs: 64,
   maxOutstandingPings: 4,
   maxSettings: 16,
-  maxSessionInvalidFrames: 20,
+  /** A connection that is slowed sends as many requests as before until it has read that. */
+  maxSessionInvalidFrames: 200,
   maxSessionRejectedStreams: 100,
   streamResetBurst: 200,
   streamResetRate: 20,
@@ -56,7 +57,7 @@ export function serveHttp2(
   peer: Peer,
   guard: Guard,
 ): ServerHttp2Session {
-  const maxConcurrentStreams = guard.limits.streams_per_connection;
+  const maxConcurrentStreams = guard.connections.requestsAtOnce(connection);
   const session = performServerHandshake(connection.socket, {
     ...sessionLimits,
     settings: { ...settings, maxConcurrentStreams },
@@ -74,6 +75,7 @@ export function serveHttp2(
       exchangeBy: (address) =>
         exchangeOf(address, stream, () => {
           isRefused = true;
+          guard.connections.slow(connection);
         }),
     });
     if (!place) return;

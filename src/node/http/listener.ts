@@ -152,6 +152,9 @@ function createProtocols(routes: Routes, guard: Guard): Protocols {
       requests: 0,
       idleSince: guard.clock(),
       octetsRead: () => socket.bytesRead,
+      allow: (requests) => {
+        if (session?.destroyed === false) session.settings({ maxConcurrentStreams: requests });
+      },
       close: () => (session ? session.close() : socket.end()),
       cut: () => {
         // The session would parse all that it has read, and make a stream of each request.

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { addressBehind, addressOf } from "../../foundation/addresses.ts";
+import { addressBehind, addressOf, networkOf } from "../../foundation/addresses.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
 
@@ -16,6 +16,8 @@ export interface Connection {
   idleSince: number;
   /** Octets that the peer has sent. */
   readonly octetsRead: () => number;
+  /** Has the peer send no more than so many requests at once. */
+  readonly allow: (requests: number) => void;
   /** Takes no more requests, and lets those under way end. */
   readonly close: () => void;
   /** Ends it now, and reads no further in what has arrived. */
@@ -37,6 +39,12 @@ const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
 
 /** How long an address is refused after a connection of it was cut for abuse, in milliseconds. */
 const penaltyMilliseconds = 5_000;
+
+/** The requests that a connection may have at once after one of its network found no room. */
+const fewRequests = 8;
+
+/** The share of all requests beyond which the connections of a network begin with few. */
+const slowedShare = 0.25;
 
 /** How long a dismissed connection may take to end, in milliseconds, and how many may at once. */
 const leaveMilliseconds = 1_000;
@@ -62,6 +70,8 @@ export class Connections {
   readonly #leaving = new Set<Socket>();
   /** The connections of gateways, by their addresses. */
   readonly #doorsAt = new Map<string, number>();
+  /** The requests that each connection of a network may have at once, where that is fewer than usual. */
+  readonly #slowed = new Map<string, number>();
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
@@ -95,6 +105,9 @@ export class Connections {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
+    const { network } = this.#shares.of(address);
+    const requests = network.amounts.connections * this.#limits.streams_per_connection;
+    if (requests > this.#limits.streams * slowedShare) this.slow(connection);
     return true;
   }
 
@@ -128,9 +141,37 @@ export class Connections {
     else this.#doorsAt.delete(address);
   }
 
-  /** Closes connections that have been idle for too long, and cuts those that send too much. */
+  /** The requests that a connection may have at once. */
+  requestsAtOnce({ address, from }: Connection): number {
+    const most = this.#limits.streams_per_connection;
+    return address === from ? Math.min(most, this.#slowed.get(networkOf(from)) ?? most) : most;
+  }
+
+  /**
+   * Has the connections of a network take few requests at once, because one of its requests found no room. To refuse
+   * thousands costs the process seconds in which it reads nobody else's; those that wait at their callers cost nothing.
+   */
+  slow({ address, from }: Connection): void {
+    const network = networkOf(from);
+    const most = this.#limits.streams_per_connection;
+    const now = Math.min(most, this.#slowed.get(network) ?? most);
+    if (address === from && now > fewRequests) this.#allow(network, fewRequests);
+  }
+
+  #allow(network: string, requests: number): void {
+    if (requests < this.#limits.streams_per_connection) this.#slowed.set(network, requests);
+    else this.#slowed.delete(network);
+    for (const connection of this.#all)
+      if (networkOf(connection.from) === network) connection.allow(this.requestsAtOnce(connection));
+  }
+
+  /**
+   * Closes connections that have been idle for too long, cuts those that send too much, and allows slowed ones twice
+   * as much as before.
+   */
   sweep(): void {
     const now = this.#clock();
+    for (const [network, requests] of [...this.#slowed]) this.#allow(network, 2 * requests);
     for (const [address, until] of this.#penalties)
       if (until <= now) this.#penalties.delete(address);
     for (const connection of [...this.#all]) this.#judge(connection, now);

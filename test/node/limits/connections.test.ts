@@ -37,6 +37,7 @@ function start(limits: object, close = (emit: () => void) => emit()) {
       requests: 0,
       idleSince: now,
       octetsRead: () => state.octets,
+      allow: () => {},
       close: () => socket.destroy(),
       cut: () => socket.destroy(),
       ...change,
@@ -78,6 +79,34 @@ describe("connections", () => {
     for (const { connection } of gateway) connection.cut();
     next.connection.requests = 1;
     expect(open("a").isAdmitted).toBe(false);
+  });
+
+  test("of a network may have few requests at once after one found no room, and twice as many each second", () => {
+    const { connections, open, pass } = start({});
+    const [stranger, gateway, other] = [
+      open("192.0.2.1").connection,
+      open("192.0.2.2").connection,
+      open("198.51.100.1").connection,
+    ];
+    const all = [stranger, gateway, other];
+    connections.recount(gateway, "gateway");
+    const atOnce = () => all.map((each) => connections.requestsAtOnce(each));
+    connections.slow(gateway);
+    expect(atOnce()).toEqual([100, 100, 100]);
+    connections.slow(stranger);
+    expect(atOnce()).toEqual([8, 100, 100]);
+    const later = [16, 32, 64, 100].map((requests) => [requests, 100, 100]);
+    expect(later.map(() => (pass(1000), atOnce()))).toEqual(later);
+  });
+
+  test("beyond a quarter of all requests of a network begin with few, and slow the others", () => {
+    const { open } = start({});
+    const all = Array.from({ length: 6 }, (_, i) => {
+      const allowed: number[] = [];
+      open(`192.0.2.${i}`, { allow: (requests) => void allowed.push(requests) });
+      return allowed;
+    });
+    expect(all).toEqual(Array(6).fill([8]));
   });
 
   test("may wait while a quarter of those of their address has no request; those of a gateway always", () => {

@@ -256,15 +256,18 @@ describe("a request at the bound of requests under way", () => {
 });
 
 describe("the octets of requests under way", () => {
-  test("are bounded: the address with most loses its oldest request, and others are served", async () => {
+  test("are bounded: the address with most loses its oldest request and is slowed, and others are served", async () => {
     const started = await start({ ...limits, request_memory: 1, streams_per_connection: 100 });
     const session = openSession(started, "TLS", "127.0.0.3");
+    await once(session, "remoteSettings");
+    const slowed = once(session, "remoteSettings");
     const ended = Array.from({ length: 20 }, () => {
       const stream = session.request(call);
       stream.write(Buffer.alloc(60_000));
       return codeOf(stream);
     });
     expect(await ended[0]).toBe(constants.NGHTTP2_REFUSED_STREAM);
+    expect(await slowed).toMatchObject([{ maxConcurrentStreams: 8 }]);
     expect(await limitsReached(started.served)).toContain("request_memory");
     expect(await issueFor(started)).toBe(200);
   });
