@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { installTools } from "../native-grpc/clients/clients.ts";
 import { startMesh } from "../native-grpc/mesh.ts";
@@ -7,23 +7,26 @@ import { scratchIn } from "../native-grpc/scratch.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
 import { startGateway } from "../s3/gateway.ts";
-import { fromGoProxy } from "../software.ts";
+import { fromGoProxy, python } from "../software.ts";
 import { playLambda } from "./scenes.ts";
 
-const names = { client: "a runtime API, curl, grpc-js", server: "AWS Lambda's handler" };
+const names = { client: "AWS SAM, a runtime API, curl, grpc-js", server: "AWS Lambda's handler" };
 
-/** The handler of the packed archive in instances of a runtime API, on a real S3-compatible service. */
+/** What `sam build` makes of the packed archive, in instances of a runtime API, on a real S3-compatible service. */
 async function play(folder: string): Promise<Outcome> {
   const software = await fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
   const tools = await installTools(join(import.meta.dirname, "../istio-client"));
   if ("missing" in software) return { ...names, passed: 0, faults: [], ...software };
+  const interpreter = await python("sam", ["aws-sam-cli==1.170.0"]);
+  if ("missing" in interpreter) return { ...names, passed: 0, faults: [], ...interpreter };
+  const sam = join(dirname(interpreter.program), "sam");
   const installation = await installPackage(folder);
   const bucket = await startGateway(software.program, folder);
   const mesh = await startMesh(folder);
   const tally = createTally((line) => console.log(`lambda: ${line}`));
   try {
     const scratch = scratchIn(await lastingFolder());
-    await playLambda({ folder, installation, bucket, mesh, scratch, tools, tally });
+    await playLambda({ folder, installation, sam, bucket, mesh, scratch, tools, tally });
     return { ...names, passed: tally.passed(), faults: tally.faults };
   } finally {
     await mesh.end();

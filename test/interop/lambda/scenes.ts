@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { parse, stringify } from "smol-toml";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
@@ -28,6 +28,8 @@ import { type LambdaFunction, scheduledEvent, startFunction } from "./instances.
 interface Stage {
   readonly folder: string;
   readonly installation: Installation;
+  /** The command of AWS SAM. */
+  readonly sam: string;
   readonly bucket: Gateway;
   readonly mesh: Mesh;
   readonly scratch: Scratch;
@@ -38,14 +40,16 @@ interface Stage {
 const servedName = "istiod.istio-system.svc";
 const readerToken = "a-token-of-a-reader-of-the-issuance-log";
 const day = new Date().toISOString().slice(0, 10);
-const template = join(import.meta.dirname, "../../../deploy/lambda/function");
+const lambdaFolder = join(import.meta.dirname, "../../../deploy/lambda");
 
-/** The folder of the function as deploy/lambda has it, with the bucket and the issuer of this suite. */
-async function codeOf({ folder, installation, bucket, mesh }: Stage): Promise<string> {
-  const code = join(folder, "function");
-  await cp(template, code, { recursive: true });
-  await symlink(join(installation.folder, "node_modules"), join(code, "node_modules"));
-  const file = join(code, "rampart.toml");
+/** What `sam build` makes of deploy/lambda, with the bucket and the issuer of this suite. */
+async function builtCode(stage: Stage): Promise<string> {
+  const { folder, installation, bucket, mesh, tally } = stage;
+  const project = join(folder, "lambda");
+  for (const name of ["template.yaml", "function"])
+    await cp(join(lambdaFolder, name), join(project, name), { recursive: true });
+  await cp(installation.archive, join(project, "function", basename(installation.archive)));
+  const file = join(project, "function/rampart.toml");
   const { S3_REGION: _, ...written } = parse(await readFile(file, "utf8"));
   const own = {
     STORE_BUCKET: bucketName,
@@ -57,7 +61,19 @@ async function codeOf({ folder, installation, bucket, mesh }: Stage): Promise<st
     ISSUERS: [mesh.issuerTable(servedName)],
   };
   await writeFile(file, stringify({ ...written, ...own }));
-  return code;
+  await tally.show("sam validate takes the template", sam(stage, project, "validate", "--lint"));
+  await tally.show("sam build takes the function", sam(stage, project, "build"));
+  return join(project, ".aws-sam/build/Rampart");
+}
+
+async function sam(stage: Stage, folder: string, ...words: readonly string[]): Promise<undefined> {
+  const environment = {
+    PATH: stage.installation.path,
+    HOME: stage.folder,
+    AWS_DEFAULT_REGION: "eu-central-1",
+    SAM_CLI_TELEMETRY: "0",
+  };
+  await runWell(stage.sam, words, { folder, environment, timeoutSeconds: 300 });
 }
 
 /** The whole life of a function: its first authority, certificates, its log, a gateway, and what fails. */
@@ -69,7 +85,7 @@ export async function playLambda(stage: Stage): Promise<void> {
     AWS_ACCESS_KEY_ID: credential.accessKeyId,
     AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
   };
-  const code = await codeOf(stage);
+  const code = await builtCode(stage);
   const lambda = await startFunction(code, environment);
   const show = (what: string, act: () => Promise<unknown>): Promise<void> =>
     tally.show(
