@@ -118,7 +118,8 @@ function faultOf({ status, json }: Answer, right: string): KeyServiceError {
     if (status === 429) return "throttles its calls";
     if (status === 503 || status === 472 || status === 473) return "is sealed, or stands by";
     if (/key not found|no existing key/i.test(said)) return "has no such key";
-    if (/disallowed|too old/i.test(said)) return "no longer opens this version of the key";
+    if (/disallowed|too old|less than the minimum/i.test(said))
+      return "no longer allows this version of the key";
     if (/message authentication|invalid ciphertext|unable to decrypt/i.test(said))
       return "does not open the ciphertext: it is of another key, trust domain or KEK id";
     if (/associated data|not supported|does not support|unsupported/i.test(said))

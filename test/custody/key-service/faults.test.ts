@@ -218,7 +218,7 @@ const columns: Readonly<Record<string, Column>> = {
     opening: {
       disabled: [
         vaultFault(400, "ciphertext or signature version is disallowed by policy (too old)"),
-        "no longer opens this version of the key",
+        "no longer allows this version of the key",
       ],
       "pending deletion": [vaultFault(400, "encryption key not found"), "has no such key"],
       "wrong type": [
@@ -239,6 +239,13 @@ const columns: Readonly<Record<string, Column>> = {
       ],
     },
     signing: {
+      disabled: [
+        vaultFault(
+          400,
+          "requested version for signing is less than the minimum encryption key version",
+        ),
+        "no longer allows this version of the key",
+      ],
       "wrong type": [
         vaultFault(400, "key type aes256-gcm96 does not support signing"),
         "a root ecdsa-p256, ecdsa-p384 or RSA",
