@@ -8,6 +8,8 @@ export interface ClockedCa {
   readonly pass: (seconds: number) => void;
   readonly runCron: () => Promise<void>;
   readonly fetch: (path: string, init?: RequestInit) => Promise<Response>;
+  /** Starts an isolate with these variables over those of all CAs. Its storage stays. */
+  readonly deploy: (values: object) => Promise<void>;
   /** The KV namespace of its authorities. */
   readonly namespace: () => Promise<KvNamespace>;
 }
@@ -42,7 +44,13 @@ export async function startClockedCas(
 }
 
 function clockedCa(harness: TestHarness, name: string, begin: Date): ClockedCa {
-  let now = begin;
+  let [now, deployments] = [begin, 0];
+  const namespace = async (): Promise<KvNamespace> => {
+    const bindings = await harness.getWorker<Record<string, KvNamespace>>().getEnv();
+    const binding = bindings[`AUTHORITIES_${name}`];
+    if (!binding) throw new Error("no such namespace");
+    return binding;
+  };
   return {
     now: () => now,
     pass: (seconds) => {
@@ -56,11 +64,10 @@ function clockedCa(harness: TestHarness, name: string, begin: Date): ClockedCa {
       const headers = { "ca-name": name, "ca-now": now.toISOString(), ...init.headers };
       return (await harness.fetch(path, { ...init, headers } as never)) as unknown as Response;
     },
-    namespace: async () => {
-      const bindings = await harness.getWorker<Record<string, KvNamespace>>().getEnv();
-      const binding = bindings[`AUTHORITIES_${name}`];
-      if (!binding) throw new Error("no such namespace");
-      return binding;
+    deploy: async (values) => {
+      const deployment = JSON.stringify({ number: ++deployments, values });
+      await (await namespace()).put("deployment", deployment);
     },
+    namespace,
   };
 }

@@ -13,8 +13,11 @@ export const issuers = [{ issuer, jwks: jwksOf(tokenKey) }];
 /** The life of a leaf, which is far longer than these tests run. */
 export const leafSeconds = 86_400;
 
-/** Gets a certificate as a workload of the namespace `mesh`. */
-export async function obtain(ca: ClockedCa, name: string): Promise<PeerCredentials> {
+/** Gets a certificate as a workload of the namespace `mesh`. @throws Error for a refusal */
+export async function obtain(
+  ca: Pick<ClockedCa, "now" | "fetch">,
+  name: string,
+): Promise<PeerCredentials> {
   const spiffeId = `spiffe://cluster.local/ns/mesh/sa/${name}`;
   const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
   const token = await mintAccountToken(tokenKey, issuer, `mesh:${name}`, ca.now());
@@ -23,6 +26,10 @@ export async function obtain(ca: ClockedCa, name: string): Promise<PeerCredentia
     headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
     body: JSON.stringify({ csr: csrPem }),
   });
+  if (!response.ok)
+    throw new Error(
+      `${response.status}, retry-after ${response.headers.get("retry-after")}: ${await response.text()}`,
+    );
   const { certChain } = (await response.json()) as { certChain: string[] };
   const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   return {

@@ -7,6 +7,7 @@ import { createServiceRoot } from "../../../src/custody/key-service/service-root
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -18,12 +19,16 @@ type Scene = (service: RealService) => Promise<string>;
 
 const day = 86_400;
 
-function custodyOf(
-  { fetch, credentials }: RealService,
+/** The key services as a CA reaches them, by the service's own credentials. */
+export function custodyOf(
+  { credentials }: RealService,
   clock: () => Date = () => new Date(),
 ): PlatformKeys {
   const texts = Object.entries(credentials).map(([name, text]) => [name, () => text] as const);
-  return openPlatformKeys({ clusterCredentials: new Map(texts) }, { fetch, clock });
+  return openPlatformKeys(
+    { clusterCredentials: new Map(texts) },
+    { fetch: fetchTrusting(undefined), clock },
+  );
 }
 
 const octets = () => crypto.getRandomValues(new Uint8Array(32));

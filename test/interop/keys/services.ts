@@ -1,16 +1,19 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AwsClient } from "aws4fetch";
-import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { Vault } from "../own-root/vault.ts";
+import { type Front, startFront } from "./front.ts";
 
-/** A real key service with keys for every purpose. */
+/** What a key is for. */
+export type Purpose = "wrapping" | "signing";
+
+/** A real key service with keys for every purpose, behind a front. */
 export interface RealService {
-  readonly fetch: Fetch;
+  readonly front: Front;
   readonly credentials: Readonly<Record<string, string>>;
   /** Variables by which a machine finds a credential of its own, if the service gives one. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -20,20 +23,24 @@ export interface RealService {
   readonly signing: Readonly<Record<"EC P-256" | "another" | "EC P-384" | "RSA", string>>;
   /** What it says of a ciphertext of another trust domain or id. */
   readonly misfit: RegExp;
-  /** Has the key that wraps be disabled, or enabled again. @returns What the service says of it then. */
-  readonly disable: (isDisabled: boolean) => Promise<RegExp>;
+  /** Which requests of the front are signatures. */
+  readonly signatures: RegExp;
+  /** Has the key that wraps, or the first that signs, be disabled, or enabled again. @returns What the service says of it then. */
+  readonly disable: (isDisabled: boolean, purpose?: Purpose) => Promise<RegExp>;
+  readonly end: () => Promise<void>;
 }
 
-export async function realTransit(vault: Vault): Promise<RealService> {
+/** @param story Keys of its own have this in their names. */
+export async function realTransit(vault: Vault, story: string): Promise<RealService> {
+  const front = await startFront(vault.url, vault.ca);
   const create = async (name: string, type: string): Promise<string> => {
-    await vault.write(`keys/${name}`, { type }, "transit");
-    return `hashivault://${new URL(vault.url).host}/transit/keys/${name}`;
+    await vault.write(`keys/${story}-${name}`, { type }, "transit");
+    return `hashivault://${front.host}/transit/keys/${story}-${name}`;
   };
   const wrapping = await create("kek", "aes256-gcm96");
-  await vault.write("keys/kek/rotate", {}, "transit");
+  const versions = { kek: 1, p256: 1 };
   return {
-    // A key on this machine itself is asked without TLS, which this server has.
-    fetch: (url, init) => fetchTrusting(vault.ca)(url.replace("http:", "https:"), init),
+    front,
     credentials: { KEY_CREDENTIAL_HASHIVAULT: vault.token },
     wrapping,
     signing: {
@@ -43,23 +50,30 @@ export async function realTransit(vault: Vault): Promise<RealService> {
       RSA: await create("rsa", "rsa-2048"),
     },
     misfit: /another key, trust domain or KEK id/,
-    disable: async (isDisabled) => {
-      // A KEK was wrapped by version 2; a version that may not decrypt is the transit engine's disabled key.
-      if (isDisabled) await vault.write("keys/kek/rotate", {}, "transit");
-      const min_decryption_version = isDisabled ? 3 : 1;
-      await vault.write("keys/kek/config", { min_decryption_version }, "transit");
-      return /no longer opens this version of the key/;
+    signatures: /\/transit\/sign\//,
+    disable: async (isDisabled, purpose = "wrapping") => {
+      // A version that may no longer be used is the transit engine's disabled key, and a newer one has to be there.
+      const [name, limit] =
+        purpose === "wrapping"
+          ? (["kek", "min_decryption_version"] as const)
+          : (["p256", "min_encryption_version"] as const);
+      const key = `keys/${story}-${name}`;
+      if (isDisabled) await vault.write(`${key}/rotate`, {}, "transit");
+      if (isDisabled) versions[name]++;
+      await vault.write(`${key}/config`, { [limit]: isDisabled ? versions[name] : 1 }, "transit");
+      return /no longer allows this version of the key/;
     },
+    end: () => front.close(),
   };
 }
 
 const region = "eu-central-1";
 
-/** moto, which ignores the states of keys: a server in front says what AWS says of a disabled one. */
-export async function realAws(
+/** moto, and where it answers. */
+export async function startMoto(
   program: string,
   folder: string,
-): Promise<{ readonly service: RealService; readonly end: () => Promise<number> }> {
+): Promise<{ readonly origin: string; readonly end: () => Promise<number> }> {
   const [port = 0] = await freePorts(1);
   const values = ["-m", "moto.server", "-H", "127.0.0.1", "-p", `${port}`];
   const child = startChild(program, values, { logFile: join(folder, "moto.log") });
@@ -71,6 +85,12 @@ export async function realAws(
       () => false,
     ),
   );
+  return { origin, end: () => child.end() };
+}
+
+/** moto ignores the states of keys: its front says what AWS says of a disabled one. */
+export async function realAws(origin: string, folder: string): Promise<RealService> {
+  const front = await startFront(origin);
   const aws = new AwsClient({
     ...{ accessKeyId: "AKIAINTEROP", secretAccessKey: "secret", service: "kms", region },
   });
@@ -84,18 +104,13 @@ export async function realAws(
       body: JSON.stringify({ KeySpec, KeyUsage }),
     });
     const { KeyMetadata } = (await response.json()) as { KeyMetadata: { Arn: string } };
-    return `awskms://127.0.0.1:${port}/${KeyMetadata.Arn}`;
+    return `awskms://${front.host}/${KeyMetadata.Arn}`;
   };
   const token = join(folder, "web-identity");
   await writeFile(token, "header.of-a.pod");
-  let isOff = false;
-  const fetch: Fetch = async (url, init) =>
-    isOff
-      ? Response.json({ __type: "DisabledException", message: "is disabled" }, { status: 400 })
-      : plain(url, init);
   const signing = (spec: string): Promise<string> => create(spec, "SIGN_VERIFY");
-  const service: RealService = {
-    fetch,
+  return {
+    front,
     credentials: { KEY_CREDENTIAL_AWSKMS: "AKIAINTEROP:secret" },
     environment: {
       AWS_WEB_IDENTITY_TOKEN_FILE: token,
@@ -110,10 +125,13 @@ export async function realAws(
       RSA: await signing("RSA_2048"),
     },
     misfit: /another key, trust domain or KEK id/,
-    disable: async (isDisabled) => {
-      isOff = isDisabled;
+    signatures: /\.Sign$/,
+    disable: async (isDisabled, purpose = "wrapping") => {
+      const of = purpose === "wrapping" ? /crypt$/ : /\.Sign$/;
+      const body = { __type: "DisabledException", message: "is disabled" };
+      front.refusal = isDisabled ? { of, status: 400, body } : undefined;
       return /has disabled the key/;
     },
+    end: () => front.close(),
   };
-  return { service, end: () => child.end() };
 }

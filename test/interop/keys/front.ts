@@ -1,0 +1,45 @@
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import { request as requestByTls } from "node:https";
+import { buffer } from "node:stream/consumers";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
+
+/** A server without TLS in front of a key service, through which a CA on this machine asks it. */
+export interface Front {
+  readonly host: string;
+  /** Cuts every connection while it is set. */
+  isAway: boolean;
+  /** Which requests get this answer in place of the service's: the states of keys that a counterpart ignores. */
+  refusal: { readonly of: RegExp; readonly status: number; readonly body: object } | undefined;
+  /** What it was asked for: the action of AWS, or the path. */
+  readonly asked: string[];
+  readonly close: () => Promise<void>;
+}
+
+export async function startFront(target: string, ca?: string): Promise<Front> {
+  const server = createServer((asked, response) => {
+    forward(asked, response).catch(() => response.destroy());
+  });
+  const listening = await listenOnLoopback(server);
+  const front: Front = { ...listening, isAway: false, refusal: undefined, asked: [] };
+
+  async function forward(asked: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await buffer(asked);
+    if (front.isAway) return void response.destroy();
+    const action = `${asked.headers["x-amz-target"] ?? asked.url}`;
+    front.asked.push(action);
+    if (front.refusal?.of.test(action)) {
+      response.writeHead(front.refusal.status, { "content-type": "application/json" });
+      return void response.end(JSON.stringify(front.refusal.body));
+    }
+    const { method, headers } = asked;
+    const open = target.startsWith("https:") ? requestByTls : request;
+    const options = { method, headers, ...(ca !== undefined && { ca }) };
+    const sent = open(new URL(asked.url ?? "/", target), options, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    sent.once("error", () => response.destroy());
+    sent.end(body);
+  }
+  return front;
+}
