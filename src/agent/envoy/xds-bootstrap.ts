@@ -39,6 +39,8 @@ const usualRuntime: Json = {
   "re2.max_program_size.error_level": "32768",
   "envoy.deprecated_features:envoy.config.listener.v3.Listener.hidden_envoy_deprecated_use_original_dst": true,
   "envoy.reloadable_features.http_reject_path_with_fragment": false,
+  "envoy.reloadable_features.coalesce_lb_rebuilds_on_batch_update": false,
+  "envoy.reloadable_features.fixed_heap_use_allocated": true,
 };
 
 /** The statistics that readiness and drain need, and Istio's own. A large mesh has too many for all. */
@@ -64,14 +66,15 @@ const statistics = {
 
 const address = String.raw`(((?:[_.[:digit:]]*|[_\[\]aAbBcCdDeEfF[:digit:]]*))\.)`;
 
-/** Istio's tags and no others: dashboards name series by them. */
+/** Istio's tags and no others: dashboards name series by them. istiod ends its clusters' names with a semicolon. */
 const statisticsTags: Readonly<Record<string, string>> = {
-  cluster_name: String.raw`^cluster\.((.+?(\..+?\.svc\.cluster\.local)?)\.)`,
+  cluster_name: String.raw`^cluster(\.(.+);)`,
+  http_conn_manager_prefix: String.raw`^http\.(((?:[_.[:digit:]\w]*|[_\[\]aAbBcCdDeEfF[:digit:]\w\:]*));\.)`,
+  thread_name: String.raw`^server(\.(.+))\.watchdog`,
   tcp_prefix: String.raw`^tcp\.((.*?)\.)\w+?$`,
   response_code: String.raw`_rq(_(\d{3}))$`,
   response_code_class: String.raw`_rq(_(\dxx))$`,
   http_conn_manager_listener_prefix: String.raw`^listener(?=\.).*?\.http\.${address}`,
-  http_conn_manager_prefix: String.raw`^http\.${address}`,
   listener_address: String.raw`^listener\.${address}`,
   mongo_prefix: String.raw`^mongo\.(.+?)\.(collection|cmd|cx_|op_|delays_|decoding_)(.*?)$`,
   cache: String.raw`(cache\.(.+?)\.)`,
@@ -101,6 +104,7 @@ function createXdsBootstrap(options: XdsBootstrapOptions): Json {
         name: "envoy.bootstrap.internal_listener",
         typed_config: {
           "@type": typeUrl("envoy.extensions.bootstrap.internal_listener.v3.InternalListener"),
+          buffer_size_kb: 64,
         },
       },
     ],
@@ -109,6 +113,7 @@ function createXdsBootstrap(options: XdsBootstrapOptions): Json {
       stats_tags: Object.entries(statisticsTags).map(([tag_name, regex]) => ({ tag_name, regex })),
       stats_matcher: { inclusion_list: { patterns: patternsOf() } },
     },
+    deferred_stat_options: { enable_deferred_creation_stats: true },
     ...overloadManager(options.runtime),
     dynamic_resources: {
       lds_config: ads,
@@ -126,7 +131,7 @@ function createXdsBootstrap(options: XdsBootstrapOptions): Json {
         localCluster(agentCluster, status),
         secretDiscoveryCluster(options.sdsSocket),
         discoveryCluster(options.xdsSocket),
-      ],
+      ].map(({ name, ...cluster }) => ({ name, alt_stat_name: `${name};`, ...cluster })),
       listeners: [
         localListener(options.prometheusPort, "stats", "/stats/prometheus", adminCluster),
         localListener(options.healthPort, "agent", "/healthz/ready", agentCluster),
@@ -194,8 +199,13 @@ function localCluster(name: string, to: SocketAddress): Json {
 }
 
 function localListener(port: number, name: string, prefix: string, cluster: string): Json {
+  const host = "0.0.0.0";
   return {
-    address: socketAddress({ host: "0.0.0.0", port }),
+    name: `${host}_${port}`,
+    address: socketAddress({ host, port }),
+    // A proxy that is full still answers probes.
+    ignore_global_conn_limit: true,
+    bypass_overload_manager: true,
     filter_chains: [
       { filters: [httpConnections(name, {}, { match: { prefix }, route: { cluster } })] },
     ],

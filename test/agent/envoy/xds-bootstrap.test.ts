@@ -161,9 +161,18 @@ test("has Istio's tags of statistics and its limit of connections", async () => 
   expect(JSON.stringify(usual)).toContain(
     JSON.stringify({
       tag_name: "cluster_name",
-      regex: "^cluster\\.((.+?(\\..+?\\.svc\\.cluster\\.local)?)\\.)",
+      regex: "^cluster(\\.(.+);)",
     }),
   );
+  const listener = { ignore_global_conn_limit: true, bypass_overload_manager: true };
+  expect(usual).toMatchObject({
+    static_resources: {
+      listeners: [15_090, 15_021].map((port) => ({ ...listener, name: `0.0.0.0_${port}` })),
+      clusters: ["prometheus_stats", "agent", "sds-grpc", "xds-grpc"].map((name) => ({
+        ...{ name, alt_stat_name: `${name};` },
+      })),
+    },
+  });
   const limit = { "overload.global_downstream_max_connections": "" };
   expect(await bootstrap(limit)).not.toHaveProperty("overload_manager");
 });

@@ -6,6 +6,7 @@ import { type Mesh, startMesh } from "../../native-grpc/mesh.ts";
 import { type Servers, startServers } from "../../native-grpc/servers/servers.ts";
 import type { Outcome } from "../outcome-table.ts";
 import { playControlPlane } from "./control-plane-scenes.ts";
+import { compareBootstraps } from "./istio-bootstrap.ts";
 import { playIstiodMesh } from "./istiod-mesh.ts";
 
 /** What the scenes of the XDS proxy share. */
@@ -33,6 +34,7 @@ export async function playXds(envoy: string, folder: string): Promise<Outcome[]>
   const refreshing = repeatedly(() => Promise.all([serve, gateway].map(refreshRoots)), 1_000);
   const parts = { envoy, folder, mesh, servers, leafSeconds };
   const outcomes = [
+    await compareBootstraps(folder),
     ...(await playControlPlane({ ...parts, ca: serve })),
     ...(await playIstiodMesh(parts)),
   ];
