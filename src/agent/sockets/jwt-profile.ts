@@ -51,7 +51,7 @@ export function createJwtProfile(view: JwtProfileView): JwtProfile {
       requireSecurityHeader(context);
       const isSame = (a: JWTBundlesResponse, b: JWTBundlesResponse): boolean =>
         equals(JWTBundlesResponseSchema, a, b);
-      yield* snapshots([jwtBundles.changes], () => bundlesResponse(view), isSame, context.signal);
+      yield* snapshots([jwtBundles.changes], () => bundlesResponse(view), isSame, context);
     },
     validateJWTSVID: async ({ audience, svid }, context) => {
       requireSecurityHeader(context);

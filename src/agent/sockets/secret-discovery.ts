@@ -1,4 +1,4 @@
-import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import { Code, ConnectError, type ContextValues, type ServiceImpl } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import type { SecretDiscoveryService } from "../../gen/envoy/service/secret/v3/sds_pb.ts";
@@ -10,6 +10,7 @@ import {
   requireSecretType,
   type Subscription,
 } from "./secret-subscriptions.ts";
+import { takeRoom } from "./socket-bounds.ts";
 
 /** The dependencies of the service. */
 interface SecretDiscoveryPorts {
@@ -22,16 +23,24 @@ interface SecretDiscoveryPorts {
 export function createSecretDiscovery(
   ports: SecretDiscoveryPorts,
 ): ServiceImpl<typeof SecretDiscoveryService> {
-  const { source, log } = ports;
+  const { source } = ports;
   const responses = new FullResponses(ports);
   return {
-    streamSecrets: (requests) =>
-      discoveryStream(requests, new FullSubscription(responses), source, log),
-    deltaSecrets: (requests) =>
-      discoveryStream(requests, new IncrementalSubscription(source), source, log),
-    async fetchSecrets(request) {
+    streamSecrets: (requests, { values }) => {
+      const room = roomOf(values);
+      const subscription = new FullSubscription(responses, room.take);
+      return discoveryStream(requests, subscription, ports, room);
+    },
+    deltaSecrets: (requests, { values }) => {
+      const room = roomOf(values);
+      const subscription = new IncrementalSubscription(source, room.take);
+      return discoveryStream(requests, subscription, ports, room);
+    },
+    async fetchSecrets(request, { values }) {
       requireSecretType(request.typeUrl);
-      return await responses.create(request.resourceNames).catch((error: unknown) => {
+      const { take } = roomOf(values);
+      const names = [...new Set(request.resourceNames)];
+      return await responses.create(names, take).catch((error: unknown) => {
         const sentence = `failed to generate secret: ${messageOf(error)}`;
         throw new ConnectError(sentence, Code.Unknown, undefined, undefined, error);
       });
@@ -39,17 +48,31 @@ export function createSecretDiscovery(
   };
 }
 
+/** The room for the answers of a stream, which come one after the other. */
+interface Room {
+  readonly take: () => Promise<void>;
+  readonly leave: () => void;
+}
+
+function roomOf(values: ContextValues): Room {
+  let leave = (): void => {};
+  const take = async (): Promise<void> => {
+    leave = await values.get(takeRoom)();
+  };
+  return { take, leave: () => leave() };
+}
+
 /**
  * Answers requests and pushes changes, one resource in each push, until the client ends the stream. A
  * secret that cannot be loaded ends the stream too. The client then keeps its secrets and reconnects.
  *
- * The generator waits until a response is written, so a client that does not read costs no memory.
+ * The generator waits until a response is written, so a client that does not read costs the memory of two.
  */
 async function* discoveryStream<Request, Response>(
   requests: AsyncIterable<Request>,
   subscription: Subscription<Request, Response>,
-  source: SecretSource,
-  log: OperationLog,
+  { source, log }: SecretDiscoveryPorts,
+  room: Pick<Room, "leave">,
 ): AsyncGenerator<Response> {
   const changed = new ChangedNames(source);
   const incoming = requests[Symbol.asyncIterator]();
@@ -63,6 +86,7 @@ async function* discoveryStream<Request, Response>(
         ? await answer(subscription, event.value, changed, log)
         : await push(subscription, changed.shift());
       if (response) yield response;
+      room.leave();
     }
   } finally {
     changed.watchOnly(new Set());

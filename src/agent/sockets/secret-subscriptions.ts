@@ -43,11 +43,15 @@ export class FullResponses {
     this.#clock = clock;
   }
 
-  async create(names: readonly string[]): Promise<DiscoveryResponse> {
-    const load = async (name: string): Promise<Any> =>
-      toResource(name, await this.#source.load(name));
+  /** @param takeRoom Waits for room for the response. What it consists of may take long, and takes none. */
+  async create(
+    names: readonly string[],
+    takeRoom: () => Promise<void>,
+  ): Promise<DiscoveryResponse> {
+    const secrets = await Promise.all(names.map((name) => this.#source.load(name)));
+    await takeRoom();
     return create(DiscoveryResponseSchema, {
-      resources: await Promise.all(names.map(load)),
+      resources: secrets.map((secret, i) => toResource(names[i] ?? "", secret)),
       typeUrl: secretTypeUrl,
       versionInfo: `${this.#clock().toISOString()}/${++this.#count}`,
       nonce: randomUUID(),
@@ -58,12 +62,14 @@ export class FullResponses {
 /** The state-of-the-world protocol on one stream. */
 export class FullSubscription implements Subscription<DiscoveryRequest, DiscoveryResponse> {
   readonly #responses: FullResponses;
+  readonly #takeRoom: () => Promise<void>;
   readonly #state = new StateOfTheWorld();
   /** The version of each resource that was last sent to the client. */
   readonly #sent = new Map<string, string>();
 
-  constructor(responses: FullResponses) {
+  constructor(responses: FullResponses, takeRoom: () => Promise<void>) {
     this.#responses = responses;
+    this.#takeRoom = takeRoom;
   }
 
   get watched(): ReadonlySet<string> {
@@ -76,13 +82,13 @@ export class FullSubscription implements Subscription<DiscoveryRequest, Discover
   }
 
   async respond(names: readonly string[]): Promise<DiscoveryResponse> {
-    const response = await this.#responses.create(names);
+    const response = await this.#responses.create(names, this.#takeRoom);
     this.#recordSent(names, response);
     return response;
   }
 
   async push(name: string): Promise<DiscoveryResponse | undefined> {
-    const response = await this.#responses.create([name]);
+    const response = await this.#responses.create([name], this.#takeRoom);
     const [resource] = response.resources;
     if (resource && this.#sent.get(name) === resourceVersion(resource)) return undefined;
     this.#recordSent([name], response);
@@ -145,13 +151,15 @@ export class IncrementalSubscription
   implements Subscription<DeltaDiscoveryRequest, DeltaDiscoveryResponse>
 {
   readonly #source: SecretSource;
+  readonly #takeRoom: () => Promise<void>;
   readonly watched = new Set<string>();
   /** The version of each resource that the client has. */
   readonly #versions = new Map<string, string>();
   #hasNode = false;
 
-  constructor(source: SecretSource) {
+  constructor(source: SecretSource, takeRoom: () => Promise<void>) {
     this.#source = source;
+    this.#takeRoom = takeRoom;
   }
 
   receive(request: DeltaDiscoveryRequest): RequestOutcome {
@@ -167,7 +175,7 @@ export class IncrementalSubscription
       this.watched.delete(name);
       this.#versions.delete(name);
     }
-    const names = request.resourceNamesSubscribe;
+    const names = [...new Set(request.resourceNamesSubscribe)];
     for (const name of names) {
       // A client that subscribes again has lost the resource.
       if (this.watched.has(name)) this.#versions.delete(name);
@@ -179,7 +187,12 @@ export class IncrementalSubscription
   }
 
   async respond(names: readonly string[]): Promise<DeltaDiscoveryResponse | undefined> {
-    const loaded = await Promise.all(names.map((name) => this.#load(name)));
+    const secrets = await Promise.all(names.map((name) => this.#source.load(name)));
+    await this.#takeRoom();
+    const loaded = secrets.map((secret, i) => {
+      const resource = toResource(names[i] ?? "", secret);
+      return { name: names[i] ?? "", version: resourceVersion(resource), resource };
+    });
     const resources = loaded.filter(({ name, version }) => this.#versions.get(name) !== version);
     for (const { name, version } of resources) this.#versions.set(name, version);
     if (resources.length === 0) return undefined;
@@ -189,11 +202,6 @@ export class IncrementalSubscription
 
   push(name: string): Promise<DeltaDiscoveryResponse | undefined> {
     return this.respond([name]);
-  }
-
-  async #load(name: string) {
-    const resource = toResource(name, await this.#source.load(name));
-    return { name, version: resourceVersion(resource), resource };
   }
 }
 

@@ -5,13 +5,18 @@ import {
   type Http2Server,
   type Http2ServerRequest,
   type Http2ServerResponse,
-  type ServerHttp2Session,
   type ServerOptions,
 } from "node:http2";
 import { connect, type Server } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
+import {
+  Code,
+  ConnectError,
+  type ConnectRouter,
+  createConnectRouter,
+  createContextValues,
+} from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import {
   universalRequestFromNodeRequest,
@@ -21,6 +26,7 @@ import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { capTimeouts } from "../../foundation/headers.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
+import { AnswerRoom, Sessions, takeRoom } from "./socket-bounds.ts";
 
 const attempts = 5;
 const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };
@@ -100,10 +106,10 @@ export async function serveHttp2(
 ): Promise<Http2Socket> {
   const server = createServer(options);
   attach(server);
-  const sessions = new Set<ServerHttp2Session>();
+  const sessions = new Sessions();
+  server.on("stream", (stream) => sessions.count(stream));
   server.on("session", (session) => {
     sessions.add(session);
-    session.on("close", () => sessions.delete(session));
     // A protocol error ends the session of that peer alone.
     session.on("error", () => session.destroy());
   });
@@ -116,7 +122,7 @@ export async function serveHttp2(
     path,
     async close() {
       server.close();
-      for (const session of sessions) session.destroy();
+      sessions.destroy();
       if (server.listening) await once(server, "close");
     },
   };
@@ -131,7 +137,8 @@ interface RpcSocketOptions {
 }
 
 const maximumMessageBytes = 1 << 20;
-const maximumStreams = 1_000;
+/** Of one connection; Envoy opens another for more. */
+const maximumStreams = 100;
 
 /** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
 export async function serveOnSocket({
@@ -145,10 +152,11 @@ export async function serveOnSocket({
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
   const settings = { maxConcurrentStreams: maximumStreams };
+  const room = new AnswerRoom();
   return serveHttp2({ path, mode, server: { settings }, log }, (server) => {
     server.on("request", (request, response) => {
       const handler = handlers.get(request.url);
-      if (handler) void answer(handler, request, response, log);
+      if (handler) void answer(handler, request, response, { room, log });
       else response.writeHead(404).end();
     });
   });
@@ -158,12 +166,13 @@ async function answer(
   handler: UniversalHandler,
   request: Http2ServerRequest,
   response: Http2ServerResponse,
-  log: OperationLog,
+  { room, log }: { readonly room: AnswerRoom; readonly log: OperationLog },
 ): Promise<void> {
   // gRPC libraries send the path of the socket, which does not parse in a URL.
   request.headers[":authority"] = "localhost";
   try {
-    const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
+    const values = createContextValues().set(takeRoom, room.of(response.stream));
+    const call = universalRequestFromNodeRequest(request, response, undefined, values);
     const header = capTimeouts(call.header);
     await universalResponseToNodeResponse(await handler({ ...call, header }), response);
   } catch (error) {

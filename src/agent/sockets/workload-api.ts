@@ -40,13 +40,13 @@ export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof Spi
       const changes = [identity.changes, ...bundleChanges];
       const isSame = (a: X509SVIDResponse, b: X509SVIDResponse): boolean =>
         equals(X509SVIDResponseSchema, a, b);
-      yield* snapshots(changes, () => svidResponse(view, identity), isSame, context.signal);
+      yield* snapshots(changes, () => svidResponse(view, identity), isSame, context);
     },
     async *fetchX509Bundles(_request, context) {
       requireSecurityHeader(context);
       const isSame = (a: X509BundlesResponse, b: X509BundlesResponse): boolean =>
         equals(X509BundlesResponseSchema, a, b);
-      yield* snapshots(bundleChanges, () => bundlesResponse(view), isSame, context.signal);
+      yield* snapshots(bundleChanges, () => bundlesResponse(view), isSame, context);
     },
     ...createJwtProfile(view),
   };

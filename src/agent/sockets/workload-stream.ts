@@ -1,5 +1,6 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import type { Subscribers } from "../../foundation/subscribers.ts";
+import { takeRoom } from "./socket-bounds.ts";
 
 /** SPIFFE Workload Endpoint §3: browsers and proxies cannot be made to send the header. */
 export function requireSecurityHeader({ requestHeader }: HandlerContext): void {
@@ -8,14 +9,14 @@ export function requireSecurityHeader({ requestHeader }: HandlerContext): void {
 }
 
 /**
- * Yields the current state, and the new state after each change, until the signal aborts. Changes that
+ * Yields the current state, and the new state after each change, until the call ends. Changes that
  * come while the reader is busy count as one. A state that equals the last one is skipped.
  */
 export async function* snapshots<T>(
   changes: readonly Subscribers[],
   take: () => Promise<T>,
   isSame: (a: T, b: T) => boolean,
-  signal: AbortSignal,
+  { signal, values }: HandlerContext,
 ): AsyncGenerator<T> {
   let isChanged = true;
   let wake: () => void = () => undefined;
@@ -33,7 +34,9 @@ export async function* snapshots<T>(
         const state = await take();
         if (last === undefined || !isSame(last.state, state)) {
           last = { state };
+          const leave = await values.get(takeRoom)();
           yield state;
+          leave();
         }
       } else {
         await new Promise<void>((resolve) => {

@@ -1,4 +1,6 @@
-import { create } from "@bufbuild/protobuf";
+import { type ClientHttp2Stream, connect } from "node:http2";
+import { connect as connectSocket } from "node:net";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { type Client, Code, type ConnectError } from "@connectrpc/connect";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
@@ -9,11 +11,14 @@ import {
   type DeltaDiscoveryRequest,
   DeltaDiscoveryRequestSchema,
   type DeltaDiscoveryResponse,
+  DiscoveryRequestSchema,
 } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
+import { grpcFrame } from "../../contract/rpc-calls.ts";
 import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "../../testkit/agent/sds-client.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 /** Secrets that a test sets and removes. */
 class MemorySecrets implements SecretSource {
@@ -263,3 +268,48 @@ test("refuses an incremental stream without a node, and ends one that asks for a
   missing.send({ node: { id: "e" }, resourceNamesSubscribe: ["missing"] });
   expect(await codeOf(missing.next())).toContain("failed to generate secret for missing");
 });
+
+test.each(["FetchSecrets", "StreamSecrets"])(
+  "makes two answers by %s for a connection that reads none, and serves others",
+  async (method) => {
+    source.set("ROOTCA", "a".repeat(200_000));
+    const session = connect("http://agent", {
+      createConnection: () => connectSocket(path),
+      settings: { initialWindowSize: 0 },
+    });
+    onTestFinished(() => session.destroy());
+    const request = create(DiscoveryRequestSchema, {
+      node: { id: "stranger" },
+      resourceNames: ["ROOTCA"],
+    });
+    const answered: ClientHttp2Stream[] = [];
+    let next = (): void => {};
+    for (let i = 0; i < 20; i++) {
+      const stream = session.request({
+        ":method": "POST",
+        ":path": `/envoy.service.secret.v3.SecretDiscoveryService/${method}`,
+        "content-type": "application/grpc",
+      });
+      stream.on("error", () => {});
+      stream.on("response", () => {
+        answered.push(stream);
+        next();
+      });
+      const octets = grpcFrame(toBinary(DiscoveryRequestSchema, request));
+      if (method === "FetchSecrets") stream.end(octets);
+      else stream.write(octets);
+    }
+    await eventually(() => expect(answered).toHaveLength(2));
+    const { resources } = await client.fetchSecrets({
+      node: { id: "honest" },
+      resourceNames: ["ROOTCA", "ROOTCA"],
+    });
+    expect([resources.length, answered.length]).toEqual([1, 2]);
+    const third = new Promise<void>((resolve) => {
+      next = resolve;
+    });
+    answered[0]?.close();
+    await third;
+    expect(answered).toHaveLength(3);
+  },
+);

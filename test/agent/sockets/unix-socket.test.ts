@@ -4,6 +4,7 @@ import { chmod, mkdir, stat, symlink, writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, createServer, type Server } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
+import type { ConnectRouter } from "@connectrpc/connect";
 import { expect, onTestFinished, test } from "vitest";
 import { listenOnSocket, serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
@@ -75,6 +76,39 @@ test("does not disturb a live process", async () => {
   await listenOnSocket(server(), path, 0o600);
   await expect(listenOnSocket(server(), path, 0o600)).rejects.toThrow(ConfigurationError);
   await once(connect(path), "connect");
+});
+
+test("of more connections than it takes it ends the oldest without a stream", async () => {
+  const path = `${await temporaryFolder()}/socket`;
+  const called = Promise.withResolvers<void>();
+  const check = (): Promise<never> => {
+    called.resolve();
+    return new Promise(() => {});
+  };
+  const routes = (router: ConnectRouter) => void router.service(Health, { check });
+  const served = await serveOnSocket({ path, mode: 0o600, routes, log: createEventRecorder() });
+  onTestFinished(() => served.close());
+  const open = async () => {
+    const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
+    onTestFinished(() => session.destroy());
+    await once(session, "remoteSettings");
+    return session;
+  };
+  const busy = await open();
+  const held = busy.request({
+    ":method": "POST",
+    ":path": "/grpc.health.v1.Health/Check",
+    "content-type": "application/grpc",
+    te: "trailers",
+  });
+  held.on("error", () => {});
+  held.end(grpcFrame(new Uint8Array()));
+  await called.promise;
+  const idle = await open();
+  const ended = once(idle, "close");
+  for (let i = 0; i < 63; i++) await open();
+  await ended;
+  expect(busy.destroyed).toBe(false);
 });
 
 /** Asks for health on a socket whose answer takes a moment, and returns the status of the call. */
