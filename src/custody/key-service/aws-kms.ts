@@ -2,8 +2,10 @@ import { toBase64 } from "../../pki/encoding/base64.ts";
 import { type Bytes, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
 import {
   type Answer,
+  anotherKey,
   ask,
   digestOf,
+  faultIn,
   type KeyPlace,
   KeyServiceError,
   type KeyServiceMeans,
@@ -12,6 +14,7 @@ import {
   parseCredential,
   refusedCredential,
   type ServiceKey,
+  wrongType,
 } from "./key-service.ts";
 
 const arnForm =
@@ -22,8 +25,8 @@ export function awsKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | un
   const [, owner = "", region = "", name = ""] = arnForm.exec(place.path) ?? [];
   if (name === "") return undefined;
   const arn = owner + name;
-  const suffix = region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  const url = `${place.origin ?? `https://kms.${region}.${suffix}`}/`;
+  const suffix = region.startsWith("cn-") ? ".cn" : "";
+  const url = `${place.origin ?? `https://kms.${region}.amazonaws.com${suffix}`}/`;
 
   async function call(action: string, body: object): Promise<Readonly<Record<string, unknown>>> {
     const signed = await sign(means, { url, region, action, body: { KeyId: arn, ...body } });
@@ -50,8 +53,9 @@ export function awsKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | un
       return octetsIn(await call("Decrypt", body), "Plaintext");
     },
     publicKey: async () => octetsIn(await call("GetPublicKey", {}), "PublicKey"),
-    sign: async (bytes, { name, hash }) => {
-      const SigningAlgorithm = signingAlgorithms[name];
+    sign: async (bytes, { hash = "SHA-256", scalarOctets }) => {
+      const kind = scalarOctets ? "ECDSA" : "RSASSA_PKCS1_V1_5";
+      const SigningAlgorithm = `${kind}_SHA_${hash.slice(4)}`;
       const isShort = bytes.length <= longestMessage;
       const octets = isShort ? bytes : await digestOf(bytes, hash);
       const body = { Message: toBase64(octets), MessageType: isShort ? "RAW" : "DIGEST" };
@@ -62,12 +66,6 @@ export function awsKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | un
 
 /** More than this goes as a digest. */
 const longestMessage = 4096;
-
-const signingAlgorithms: Readonly<Record<string, string>> = {
-  "ecdsa-with-SHA-256": "ECDSA_SHA_256",
-  "ecdsa-with-SHA-384": "ECDSA_SHA_384",
-  "SHA-256-with-rsa": "RSASSA_PKCS1_V1_5_SHA_256",
-};
 
 interface AwsRequest {
   readonly url: string;
@@ -82,13 +80,13 @@ async function sign(
   { url, region, action, body }: AwsRequest,
 ): Promise<RequestInit> {
   const content = JSON.stringify(body);
-  const { id, secret, token } = parseKeys(await credential("awskms"));
+  const [id, secret, token] = parseKeys(await credential("awskms"));
   const date = clock()
     .toISOString()
     .replace(/[:-]|\.\d{3}/g, "");
   const headers = {
     "x-amz-date": date,
-    ...(token !== undefined && { "x-amz-security-token": token }),
+    ...(token && { "x-amz-security-token": token }),
     "x-amz-target": `TrentService.${action}`,
   };
   const lines = Object.entries({ host: new URL(url).host, ...headers });
@@ -113,66 +111,45 @@ async function hmac(octets: Bytes, said: string): Promise<Bytes> {
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, text.encode(said)));
 }
 
-interface AwsKeys {
-  readonly id: string;
-  readonly secret: string;
-  readonly token: string | undefined;
-}
+const keyForms = [/^[A-Z0-9]{1,128}$/, /^[!-~]{1,256}$/, /^[!-~]{0,16384}$/];
 
 /** `<id>:<secret>`, or the JSON of `aws configure export-credentials`. No header has room for anything else. */
-function parseKeys(text: string): AwsKeys {
+function parseKeys(text: string): readonly string[] {
   const json = parseCredential(text);
-  const [, first, second] = /^([^:]*):(.*)$/.exec(text) ?? [];
-  const [id, secret] = json ? [json["AccessKeyId"], json["SecretAccessKey"]] : [first, second];
-  const token = json?.["SessionToken"] ?? undefined;
-  const isToken =
-    token === undefined || (typeof token === "string" && /^[!-~]{1,16384}$/.test(token));
-  if (
-    /^[A-Z0-9]{1,128}$/.test(`${id ?? ""}`) &&
-    /^[!-~]{1,256}$/.test(`${secret ?? ""}`) &&
-    isToken
-  ) {
-    return { id: `${id}`, secret: `${secret}`, token };
-  }
+  const [, ...parts] = json
+    ? ["", json["AccessKeyId"], json["SecretAccessKey"], json["SessionToken"]]
+    : (/^([^:]*):(.*)$/.exec(text) ?? []);
+  const keys = keyForms.map((_, i) => `${parts[i] ?? ""}`);
+  if (keyForms.every((form, i) => form.test(keys[i] ?? ""))) return keys;
   throw new KeyServiceError(
-    "cannot be asked: its credential is neither <access key id>:<secret access key> nor the JSON of `aws configure export-credentials`",
+    "cannot be asked: its credential must be <key id>:<secret>, or what `aws configure export-credentials` prints",
   );
 }
 
-const sentences: Readonly<Record<string, string>> = {
-  DisabledException: "has disabled the key",
-  KMSInvalidStateException:
-    "cannot use the key in its state: it awaits its deletion or its material",
-  InvalidKeyUsageException:
-    "has a key of another use or type: a KEK takes a symmetric one (ENCRYPT_DECRYPT), a root one that signs (SIGN_VERIFY)",
-  IncorrectKeyException: "has another key than the one that wrapped the KEK",
-  InvalidCiphertextException:
-    "does not open the ciphertext: it is of another key, trust domain or KEK id",
-  UnsupportedOperationException:
-    "has a key of another type: a KEK takes a symmetric one, a root one that signs",
-  ThrottlingException: "throttles its calls",
-  LimitExceededException: "throttles its calls",
-  KeyUnavailableException: "has the key nowhere at hand for now",
-  DependencyTimeoutException: "took too long inside",
-  KMSInternalException: "failed inside",
-};
-
-const refusedCredentials =
-  /^(?:UnrecognizedClient|InvalidClientTokenId|ExpiredToken|InvalidSignature|IncompleteSignature|MissingAuthenticationToken|NotAuthorized)/;
-
-function faultOf({ status, json }: Answer, action: string, region: string): KeyServiceError {
-  const members = membersOf(json);
-  const code = `${members["__type"] ?? ""}`.replace(/^.*#/, "").slice(0, 64);
-  const said = `${members["message"] ?? members["Message"] ?? ""}`;
-  const reason = /^[A-Za-z]+$/.test(code) ? `status ${status}, ${code}` : `status ${status}`;
-  const sentence = (): string => {
-    if (/expired|not yet current|skew/i.test(said) && /Signature|Request/.test(code))
-      return "refuses the time of the request: set the clock of this machine";
-    if (code === "NotFoundException") return `has no such key in ${region}`;
-    if (code === "AccessDeniedException")
-      return `does not let this credential: grant kms:${action}`;
-    if (refusedCredentials.test(code)) return refusedCredential(code);
-    return sentences[code] ?? "refused";
-  };
-  return new KeyServiceError(`${sentence()} (${reason})`);
+function faultOf(answer: Answer, action: string, region: string): KeyServiceError {
+  const members = membersOf(answer.json);
+  const [, code = ""] = /(?:^|#)([A-Za-z]{1,64})$/.exec(`${members["__type"]}`) ?? [];
+  const said = `${code} ${members["message"] ?? members["Message"]}`;
+  return faultIn(
+    answer,
+    said,
+    [
+      [
+        /^\d+ \w*(?:Signature|Request)\w* .*(?:expired|not yet current|skew)/i,
+        "refuses the time of the request: set the clock of this machine",
+      ],
+      [/^\d+ NotFound/, `has no such key in ${region}`],
+      [/^\d+ AccessDenied/, `does not let this credential: grant kms:${action}`],
+      [/^\d+ \w*(?:Token|Signature|Unrecognized|NotAuthorized)/, refusedCredential(code)],
+      [/^\d+ Disabled/, "has disabled the key"],
+      [/^\d+ KMSInvalidState/, "cannot use the key: it awaits its deletion or its material"],
+      [
+        /^\d+ (?:InvalidKeyUsage|UnsupportedOperation)/,
+        wrongType("ENCRYPT_DECRYPT", "SIGN_VERIFY"),
+      ],
+      [/^\d+ (?:IncorrectKey|InvalidCiphertext)/, anotherKey],
+      [/^\d+ (?:Throttling|LimitExceeded)/, "throttles its calls"],
+    ],
+    code,
+  );
 }

@@ -6,16 +6,19 @@ import {
   type Answer,
   callsWithToken,
   digestOf,
+  faultIn,
   grant,
   type KeyPlace,
   KeyServiceError,
   type KeyServiceMeans,
   membersOf,
+  octetsIn,
   parseCredential,
   remembered,
   type ServiceKey,
   textOf,
   tokenInCredential,
+  wrongType,
 } from "./key-service.ts";
 
 const pathForm = /^\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/;
@@ -35,9 +38,7 @@ export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
     const answer = await call(act, { alg, value: toBase64Url(octets) });
     if (membersOf(answer)["kid"] !== `${origin}${path}`)
       throw new KeyServiceError("answered for another key");
-    const value = parseBase64Url(textOf(answer, "value"));
-    if (value) return value;
-    throw new KeyServiceError("answered a value that is not base64url");
+    return octetsIn(answer, "value", parseBase64Url);
   }
 
   return {
@@ -59,21 +60,15 @@ export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
 /** SubjectPublicKeyInfo of a JWK, which Managed HSM marks by its type. @throws KeyServiceError */
 async function publicKeyOf(key: unknown): Promise<Bytes> {
   const { crv, x, y, n, e } = membersOf(key) as Readonly<Record<string, string>>;
-  const type = textOf(key, "kty").replace("-HSM", "");
-  const [jwk, algorithm] =
-    type === "EC"
-      ? [
-          { kty: type, crv, x, y },
-          { name: "ECDSA", namedCurve: `${crv}` },
-        ]
-      : [
-          { kty: type, n, e },
-          { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
-        ];
+  const kty = textOf(key, "kty").replace("-HSM", "");
+  const algorithm =
+    kty === "EC"
+      ? { name: "ECDSA", namedCurve: `${crv}` }
+      : { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
   const imported = await crypto.subtle
-    .importKey("jwk", jwk as JsonWebKey, algorithm, true, ["verify"])
+    .importKey("jwk", { kty, crv, x, y, n, e } as JsonWebKey, algorithm, true, ["verify"])
     .catch(() => {
-      throw new KeyServiceError("has a key of another type: a root takes EC P-256, P-384 or RSA");
+      throw new KeyServiceError(wrongType("RSA", "EC P-256, P-384 or RSA"));
     });
   return new Uint8Array((await crypto.subtle.exportKey("spki", imported)) as ArrayBuffer);
 }
@@ -109,22 +104,19 @@ async function tokenFor({ fetch, credential }: KeyServiceMeans, resource: string
   });
 }
 
-function faultOf({ status, json }: Answer, act: string): KeyServiceError {
-  const error = membersOf(membersOf(json)["error"]);
-  const code = `${membersOf(error["innererror"])["code"] ?? error["code"] ?? ""}`;
-  const sentence = (): string => {
-    if (/KeyDisabled/i.test(code)) return "has disabled the key";
-    if (/NotYetValid|Expired/i.test(code)) return "has a key that is not valid at this time";
-    if (/Deleted/i.test(code)) return "has deleted the key, which can still be recovered";
-    if (/Firewall|Connection/i.test(code)) return "does not let this address through its firewall";
-    if (status === 401) return "refuses the credential";
-    if (status === 403 && !/KeyOperationForbidden/i.test(code))
-      return `does not let this credential: grant ${act === "" ? "get" : act.slice(1)} on the key`;
-    if (status === 404) return "has no such key or version in this vault";
-    if (status === 429) return "throttles its calls";
-    if (status === 400 || status === 403)
-      return "has a key of another use or type, or does not open the ciphertext";
-    return "refused";
-  };
-  return new KeyServiceError(`${sentence()} (status ${status})`);
+function faultOf(answer: Answer, act: string): KeyServiceError {
+  const error = membersOf(membersOf(answer.json)["error"]);
+  return faultIn(answer, `${membersOf(error["innererror"])["code"] ?? error["code"]}`, [
+    [/KeyDisabled/i, "has disabled the key"],
+    [/NotYetValid|Expired/i, "has a key that is not valid now"],
+    [/Deleted/i, "has deleted the key"],
+    [/Firewall|Connection/i, "does not let this address through its firewall"],
+    [/^401/, "refuses the credential"],
+    [
+      /^400|KeyOperationForbidden/i,
+      "has a key of another use or type, or does not open the ciphertext",
+    ],
+    [/^403/, `does not let this credential: grant ${act === "" ? "get" : act.slice(1)} on the key`],
+    [/^404/, "has no such key in this vault"],
+  ]);
 }

@@ -3,8 +3,10 @@ import { toBase64, toBase64Url } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
   type Answer,
+  anotherKey,
   callsWithToken,
   digestOf,
+  faultIn,
   grant,
   type KeyPlace,
   KeyServiceError,
@@ -13,7 +15,6 @@ import {
   octetsIn,
   octetsOfPem,
   parseCredential,
-  publicKeyIn,
   remembered,
   type ServiceKey,
   tokenInCredential,
@@ -37,25 +38,26 @@ export function googleKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey |
     checked("additionalAuthenticatedData", new TextEncoder().encode(JSON.stringify(context)));
   return {
     uri: place.uri,
-    wrap: async (octets, context) => {
-      const body = { ...checked("plaintext", octets), ...bound(context) };
-      const answer = await call(":encrypt", body);
-      requireVerified(answer, "verifiedPlaintextCrc32c");
-      requireVerified(answer, "verifiedAdditionalAuthenticatedDataCrc32c");
-      return checkedIn(answer, "ciphertext");
-    },
+    // What wraps opens at once, and compares: that tells more than the service's word that it got all.
+    wrap: async (octets, context) =>
+      checkedIn(
+        await call(":encrypt", { ...checked("plaintext", octets), ...bound(context) }),
+        "ciphertext",
+      ),
     unwrap: async (ciphertext, context) =>
       checkedIn(
         await call(":decrypt", { ...checked("ciphertext", ciphertext), ...bound(context) }),
         "plaintext",
       ),
-    publicKey: async () => publicKeyIn(await call("/publicKey"), "pem"),
+    publicKey: async () => octetsIn(await call("/publicKey"), "pem", octetsOfPem),
     sign: async (bytes, { hash = "SHA-256" }) => {
       const octets = await digestOf(bytes, hash);
       const digest = { [hash.toLowerCase().replace("-", "")]: toBase64(octets) };
       const answer = await call(":asymmetricSign", { digest, digestCrc32c: crc32c(octets) });
       if (membersOf(answer)["name"] !== name) throw new KeyServiceError("answered for another key");
-      requireVerified(answer, "verifiedDigestCrc32c");
+      // An answer that does not say so is as bad as one that says no.
+      if (membersOf(answer)["verifiedDigestCrc32c"] !== true)
+        throw new KeyServiceError("received a digest whose CRC does not verify");
       return checkedIn(answer, "signature");
     },
   };
@@ -70,12 +72,6 @@ function checkedIn(answer: unknown, name: string): Bytes {
   const octets = octetsIn(answer, name);
   if (`${membersOf(answer)[`${name}Crc32c`]}` === crc32c(octets)) return octets;
   throw new KeyServiceError(`answered a ${name} whose CRC does not verify`);
-}
-
-/** An answer that does not say so is as bad as one that says no. */
-function requireVerified(answer: unknown, name: string): void {
-  if (membersOf(answer)[name] !== true)
-    throw new KeyServiceError("was sent what it did not receive: a CRC does not verify");
 }
 
 /** CRC32C (Castagnoli) in decimal, as Google's JSON has 64-bit integers. */
@@ -99,7 +95,9 @@ async function tokenFor({ fetch, clock, credential }: KeyServiceMeans) {
   const pkcs8 = octetsOfPem(`${private_key}`);
   const aud = `${token_uri ?? "https://oauth2.googleapis.com/token"}`;
   if (!(pkcs8 && typeof client_email === "string" && isSafeToFetch(aud)))
-    throw new KeyServiceError("cannot be asked: its credential is no key of a service account");
+    throw new KeyServiceError(
+      "cannot be asked: its credential must be the key of a service account",
+    );
   const iat = Math.floor(clock().getTime() / 1000);
   const parts = [
     { alg: "RS256", typ: "JWT", kid: private_key_id },
@@ -122,19 +120,15 @@ const rights: Readonly<Record<string, string>> = {
   "/publicKey": "viewPublicKey",
 };
 
-function faultOf({ status, json }: Answer, act: string): KeyServiceError {
-  const said = `${membersOf(membersOf(json)["error"])["message"] ?? ""}`;
-  const sentence = (): string => {
-    if (status === 401) return "refuses the credential, or the clock of this machine";
-    if (status === 403)
-      return `does not let this credential: grant cloudkms.cryptoKeyVersions.${rights[act]}`;
-    if (status === 404) return "has no such key in this project and location";
-    if (status === 429) return "throttles its calls";
-    if (/destroy/i.test(said)) return "has destroyed the key, or will";
-    if (/not enabled|disabled/i.test(said)) return "has disabled the key";
-    if (/decryption failed/i.test(said))
-      return "does not open the ciphertext: it is of another key, trust domain or KEK id";
-    return status === 400 ? "has a key of another use or type, or refuses the request" : "refused";
-  };
-  return new KeyServiceError(`${sentence()} (status ${status})`);
+function faultOf(answer: Answer, act: string): KeyServiceError {
+  const said = `${membersOf(membersOf(answer.json)["error"])["message"]}`;
+  return faultIn(answer, said, [
+    [/^401/, "refuses the credential, or the clock of this machine"],
+    [/^403/, `does not let this credential: grant cloudkms.cryptoKeyVersions.${rights[act]}`],
+    [/^404/, "has no such key in this project and location"],
+    [/destroy/i, "has destroyed the key, or will"],
+    [/not enabled|disabled/i, "has disabled the key"],
+    [/decryption failed/i, anotherKey],
+    [/^400/, "has a key of another use or type, or refuses the request"],
+  ]);
 }

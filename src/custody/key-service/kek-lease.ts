@@ -5,6 +5,7 @@ import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { type HeldKeks, importKek, type Kek, type KekRing, kekOctets, markOf } from "../kek.ts";
+import { firstOf, KeyServiceError } from "./key-service.ts";
 import type { KeyServices, WrappedKek } from "./key-services.ts";
 
 /** A KEK of a configuration: its octets, or what key services can open. */
@@ -181,19 +182,18 @@ export async function openWrapped(
   trustDomain: string,
   keyServices: KeyServices,
 ): Promise<Bytes> {
-  const faults: string[] = [];
-  for (const { uri, ciphertext } of wrappings) {
-    try {
-      const octets = await keyServices(uri).unwrap(ciphertext, contextOf(trustDomain, id));
-      const isIt =
-        octets.length === kekOctets && bytesEqual(await markOf(octets, trustDomain, id), mark);
-      if (isIt) return octets;
-      faults.push(`${uri} opened another KEK than the one that was wrapped for ${trustDomain}`);
-    } catch (error) {
-      faults.push(`${uri} ${messageOf(error)}`);
-    }
-  }
-  throw new Error(`KEK ${id}: ${faults.join("; ")}`);
+  const open = async ({ uri, ciphertext }: WrappedKek["wrappings"][number]): Promise<Bytes> => {
+    const octets = await keyServices(uri).unwrap(ciphertext, contextOf(trustDomain, id));
+    const isIt =
+      octets.length === kekOctets && bytesEqual(await markOf(octets, trustDomain, id), mark);
+    if (isIt) return octets;
+    throw new KeyServiceError(
+      `opened another KEK than the one that was wrapped for ${trustDomain}`,
+    );
+  };
+  return firstOf(wrappings, open).catch((error: unknown) => {
+    throw new Error(`KEK ${id}: ${messageOf(error)}`);
+  });
 }
 
 /** Wraps a KEK by a key, and opens it again as the CA will. @throws KeyServiceError */

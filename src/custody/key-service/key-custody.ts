@@ -48,9 +48,7 @@ export const openKeyCustody: OpenKeyCustody = (
       if (text !== undefined) return text;
     } catch (error) {
       if (error instanceof KeyServiceError) throw error;
-      throw new KeyServiceError(
-        messageOf(error).replace(/^(?:cannot be asked: )?/, "cannot be asked: "),
-      );
+      throw new KeyServiceError(`cannot be asked: ${messageOf(error)}`);
     }
     throw new KeyServiceError(`cannot be asked: ${name} is required`);
   };

@@ -1,3 +1,4 @@
+import { messageOf } from "../../foundation/errors.ts";
 import type { Fetch } from "../../foundation/fetch.ts";
 import { readText, toFetchError } from "../../foundation/fetch.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
@@ -62,19 +63,17 @@ const maximumOctets = 65_536;
 /** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
 export async function ask(fetch: Fetch, url: string, init: RequestInit): Promise<Answer> {
   const signal = init.signal ?? AbortSignal.timeout(timeoutMilliseconds);
-  try {
+  const read = async (): Promise<Answer> => {
     const response = await fetch(url, { ...init, redirect: "manual", signal });
-    const { status } = response;
-    if (status >= 300 && status < 400) {
-      await response.body?.cancel();
-      throw new KeyServiceError(`redirects elsewhere (status ${status}), which is not followed`);
-    }
     const text = await readText(response, maximumOctets);
-    return { status, text, json: jsonOf(text) };
-  } catch (error) {
-    if (error instanceof KeyServiceError) throw error;
+    return { status: response.status, text, json: jsonOf(text) };
+  };
+  const answer = await read().catch((error: unknown) => {
     throw new KeyServiceError(toFetchError(error, "did not answer").message, { cause: error });
-  }
+  });
+  const { status } = answer;
+  if (status < 300 || status >= 400) return answer;
+  throw new KeyServiceError(`redirects elsewhere (status ${status})`);
 }
 
 function jsonOf(text: string): unknown {
@@ -101,29 +100,38 @@ export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
   return new Uint8Array(await crypto.subtle.digest(hash, bytes));
 }
 
-/** Octets in base64, as all but Azure write them. @throws KeyServiceError */
-export function octetsIn(json: unknown, name: string): Bytes {
-  const octets = parseBase64(textOf(json, name));
+/** Octets in base64, unless they are written otherwise. @throws KeyServiceError */
+export function octetsIn(json: unknown, name: string, parse = parseBase64): Bytes {
+  const octets = parse(textOf(json, name));
   if (octets) return octets;
-  throw new KeyServiceError(`answered a ${name} that is not base64`);
+  throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
 }
 
-/** The octets in one PEM block of an answer; `undefined` for what is none. */
+/** The octets in one PEM block; `undefined` for what is none. */
 export const octetsOfPem = (pem: string): Bytes | undefined =>
   parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
-
-/** The public key in a PEM block of an answer. @throws KeyServiceError */
-export function publicKeyIn(json: unknown, name: string): Bytes {
-  const octets = octetsOfPem(textOf(json, name));
-  if (octets) return octets;
-  throw new KeyServiceError("answered a public key that is not PEM");
-}
 
 /** A credential that is JSON; `undefined` for any other text. */
 export const parseCredential = (text: string): Readonly<Record<string, unknown>> | undefined => {
   const json = jsonOf(text);
   return typeof json === "object" && json !== null ? membersOf(json) : undefined;
 };
+
+/** What the first of several keys does that does it. @throws KeyServiceError that says of each why it did not */
+export async function firstOf<K extends { readonly uri: string }, T>(
+  keys: readonly K[],
+  work: (key: K) => Promise<T>,
+): Promise<T> {
+  const faults: string[] = [];
+  for (const key of keys) {
+    try {
+      return await work(key);
+    } catch (error) {
+      faults.push(`${key.uri} ${messageOf(error)}`);
+    }
+  }
+  throw new KeyServiceError(faults.join("; "));
+}
 
 /** A token that is asked for again a minute before it ends. */
 export function remembered(
@@ -153,8 +161,8 @@ export async function grant(
     const said = refusedCredential(`${membersOf(json)["error_description"]}`);
     throw new KeyServiceError(`${said} (status ${status})`);
   }
-  const token = textOf(json, "access_token");
-  return { token, seconds: Number(membersOf(json)["expires_in"]) || 0 };
+  const { expires_in } = membersOf(json);
+  return { token: textOf(json, "access_token"), seconds: Number(expires_in) || 0 };
 }
 
 /** Who refuses a credential may say that its time is over, and says it in words of its own. */
@@ -172,29 +180,65 @@ export const tokenInCredential = ({
     ? { token: access_token, seconds: Number(expires_in) || 0 }
     : undefined;
 
-/** A key that is asked by JSON over HTTPS, with the token of an OAuth grant. */
+/** What a service says behind its status, and our sentence for it. The first form that fits counts. */
+type Sayings = readonly (readonly [form: RegExp, sentence: string])[];
+
+/** Nobody can tell these apart. */
+export const anotherKey =
+  "does not open the ciphertext: it is of another key, trust domain or KEK id";
+
+/** @param wrapping What a KEK takes. @param signing What a root takes. */
+export const wrongType = (wrapping: string, signing: string): string =>
+  `has a key of another use or type: a KEK takes ${wrapping}, a root ${signing}`;
+
+const ofAnyService: Sayings = [
+  [/^429/, "throttles its calls"],
+  [/^5/, "failed inside"],
+];
+
+/** The fault in an answer. @param code The service's own name for it, if that is to stand in our sentence. */
+export function faultIn(
+  { status }: Answer,
+  said: string,
+  sayings: Sayings,
+  code = "",
+): KeyServiceError {
+  const known = [...sayings, ...ofAnyService].find(([form]) => form.test(`${status} ${said}`));
+  return new KeyServiceError(`${known?.[1] ?? "refused"} (status ${status}${code && `, ${code}`})`);
+}
+
+/** A key that is asked by JSON over HTTPS, with a token. */
 export interface BearerKey {
   readonly url: (act: string) => string;
   readonly tokenOf: (isRefused?: boolean) => Promise<string>;
   readonly faultOf: (answer: Answer, act: string) => KeyServiceError;
+  /** The token of an OAuth grant stands in the usual header. */
+  readonly headersOf?: (token: string) => Readonly<Record<string, string>>;
+  /** The status for a token that is not, or no longer, good. */
+  readonly refusal?: number;
 }
+
+const bearer = (token: string) => ({
+  authorization: `Bearer ${token}`,
+  "content-type": "application/json",
+});
 
 /** Asks by POST where there is a body, else by GET. @throws KeyServiceError unless the status is 200 */
 export const callsWithToken =
-  ({ fetch }: Pick<KeyServiceMeans, "fetch">, { url, tokenOf, faultOf }: BearerKey) =>
+  (
+    { fetch }: Pick<KeyServiceMeans, "fetch">,
+    { url, tokenOf, faultOf, headersOf = bearer, refusal = 401 }: BearerKey,
+  ) =>
   async (act: string, body?: object): Promise<unknown> => {
     const send = async (isRefused?: boolean): Promise<Answer> =>
       ask(fetch, url(act), {
         method: body ? "POST" : "GET",
-        headers: {
-          authorization: `Bearer ${await tokenOf(isRefused)}`,
-          "content-type": "application/json",
-        },
+        headers: headersOf(await tokenOf(isRefused)),
         body: body ? JSON.stringify(body) : null,
       });
     let answer = await send();
     // A token may be revoked before it ends, and its grant may give another.
-    if (answer.status === 401) answer = await send(true);
+    if (answer.status === refusal) answer = await send(true);
     if (answer.status === 200) return answer.json;
     throw faultOf(answer, act);
   };

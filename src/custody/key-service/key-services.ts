@@ -22,15 +22,15 @@ export type OpenKeyServices = (means: KeyServiceMeans) => KeyServices;
 
 type OpenKey = (place: KeyPlace, means: KeyServiceMeans) => ServiceKey | undefined;
 
-const services: Readonly<Record<ServiceName, readonly [OpenKey, string]>> = {
-  awskms: [awsKey, "awskms:///arn:aws:kms:<region>:<account>:key/<id>"],
-  gcpkms: [
-    googleKey,
-    "gcpkms://projects/<p>/locations/<l>/keyRings/<r>/cryptoKeys/<k>[/cryptoKeyVersions/<n>]",
-  ],
-  azurekms: [azureKey, "azurekms://<vault>.vault.azure.net/keys/<name>/<version>"],
-  hashivault: [vaultKey, "hashivault://<host>/<mount>/keys/<name>"],
+const services: Readonly<Record<ServiceName, OpenKey>> = {
+  awskms: awsKey,
+  gcpkms: googleKey,
+  azurekms: azureKey,
+  hashivault: vaultKey,
 };
+
+const forms =
+  "awskms:///<ARN>, gcpkms://projects/…/cryptoKeys/<key>, azurekms://<vault>/keys/<name>/<version> or hashivault://<host>/<mount>/keys/<name>";
 
 const uriForm = /^([a-z]+):\/\/([^/?#\s]*)(\/[^?#\s]*)(?:\?([^#\s]*))?$/;
 
@@ -46,19 +46,12 @@ export const openKeyServices: OpenKeyServices = (means) => {
 
 function open(uri: string, means: KeyServiceMeans): ServiceKey {
   const [, scheme = "", host = "", path = "", query] = uriForm.exec(uri) ?? [];
-  const [openKey, form] = services[scheme as ServiceName] ?? [];
   const origin = originOf(host);
   const options = new URLSearchParams(query);
-  const key =
-    host === "" || origin !== undefined
-      ? openKey?.({ uri, origin, path, options }, means)
-      : undefined;
+  const place = { uri, origin, path, options };
+  const isReached = host === "" || origin !== undefined;
+  const key = isReached ? services[scheme as ServiceName]?.(place, means) : undefined;
   if (key) return key;
-  const forms =
-    form ??
-    Object.keys(services)
-      .map((name) => `${name}://`)
-      .join(", ");
   throw new ConfigurationError([
     `KEK, UPSTREAM_AUTHORITY: the URI of a key must have the form ${forms}`,
   ]);

@@ -27,7 +27,7 @@ import {
   type Validity,
   wholeSeconds,
 } from "../../pki/x509/validity.ts";
-import { KeyServiceError, type ServiceKey } from "./key-service.ts";
+import { firstOf, KeyServiceError, type ServiceKey } from "./key-service.ts";
 
 /** A root whose key a service holds: one key, or several of one multi-region key. */
 export interface ServiceRoot {
@@ -183,17 +183,6 @@ function signingKeyOf(keys: readonly ServiceKey[], publicKey: SubjectPublicKey):
   return {
     algorithm,
     dsaEncoding: "der",
-    sign: async (bytes) => {
-      const faults: string[] = [];
-      for (const key of keys) {
-        try {
-          return (await signWith(key, bytes)).slice().buffer;
-        } catch (error) {
-          if (!(error instanceof KeyServiceError)) throw error;
-          faults.push(`${key.uri} ${error.message}`);
-        }
-      }
-      throw new KeyServiceError(faults.join("; "));
-    },
+    sign: async (bytes) => (await firstOf(keys, (key) => signWith(key, bytes))).slice().buffer,
   };
 }

@@ -3,6 +3,7 @@ import {
   ask,
   KeyServiceError,
   type KeyServiceMeans,
+  refusedCredential,
 } from "../../custody/key-service/key-service.ts";
 import { bearerToken, isSafeToFetch } from "../../foundation/text.ts";
 import type { Environment } from "../files/cluster-place.ts";
@@ -39,7 +40,7 @@ export async function askFor(
   try {
     const answer = await ask(fetch, url, init);
     if (answer.status === 200) return answer;
-    const refused = /expired/i.test(answer.text) ? "refuses a token that has expired" : "refuses";
+    const refused = /expired/i.test(answer.text) ? refusedCredential(answer.text) : "refuses";
     throw new KeyServiceError(`${refused} (status ${answer.status})`);
   } catch (error) {
     if (!(error instanceof KeyServiceError)) throw error;

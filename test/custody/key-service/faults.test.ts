@@ -105,7 +105,7 @@ const columns: Readonly<Record<string, Column>> = {
     signing: {
       disabled: [awsFault("DisabledException"), "has disabled the key"],
       "pending deletion": [awsFault("KMSInvalidStateException"), "it awaits its deletion"],
-      "wrong type": [awsFault("UnsupportedOperationException"), "of another type"],
+      "wrong type": [awsFault("UnsupportedOperationException"), "of another use or type"],
       "wrong curve": [(answer) => ({ ...answer, PublicKey: otherCurve }), root],
       permission: [awsFault("AccessDeniedException"), "grant kms:GetPublicKey"],
       throttled: [awsFault("ThrottlingException"), "throttles its calls"],
@@ -159,7 +159,7 @@ const columns: Readonly<Record<string, Column>> = {
       ],
       "a digest that was not verified": [
         (answer) => ({ ...answer, verifiedDigestCrc32c: undefined }),
-        "a CRC does not verify",
+        "received a digest whose CRC does not verify",
       ],
       "another request": [
         (answer) => ("signature" in answer ? { ...answer, name: "projects/p2" } : answer),
@@ -175,7 +175,7 @@ const columns: Readonly<Record<string, Column>> = {
       disabled: [azure(403, "KeyDisabled"), "has disabled the key"],
       "pending deletion": [azureError(409, "ObjectIsDeletedButRecoverable"), "has deleted the key"],
       "wrong type": [azure(403, "KeyOperationForbidden"), "of another use or type"],
-      "wrong region": [azureError(404, "KeyNotFound"), "has no such key or version in this vault"],
+      "wrong region": [azureError(404, "KeyNotFound"), "has no such key in this vault"],
       "another key": [
         (answer) => ({ ...answer, value: Buffer.alloc(32).toString("base64url") }),
         wrongKek,
@@ -183,7 +183,7 @@ const columns: Readonly<Record<string, Column>> = {
       permission: [azure(403, "ForbiddenByRbac"), "grant unwrapkey on the key"],
       firewall: [azure(403, "ForbiddenByFirewall"), "this address through its firewall"],
       throttled: [azureError(429, "Throttled"), "throttles its calls"],
-      clock: [azure(403, "KeyNotYetValid"), "not valid at this time"],
+      clock: [azure(403, "KeyNotYetValid"), "not valid now"],
       "another request": [
         (answer) => ({ ...answer, kid: `${answer["kid"]}0` }),
         "answered for another key",
@@ -194,7 +194,7 @@ const columns: Readonly<Record<string, Column>> = {
       disabled: [azure(403, "KeyDisabled"), "has disabled the key"],
       "wrong type": [
         (answer) => ({ ...answer, key: { kty: "oct" } }),
-        "has a key of another type: a root takes EC P-256, P-384 or RSA",
+        "a root EC P-256, P-384 or RSA",
       ],
       "wrong curve": [(answer) => ({ ...answer, key: otherCurveJwk }), root],
       permission: [azure(403, "ForbiddenByRbac"), "grant get on the key"],
@@ -223,7 +223,7 @@ const columns: Readonly<Record<string, Column>> = {
       "pending deletion": [vaultFault(400, "encryption key not found"), "has no such key"],
       "wrong type": [
         vaultFault(400, "message decryption not supported for key type ecdsa-p256"),
-        "has a key of another type: a KEK takes aes256-gcm96",
+        "has a key of another use or type: a KEK takes aes256-gcm96",
       ],
       "wrong mount": [vaultFault(404), "has no transit engine at this mount"],
       "another key": [() => ({ data: { plaintext: zeros } }), wrongKek],
@@ -277,7 +277,7 @@ const columns: Readonly<Record<string, Column>> = {
 };
 
 const ofEvery: Readonly<Record<string, Cell>> = {
-  "a redirect": ["redirects", "redirects elsewhere (status 307), which is not followed"],
+  "a redirect": ["redirects", "redirects elsewhere (status 307)"],
   "an endless answer": ["never ends", "answered too much"],
   "no answer": ["is away", "did not answer"],
   "no JSON": ["answers HTML", /answered (?:without|for another key)/],

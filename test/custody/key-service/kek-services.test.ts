@@ -86,7 +86,7 @@ test.each([
 
 test.each([
   [{}, "KEY_CREDENTIAL_AWSKMS is required"],
-  [{ KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential is neither"],
+  [{ KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential must be"],
 ])("a credential that cannot be: %j", async (given, sentence) => {
   const service = await playAws();
   const wrapping = wrapKek({ id: "k1", octets }, awsUri, domain, keyServicesOf(service, given));

@@ -402,7 +402,7 @@ test.each<[Cloud, string, Row, string]>([
     "AWSKMS",
     "a token that has ended",
     changed(irsa, { status: 400, answer: "<Code>ExpiredTokenException</Code>" }),
-    "STS of AWS refuses a token that has expired (status 400)",
+    "STS of AWS refuses the credential, which has expired (status 400)",
   ],
   [
     "AWSKMS",
