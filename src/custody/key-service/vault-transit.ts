@@ -129,7 +129,7 @@ function faultOf(answer: Answer, path: string): KeyServiceError {
     [/disallowed|too old|less than the minimum/i, "no longer allows this version of the key"],
     [/message authentication|invalid ciphertext|unable to decrypt/i, anotherKey],
     [
-      /associated data|not support|unsupported/i,
+      /associated.data|not support|unsupported/i,
       wrongType("aes256-gcm96", "ecdsa-p256, ecdsa-p384 or RSA"),
     ],
   ]);

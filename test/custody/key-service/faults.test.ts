@@ -225,6 +225,10 @@ const columns: Readonly<Record<string, Column>> = {
         vaultFault(400, "message decryption not supported for key type ecdsa-p256"),
         "has a key of another use or type: a KEK takes aes256-gcm96",
       ],
+      "a key that signs": [
+        vaultFault(400, "'[0].associated_data' provided for non-AEAD cipher suite ecdsa-p256"),
+        "a KEK takes aes256-gcm96",
+      ],
       "wrong mount": [vaultFault(404), "has no transit engine at this mount"],
       "another key": [() => ({ data: { plaintext: zeros } }), wrongKek],
       permission: [vaultFault(403, "permission denied"), "grant update on transit/decrypt/rampart"],

@@ -12,6 +12,8 @@ export interface Front {
   refusal: { readonly of: RegExp; readonly status: number; readonly body: object } | undefined;
   /** What it was asked for: the action of AWS, or the path. */
   readonly asked: string[];
+  /** Answers a request in the service's place, such as a login. */
+  answer: ((path: string, body: Buffer) => Promise<[status: number, body: object]>) | undefined;
   readonly close: () => Promise<void>;
 }
 
@@ -20,7 +22,13 @@ export async function startFront(target: string, ca?: string): Promise<Front> {
     forward(asked, response).catch(() => response.destroy());
   });
   const listening = await listenOnLoopback(server);
-  const front: Front = { ...listening, isAway: false, refusal: undefined, asked: [] };
+  const front: Front = {
+    ...listening,
+    isAway: false,
+    refusal: undefined,
+    asked: [],
+    answer: undefined,
+  };
 
   async function forward(asked: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(asked);
@@ -30,6 +38,10 @@ export async function startFront(target: string, ca?: string): Promise<Front> {
     if (front.refusal?.of.test(action)) {
       response.writeHead(front.refusal.status, { "content-type": "application/json" });
       return void response.end(JSON.stringify(front.refusal.body));
+    }
+    if (front.answer && action.startsWith("/v1/auth/")) {
+      const [status, said] = await front.answer(action, body);
+      return void response.writeHead(status).end(JSON.stringify(said));
     }
     const { method, headers } = asked;
     const open = target.startsWith("https:") ? requestByTls : request;

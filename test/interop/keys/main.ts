@@ -7,7 +7,7 @@ import { fromGoModule, python } from "../software.ts";
 import { leafSeconds } from "./mesh.ts";
 import { onServe, onWorkers, type StagedCa, startWorkers } from "./platforms.ts";
 import { scenes } from "./scenes.ts";
-import { type RealService, realAws, realTransit, startMoto } from "./services.ts";
+import { type RealService, realAws, realTransit, startMoto, withLogins } from "./services.ts";
 import { playStory, type Tell } from "./story.ts";
 
 /** A KEK and a root in real key services. */
@@ -15,6 +15,9 @@ const outcomes: Outcome[] = [];
 
 /** Opens keys of a real service for a story of this name. */
 type OpenService = (story: string) => Promise<RealService>;
+
+/** The name of the story that the scenes are. */
+const forScenes = "scenes";
 
 const row = { client: "keys in a key service" };
 
@@ -28,7 +31,7 @@ async function tellRow(names: Pick<Outcome, "server" | "what">, work: () => Prom
 }
 
 async function play(server: string, open: OpenService): Promise<void> {
-  const service = await open("scenes");
+  const service = await open(forScenes);
   for (const [what, scene] of scenes) await tellRow({ server, what }, () => scene(service));
   await service.end();
 }
@@ -61,7 +64,15 @@ for (const [server, software] of [
 }
 if ("program" in vault) {
   const started = await startVault(vault.program, folder);
-  services.push(["transit of Vault 1.14", (story) => realTransit(started, story)]);
+  const logins = await fromGoModule(join(import.meta.dirname, "../jwt/vault"), "vault-jwt");
+  services.push([
+    "transit of Vault 1.14",
+    async (story) => {
+      const service = await realTransit(started, story);
+      if (story !== forScenes || "missing" in logins) return service;
+      return withLogins(service, started, { ...logins, folder });
+    },
+  ]);
   ends.push(started.end);
 }
 if ("program" in moto) {

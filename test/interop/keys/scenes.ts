@@ -53,15 +53,21 @@ const opensItsOwn: Scene = async (service) => {
   return `not for another trust domain or id; a key that signs: ${await requireFault(foreign, /./)}`;
 };
 
-const takesTheMachines: Scene = async ({ environment, wrapping }) => {
-  if (!environment) return "a server of tests alone, with no login for machines";
-  const none = { clusterCredentials: new Map() };
-  const { keyServices } = nodeKeyCustody(none, environment, () => new Date());
+const takesTheMachines: Scene = async ({ machine, wrapping }) => {
+  if (!machine) return "no login for machines";
+  const { secrets = {}, otherSecrets, environment = {}, seen } = machine;
+  const custodyBy = (values: Readonly<Record<string, string>>) => {
+    const texts = Object.entries(values).map(([name, text]) => [name, () => text] as const);
+    return nodeKeyCustody({ clusterCredentials: new Map(texts) }, environment, () => new Date());
+  };
+  const { keyServices } = custodyBy(secrets);
   const kek = { id: "k1", octets: octets() };
   const wrapped = await wrapKek(kek, wrapping, "mesh.test", keyServices);
   const opened = await openWrapped(wrapped, "mesh.test", keyServices);
   if (Buffer.compare(opened, kek.octets) !== 0) throw new Error("other octets");
-  return "STS gave keys for the token in a file, and a KEK opened by them";
+  if (!otherSecrets) return `${seen}, and a KEK opened by that`;
+  const forged = openWrapped(wrapped, "mesh.test", custodyBy(otherSecrets).keyServices);
+  return `${seen}, and a KEK opened by that; a forged one: ${await requireFault(forged, /refuses the credential/)}`;
 };
 
 const livesOnALease: Scene = async (service) => {

@@ -1,10 +1,13 @@
+import { createPublicKey } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AwsClient } from "aws4fetch";
 import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import { startAnswerer } from "../jwt/relying-parties.ts";
 import type { Vault } from "../own-root/vault.ts";
 import { type Front, startFront } from "./front.ts";
 
@@ -15,8 +18,14 @@ export type Purpose = "wrapping" | "signing";
 export interface RealService {
   readonly front: Front;
   readonly credentials: Readonly<Record<string, string>>;
-  /** Variables by which a machine finds a credential of its own, if the service gives one. */
-  readonly environment?: Readonly<Record<string, string>>;
+  /** How a machine gets a credential of its own: the CA's secrets and variables, and what was seen of it. */
+  readonly machine?: {
+    readonly secrets?: Readonly<Record<string, string>>;
+    readonly environment?: Readonly<Record<string, string>>;
+    /** The secrets of somebody whose login has to fail. */
+    readonly otherSecrets?: Readonly<Record<string, string>>;
+    readonly seen: string;
+  };
   /** A key that wraps. */
   readonly wrapping: string;
   /** Keys that sign, by their kinds. */
@@ -67,6 +76,42 @@ export async function realTransit(vault: Vault, story: string): Promise<RealServ
   };
 }
 
+/** Logins by Vault's JWT auth method: its verdict is real, and the token that it gives is the administrator's. */
+export async function withLogins(
+  service: RealService,
+  vault: Vault,
+  { program, folder }: { readonly program: string; readonly folder: string },
+): Promise<RealService> {
+  const key = await createTokenKey("ES256");
+  const publicKey = createPublicKey({ key: key.publicJwk, format: "jwk" });
+  const pem = publicKey.export({ type: "spki", format: "pem" });
+  const issuer = "https://cluster.test";
+  const config = { jwt_validation_pubkeys: [pem], bound_issuer: issuer };
+  const role = { role_type: "jwt", user_claim: "sub", bound_audiences: "vault", policies: "ca" };
+  const { ask, end } = startAnswerer(program, [JSON.stringify(config), JSON.stringify(role)]);
+  service.front.answer = async (path, body) => {
+    const { role, jwt } = JSON.parse(`${body}`) as { readonly role: string; readonly jwt: string };
+    const said = path === "/v1/auth/jwt/login" && role === "cart" ? await ask(jwt) : "refused";
+    if (said.startsWith("refused")) return [400, { errors: [said] }];
+    return [200, { auth: { client_token: vault.token, lease_duration: 3600 } }];
+  };
+  const file = join(folder, "vault-login");
+  const minted = mintAccountToken(key, issuer, "rampart:ca", new Date(), { aud: ["vault"] });
+  await writeFile(file, await minted);
+  const other = await createTokenKey("ES256");
+  const forged = mintAccountToken(other, issuer, "rampart:ca", new Date(), { aud: ["vault"] });
+  const login = { role: "cart", auth: "auth/jwt/login", jwt_file: file };
+  return {
+    ...service,
+    machine: {
+      secrets: { KEY_CREDENTIAL_HASHIVAULT: JSON.stringify(login) },
+      otherSecrets: { KEY_CREDENTIAL_HASHIVAULT: JSON.stringify({ ...login, jwt: await forged }) },
+      seen: "Vault's JWT auth method took the token in a file",
+    },
+    end: () => Promise.all([service.end(), end()]).then(() => {}),
+  };
+}
+
 const region = "eu-central-1";
 
 /** moto, and where it answers. */
@@ -112,10 +157,13 @@ export async function realAws(origin: string, folder: string): Promise<RealServi
   return {
     front,
     credentials: { KEY_CREDENTIAL_AWSKMS: "AKIAINTEROP:secret" },
-    environment: {
-      AWS_WEB_IDENTITY_TOKEN_FILE: token,
-      AWS_ROLE_ARN: "arn:aws:iam::123456789012:role/ca",
-      AWS_ENDPOINT_URL_STS: origin,
+    machine: {
+      environment: {
+        AWS_WEB_IDENTITY_TOKEN_FILE: token,
+        AWS_ROLE_ARN: "arn:aws:iam::123456789012:role/ca",
+        AWS_ENDPOINT_URL_STS: origin,
+      },
+      seen: "STS gave keys for the token in a file",
     },
     wrapping: await create("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"),
     signing: {
