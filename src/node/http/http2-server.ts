@@ -57,7 +57,7 @@ export function serveHttp2(
   peer: Peer,
   guard: Guard,
 ): ServerHttp2Session {
-  const maxConcurrentStreams = guard.connections.requestsAtOnce(connection);
+  const maxConcurrentStreams = guard.connections.slowed.requestsAtOnce(connection);
   const session = performServerHandshake(connection.socket, {
     ...sessionLimits,
     settings: { ...settings, maxConcurrentStreams },
@@ -75,7 +75,7 @@ export function serveHttp2(
       exchangeBy: (address) =>
         exchangeOf(address, stream, () => {
           isRefused = true;
-          guard.connections.slow(connection);
+          guard.connections.slowed.slow(connection);
         }),
     });
     if (!place) return;

@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
-import { addressBehind, addressOf, networkOf } from "../../foundation/addresses.ts";
+import { addressBehind, addressOf } from "../../foundation/addresses.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
+import { SlowedNetworks } from "./slowed-networks.ts";
 
 /** An established connection. */
 export interface Connection {
@@ -40,12 +41,6 @@ const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
 /** How long an address is refused after a connection of it was cut for abuse, in milliseconds. */
 const penaltyMilliseconds = 5_000;
 
-/** The requests that a connection may have at once after one of its network found no room. */
-const fewRequests = 8;
-
-/** The share of all requests beyond which the connections of a network begin with few. */
-const slowedShare = 0.25;
-
 /** How long a dismissed connection may take to end, in milliseconds, and how many may at once. */
 const leaveMilliseconds = 1_000;
 const leavingAtOnce = 64;
@@ -59,6 +54,7 @@ const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 
  * replaces the oldest of them, provided that its own address has none or a share that is smaller by two.
  */
 export class Connections {
+  readonly slowed: SlowedNetworks;
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
@@ -70,11 +66,10 @@ export class Connections {
   readonly #leaving = new Set<Socket>();
   /** The connections of gateways, by their addresses. */
   readonly #doorsAt = new Map<string, number>();
-  /** The requests that each connection of a network may have at once, where that is fewer than usual. */
-  readonly #slowed = new Map<string, number>();
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
+    this.slowed = new SlowedNetworks(limits, this.#all);
     this.#reached = reached;
     this.#clock = clock;
   }
@@ -105,9 +100,8 @@ export class Connections {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
-    const { network } = this.#shares.of(address);
-    const requests = network.amounts.connections * this.#limits.streams_per_connection;
-    if (requests > this.#limits.streams * slowedShare) this.slow(connection);
+    const { connections: ofNetwork } = this.#shares.of(address).network.amounts;
+    if (this.slowed.isMuch(ofNetwork)) this.slowed.slow(connection);
     return true;
   }
 
@@ -141,37 +135,10 @@ export class Connections {
     else this.#doorsAt.delete(address);
   }
 
-  /** The requests that a connection may have at once. */
-  requestsAtOnce({ address, from }: Connection): number {
-    const most = this.#limits.streams_per_connection;
-    return address === from ? Math.min(most, this.#slowed.get(networkOf(from)) ?? most) : most;
-  }
-
-  /**
-   * Has the connections of a network take few requests at once, because one of its requests found no room. To refuse
-   * thousands costs the process seconds in which it reads nobody else's; those that wait at their callers cost nothing.
-   */
-  slow({ address, from }: Connection): void {
-    const network = networkOf(from);
-    const most = this.#limits.streams_per_connection;
-    const now = Math.min(most, this.#slowed.get(network) ?? most);
-    if (address === from && now > fewRequests) this.#allow(network, fewRequests);
-  }
-
-  #allow(network: string, requests: number): void {
-    if (requests < this.#limits.streams_per_connection) this.#slowed.set(network, requests);
-    else this.#slowed.delete(network);
-    for (const connection of this.#all)
-      if (networkOf(connection.from) === network) connection.allow(this.requestsAtOnce(connection));
-  }
-
-  /**
-   * Closes connections that have been idle for too long, cuts those that send too much, and allows slowed ones twice
-   * as much as before.
-   */
+  /** Closes connections that have been idle for too long, and cuts those that send too much. */
   sweep(): void {
     const now = this.#clock();
-    for (const [network, requests] of [...this.#slowed]) this.#allow(network, 2 * requests);
+    this.slowed.sweep();
     for (const [address, until] of this.#penalties)
       if (until <= now) this.#penalties.delete(address);
     for (const connection of [...this.#all]) this.#judge(connection, now);
@@ -182,12 +149,9 @@ export class Connections {
     const read = connection.octetsRead();
     const { aSecond, aRequest } = plausibleOctets;
     this.#traffic.set(connection, newTraffic(read));
-    if (read - octets > aSecond + aRequest * requests) {
-      this.cut(connection);
-      return;
-    }
-    const isIdle = connection.requests === 0;
-    if (isIdle && now - connection.idleSince > this.#limits.idle_timeout) this.#dismiss(connection);
+    const idle = connection.requests === 0 ? now - connection.idleSince : 0;
+    if (read - octets > aSecond + aRequest * requests) this.cut(connection);
+    else if (idle > this.#limits.idle_timeout) this.#dismiss(connection);
   }
 
   /** Counts a request, which allows the peer more octets. */

@@ -90,10 +90,10 @@ describe("connections", () => {
     ];
     const all = [stranger, gateway, other];
     connections.recount(gateway, "gateway");
-    const atOnce = () => all.map((each) => connections.requestsAtOnce(each));
-    connections.slow(gateway);
+    const atOnce = () => all.map((each) => connections.slowed.requestsAtOnce(each));
+    connections.slowed.slow(gateway);
     expect(atOnce()).toEqual([100, 100, 100]);
-    connections.slow(stranger);
+    connections.slowed.slow(stranger);
     expect(atOnce()).toEqual([8, 100, 100]);
     const later = [16, 32, 64, 100].map((requests) => [requests, 100, 100]);
     expect(later.map(() => (pass(1000), atOnce()))).toEqual(later);
