@@ -29,7 +29,6 @@ const effects = [
 
 function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonly string[] {
   const { deny, maximum_life, default_life, key_types, signer } = then;
-  const longest = form.MAX_WORKLOAD_CERT_TTL;
   const deniesByNode = deny !== undefined && when.node !== undefined;
   const keys = when.key_type ?? key_types ?? [];
   const faults: readonly [boolean, string][] = [
@@ -38,14 +37,10 @@ function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonl
       (default_life ?? 0) > (maximum_life ?? Number.POSITIVE_INFINITY),
       "then.default_life: must not exceed maximum_life",
     ],
-    [
-      (maximum_life ?? 0) > longest,
-      "then.maximum_life: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule",
-    ],
-    [
-      (default_life ?? 0) > longest,
-      "then.default_life: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule",
-    ],
+    ...(["maximum_life", "default_life"] as const).map((name): [boolean, string] => [
+      (then[name] ?? 0) > form.MAX_WORKLOAD_CERT_TTL,
+      `then.${name}: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule`,
+    ]),
     [
       when.node !== undefined && !deniesByNode && Object.keys(then).length > 0,
       "when.node: stands in a rule that denies or does nothing, because a renewal by certificate does not show it",
@@ -144,20 +139,20 @@ function whyNever(when: Condition, form: Surroundings): string | undefined {
 
 /** Whether one condition holds wherever another one does. */
 function covers(one: Condition, other: Condition): boolean {
-  const isWithin = (name: "cluster" | "issuer" | "namespace" | "account" | "signer") =>
-    includes(one[name], other[name]);
   // A rule over the node does not fit where a credential does not show it.
   return (
     !one.node &&
-    (["cluster", "issuer", "namespace", "account", "signer"] as const).every(isWithin) &&
+    listed.every((name) => includes(one[name], other[name])) &&
     includes(one.caller?.namespace, other.caller?.namespace) &&
     includes(one.caller?.account, other.caller?.account) &&
-    includes(one.proof, other.proof) &&
-    includes(one.product, other.product) &&
-    includes(one.key_type, other.key_type) &&
     (one.requested_over ?? -1) <= (other.requested_over ?? -1)
   );
 }
+
+const listed = [
+  ...(["cluster", "issuer", "namespace", "account", "signer"] as const),
+  ...(["proof", "product", "key_type"] as const),
+];
 
 /** A star of a glob that is read as a name is matched by a star alone. */
 function includes(globs: Globs, others: Globs): boolean {

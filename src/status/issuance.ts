@@ -1,6 +1,7 @@
 import type { AuditEvent, EventLog } from "../ca/issuance/audit-event.ts";
+import { createPolicy, type Effect } from "../ca/policy/policy.ts";
+import type { PolicyTable, RuleTable } from "../ca/policy/rule.ts";
 import { DayCounts, type Three } from "./day-counts.ts";
-import { DecisionCounts } from "./decisions.ts";
 import type { FoundEntries } from "./log-search.ts";
 
 type Outcome = AuditEvent["outcome"];
@@ -38,9 +39,26 @@ const hours = 24;
 /** Clusters come from the configuration. */
 const maximumClusters = 1024;
 
+/** What a rule has decided in a while, live or in shadow. */
+export interface Decided {
+  readonly requests: number;
+  readonly denied: number;
+  /** Shortened, allowed or given something else. */
+  readonly changed: number;
+}
+
+/** A rule, and how often it decided; absent where nobody counts. */
+export interface RuleStatus extends Pick<RuleTable, "name" | "shadow" | "when" | "then"> {
+  readonly lastHour?: Decided | undefined;
+  readonly lastDay?: Decided | undefined;
+}
+
+/** More rules than a policy has. */
+const maximumRules = 400;
+
 /** The calls of the last day, and what the rules of the policy decided in them. */
 export class IssuanceCounts {
-  readonly decisions: DecisionCounts = new DecisionCounts();
+  readonly #decisions = new DayCounts(maximumRules);
   readonly #counts = new DayCounts(maximumClusters);
   readonly #known: Pick<IssuanceStatus, "scope" | "since" | "issuedOnly">;
 
@@ -51,8 +69,28 @@ export class IssuanceCounts {
 
   count(event: Pick<AuditEvent, "outcome"> & Partial<AuditEvent>, at: Date): void {
     const { cluster = "", outcome } = event;
-    this.decisions.count(event, at);
+    this.#countRule(event.rule, event.effect, at);
+    this.#countRule(event.shadowRule, event.shadowEffect, at);
     this.#counts.add(cluster, outcome === "issued" ? [0] : outcome === "refused" ? [1] : [2], at);
+  }
+
+  #countRule(rule: string | undefined, effect: Effect = "same", at: Date): void {
+    if (rule === undefined) return;
+    const isSame = effect === "same" || effect === "unknown";
+    this.#decisions.add(rule, isSame ? [0] : [0, effect === "denied" ? 1 : 2], at);
+  }
+
+  /** What a rule decided in the last hour and the last day. */
+  decidedBy(rule: string, now: Date): Pick<RuleStatus, "lastHour" | "lastDay"> {
+    const decided = ([requests, denied, changed]: Three): Decided => ({
+      requests,
+      denied,
+      changed,
+    });
+    return {
+      lastHour: decided(this.#decisions.hour(rule, now)),
+      lastDay: decided(this.#decisions.lastDay(rule, now)),
+    };
   }
 
   statusAt(now: Date): IssuanceStatus {
@@ -74,6 +112,16 @@ export class IssuanceCounts {
     };
   }
 }
+
+/** The rules of a CA in their order, with what they decided. */
+export const ruleStatuses = (
+  policy: PolicyTable | undefined,
+  counts: IssuanceCounts | undefined,
+  now: Date,
+): readonly RuleStatus[] =>
+  (policy ? createPolicy(policy).rules : []).map(({ name, shadow, when, then }) => ({
+    ...{ name, shadow, when, then, ...counts?.decidedBy(name, now) },
+  }));
 
 const calls = ([issued, refused, failed]: Three): Calls => ({ issued, refused, failed });
 const together = (a: Three, b: Three): Three => [a[0] + b[0], a[1] + b[1], a[2] + b[2]];

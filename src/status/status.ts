@@ -12,10 +12,16 @@ import type { Validity } from "../pki/x509/validity.ts";
 import { type SignerStatus, signerStatus } from "./authorities.ts";
 import { type Checkup, type CheckupSources, createCheckup } from "./checkup.ts";
 import { type ClusterStatus, clusterStatuses } from "./clusters.ts";
-import { type RuleStatus, ruleStatuses } from "./decisions.ts";
 import type { Statements } from "./distrust.ts";
 import type { Finding } from "./finding.ts";
-import { countsInLog, type IssuanceCounts, type IssuanceStatus, notCounted } from "./issuance.ts";
+import {
+  countsInLog,
+  type IssuanceCounts,
+  type IssuanceStatus,
+  notCounted,
+  type RuleStatus,
+  ruleStatuses,
+} from "./issuance.ts";
 import { type IssuerStatus, issuerStatus } from "./issuers.ts";
 import {
   type FoundEntries,
@@ -134,7 +140,7 @@ async function statusAt(
     clusters: clusterStatuses(issuers, push, sequence),
     issuers: issuers.map((each) => issuerStatus(each, now)),
     issuance: isCounted ? counts.statusAt(now) : notCounted(counts),
-    rules: ruleStatuses(configuration.policy, isCounted ? counts.decisions : undefined, now),
+    rules: ruleStatuses(configuration.policy, isCounted ? counts : undefined, now),
     findings: checkup(views, now),
     log: sources.publishedLog ? (search ? "readable" : "closed") : "off",
   };

@@ -152,7 +152,10 @@ describe("a Worker with a log", () => {
 });
 
 describe("the rules of a Worker", () => {
-  const rules = [{ name: "closed", shadow: true, then: { deny: "closed" } }];
+  const rules = [
+    { name: "closed", shadow: true, then: { deny: "closed" } },
+    { name: "pay", when: { namespace: "pay" }, then: { deny: "closed" } },
+  ];
 
   test("have in its log how often each decided, and what shadows would have done", async () => {
     const key = await createTokenKey("ES256", "k1");
@@ -170,6 +173,9 @@ describe("the rules of a Worker", () => {
     const html = await (await get("/", operator)).text();
     expect(html).toMatch(/<th scope="col">Last hour<\/th>/);
     expect(html).toContain("1 would be denied");
+    // What a live rule refused is not in the log: the page says what its numbers are, and since when.
+    expect(html).toMatch(/pay[\s\S]*?<span class="quiet">0 issued<\/span>/);
+    expect(html).toMatch(/id="policy"[\s\S]*has no refused or failed call[\s\S]*Counted since/);
   });
 
   test("are not counted without a log, and the page says where to look", async () => {

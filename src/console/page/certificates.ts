@@ -19,8 +19,12 @@ export function issuance({ issuance, now }: CaStatus): Markup {
   const { since, scope } = issuance;
   if (!since) return html`<p>${scope}</p>`;
   return html`${chart(issuance)}${callsTable(issuance)}
-    <p class="quiet">${scope} Counted since ${instant(since, now)}.</p>`;
+    ${counted(issuance, now)}`;
 }
+
+/** What is counted, and since when. */
+export const counted = ({ scope, since }: IssuanceStatus, now: Date): Markup =>
+  html`<p class="quiet">${scope} Counted since ${instant(since, now)}.</p>`;
 
 const chartHeight = 96;
 
