@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { importKek } from "../../src/custody/kek.ts";
-import { openNodeLog } from "../../src/node/log/node-log.ts";
+import { NodeLog } from "../../src/node/log/node-log.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { bundleWorker } from "../edge/bundle.ts";
 import { median } from "../measurement/median.ts";
@@ -20,7 +20,7 @@ async function nodeMicroseconds(): Promise<number> {
   const storeDirectory = mkdtempSync(join(tmpdir(), "rampart-bench-"));
   const today = new Date().toISOString().slice(0, 10);
   const kek = await importKek("k1", crypto.getRandomValues(new Uint8Array(32)));
-  const log = await openNodeLog({
+  const log = await NodeLog.open({
     storeDirectory,
     configuration: {
       origin: "log.example.com/bench",

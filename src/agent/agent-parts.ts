@@ -16,7 +16,7 @@ import { Identities, type RefreshingIdentity } from "./identity/refreshing-ident
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
-import { FederatedBundles } from "./trust/federation.ts";
+import { FederatedBundles } from "./trust/followers.ts";
 import { JwtBundles } from "./trust/jwt-bundles.ts";
 import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";

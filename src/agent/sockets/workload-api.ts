@@ -12,7 +12,7 @@ import {
 } from "../../gen/spiffe/workload_pb.ts";
 import { trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
-import type { FederatedBundles } from "../trust/federation.ts";
+import type { FederatedBundles } from "../trust/followers.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { createJwtProfile, type JwtProfileView } from "./jwt-profile.ts";

@@ -1,11 +1,16 @@
+import type { X509Certificate } from "node:crypto";
 import type { EventName, OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { Subscribers } from "../../foundation/subscribers.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { crlDocument } from "../../program/bundle/crl-document.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
+import { readRootFile } from "../../program/files/pem-file.ts";
 import type { ClientTls } from "../../program/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import type { JwtBundles } from "./jwt-bundles.ts";
@@ -68,4 +73,72 @@ export function commonOptions(
     clock,
     random,
   };
+}
+
+/** Creates a follower for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
+export function federatedBundleFollowers(
+  options: FollowersOptions & { readonly federation: FederatedBundles },
+): readonly DocumentFollower<SpiffeBundle>[] {
+  const { configuration, federation, jwtBundles, clock, log } = options;
+  return configuration.federation.map(({ trustDomain, url }) => {
+    const sleep = new InterruptibleSleep(clock);
+    return new DocumentFollower({
+      ...commonOptions(url, options),
+      kind: spiffeBundle,
+      // A held request costs a foreign endpoint a connection.
+      longestWaitSeconds: 0,
+      tlsOptions: () => webTls(configuration.federatedRootFile),
+      sleepUntil: (instant, signal) => sleep.until(instant, signal),
+      onDocument: (bundle) => {
+        const outcome = federation.update(trustDomain, bundle);
+        const isAccepted = outcome === "taken";
+        if (isAccepted) jwtBundles.update(trustDomain, bundle.jwtKeys);
+        const level = isAccepted ? "info" : "error";
+        const { sequence } = bundle;
+        log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
+        return isAccepted;
+      },
+    });
+  });
+}
+
+/** The TLS options of the profile `https_web`: no client certificate, and the name of the host. */
+async function webTls(rootFile: string | undefined): Promise<ClientTls> {
+  const ca = await readRootFile(rootFile);
+  return ca === undefined ? {} : { ca };
+}
+
+/** The outcome for a bundle of a foreign trust domain. */
+type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-domain";
+
+/** The roots of foreign trust domains, each from its own bundle endpoint. */
+export class FederatedBundles {
+  readonly changes: Subscribers = new Subscribers();
+  readonly #bundles = new Map<TrustDomain, SpiffeBundle>();
+
+  get current(): ReadonlyMap<TrustDomain, readonly X509Certificate[]> {
+    const entries = [...this.#bundles].map(([domain, { roots }]) => [domain, roots] as const);
+    // A bundle without roots withdraws trust in its domain (SPIFFE Trust Domain and Bundle §4.2).
+    return new Map(entries.filter(([, roots]) => roots.length > 0));
+  }
+
+  /** Takes a bundle, unless it is older than the known one, or has a root of another trust domain. */
+  update(trustDomain: TrustDomain, bundle: SpiffeBundle): FederatedOutcome {
+    const known = this.#bundles.get(trustDomain);
+    if (known && bundle.sequence < known.sequence) return "sequence-backwards";
+    if (bundle.roots.some((root) => namesAnotherTrustDomain(root, trustDomain)))
+      return "other-trust-domain";
+    this.#bundles.set(trustDomain, bundle);
+    this.changes.notify();
+    return "taken";
+  }
+}
+
+/** A bundle does not name its trust domain, but a root may by its SPIFFE ID (SPIFFE X509-SVID §3.2). */
+function namesAnotherTrustDomain(
+  { subjectAltName = "" }: X509Certificate,
+  trustDomain: TrustDomain,
+): boolean {
+  const named = subjectAltName.matchAll(/URI:"?spiffe:\/\/([^/",]*)/gi);
+  return [...named].some(([, name = ""]) => name.toLowerCase() !== trustDomain);
 }

@@ -1,13 +1,32 @@
+import type { Registry } from "prom-client";
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
-import type { RootsReport } from "../../delivery/root-delivery.ts";
+import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
+import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
+import {
+  createDeliveryProgress,
+  type RootDelivery,
+  type RootsReport,
+} from "../../delivery/root-delivery.ts";
+import { logFault } from "../../foundation/events.ts";
+import { crlConfigMap } from "../../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { addReadGauge, unixTime } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
+import { recur } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
-import { type Environment, placeKeys, rootPlacesOf } from "../files/cluster-place.ts";
-import { upstreamKeys, upstreamPlaceOf } from "../files/upstream-place.ts";
+import {
+  type Environment,
+  openApiServer,
+  placeKeys,
+  type RootPlaces,
+  rootPlacesOf,
+  upstreamKeys,
+  upstreamPlaceOf,
+} from "../files/places.ts";
 import { listenAddress } from "../http/listen-address.ts";
 import { monitorWork, type ServerContext } from "../server.ts";
-import { addRootGauges, type RefreshingRoots, refreshRoots } from "./refreshing-roots.ts";
 import { followUpstreamTrust, type UpstreamTrust } from "./upstream-trust.ts";
 
 /** Keeps the trust bundle of a CA in every namespace of a cluster, and reports its progress. */
@@ -77,3 +96,119 @@ export function parseDistributeConfiguration(
 }
 
 export type DistributeConfiguration = Readonly<ReturnType<typeof parseDistributeConfiguration>>;
+
+const deliverySeconds = 0.25;
+
+/** How long roots wait until it is known which CRLs the cluster holds. */
+const firstListSeconds = 10;
+
+/** A running delivery of a trust bundle to a cluster. */
+export interface RefreshingRoots {
+  /** Before every list of the cluster has ended once, the report of a former delivery, if there was one. */
+  readonly report: () => RootsReport;
+  readonly end: () => Promise<void>;
+}
+
+/**
+ * Keeps the trust bundle of a CA in every namespace of a cluster, as the namespace controller of istiod
+ * does. It never deletes anything.
+ *
+ * @param before The report of a former delivery from the same CA to the same places.
+ */
+export async function refreshRoots(
+  trust: UpstreamTrust,
+  places: RootPlaces,
+  serverContext: ServerContext,
+  before?: RootsReport,
+): Promise<RefreshingRoots> {
+  const { log, clock, pause } = serverContext;
+  const ending = new AbortController();
+  const { signal } = ending;
+  const client = await openApiServer(places);
+  const { configMap, clusterTrustBundles } = places;
+  const deliveries = [
+    ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),
+    ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
+  ];
+  const { deliversCrls } = places;
+  const roots = createWork(deliversCrls ? trust.roots : trust.published.current, deliveries);
+  const crls = deliversCrls
+    ? createWork(trust.crls, [createConfigMapDelivery(client, crlConfigMap, log, signal)])
+    : undefined;
+  // A root without its CRL has Envoy refuse what is under it. A CRL without its root does no harm.
+  const latest = addSeconds(clock(), firstListSeconds);
+  const deliver = async (): Promise<void> => {
+    const both = [crls?.begin(), roots.begin()];
+    if (crls && !crls.hasAll() && clock() < latest) both.pop();
+    for (const each of both) await each?.(clock());
+  };
+  const failed = (error: unknown): void => logFault(log, "delivery-failed", error);
+  const delivering = recur(deliver, deliverySeconds, failed, pause);
+  return {
+    report: () => {
+      const works = crls ? [roots, crls] : [roots];
+      if (before && !works.every(({ hasAll }) => hasAll())) return before;
+      return crls ? together(roots.report(), crls.report()) : roots.report();
+    },
+    end: async () => {
+      ending.abort();
+      await delivering.end();
+    },
+  };
+}
+
+/** The delivery of one content to its places. */
+function createWork(
+  current: () => NumberedBundle | undefined,
+  deliveries: readonly RootDelivery[],
+) {
+  const progress = createDeliveryProgress(current, deliveries);
+  return {
+    ...{ report: progress.report, hasAll: progress.hasAll },
+    /** @returns A function that delivers what is current now. */
+    begin: () => {
+      const content = current();
+      return async (now: Date): Promise<void> => {
+        if (content) await Promise.all(deliveries.map((each) => each.deliver(content, now)));
+        progress.note(now);
+      };
+    },
+  };
+}
+
+/** The report on roots, with that on CRLs. */
+function together(roots: RootsReport, crls: RootsReport): RootsReport {
+  return {
+    ...roots,
+    ready: roots.ready && crls.ready,
+    pending: [...roots.pending, ...crls.pending],
+    reasons: [...roots.reasons, ...crls.reasons.map((reason) => `CRLs: ${reason}`)],
+  };
+}
+
+/** Adds the report as metrics. */
+export function addRootGauges(
+  registry: Registry,
+  { report }: Pick<RefreshingRoots, "report">,
+): void {
+  const gauge = (name: string, help: string, read: (now: RootsReport) => number) =>
+    addReadGauge(registry, { name, help, read: () => read(report()) });
+  gauge(
+    "rampart_distribute_bundle_sequence",
+    "The trust bundle that is being delivered.",
+    ({ sequence }) => sequence ?? Number.NaN,
+  );
+  gauge(
+    "rampart_distribute_delivered_since_timestamp",
+    "When every place got the trust bundle, in Unix time.",
+    ({ since }) => unixTime(since),
+  );
+  gauge(
+    "rampart_distribute_namespaces_delivered",
+    "Places that have the trust bundle: mostly namespaces.",
+    ({ delivered }) => delivered,
+  );
+  gauge("rampart_distribute_ready", "1 when every place has the trust bundle.", ({ ready }) =>
+    ready ? 1 : 0,
+  );
+}

@@ -9,7 +9,7 @@ import {
 } from "../../program/bundle/document-follower.ts";
 import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
-import type { UpstreamPlace } from "../files/upstream-place.ts";
+import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 
 /** The standard's own. */

@@ -6,7 +6,7 @@ import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { crlDocument, crlsPem } from "../../program/bundle/crl-document.ts";
 import { type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
-import type { UpstreamPlace } from "../files/upstream-place.ts";
+import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import {
   followUpstream,

@@ -1,6 +1,7 @@
 import { closeSync, fchownSync, openSync, statSync } from "node:fs";
 import { type FileHandle, lchown, mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { OperatorError } from "../../foundation/errors.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 
@@ -59,7 +60,7 @@ export async function leaveToOwner(file: FileHandle, folder: string): Promise<vo
  * Makes an empty file for a library that opens it by its name, and leaves it to the owner of its folder. A file
  * that is there stays as it is: its name may be a link that the owner has put there.
  */
-export function makeOwnedFile(path: string): void {
+function makeOwnedFile(path: string): void {
   let file: number;
   try {
     file = openSync(path, "wx", 0o600);
@@ -97,3 +98,27 @@ function foreign(folder: string, { uid }: Owner): OperatorError {
 }
 
 const isRoot = (): boolean => process.geteuid?.() === 0;
+
+/**
+ * An SQLite database that one process alone has open; the operating system ends its lock with the process.
+ * Every write is flushed to the disk before it returns.
+ *
+ * @param tables The statements that create the tables of a new database.
+ * @throws Error with `code` when the file is locked, is no database, or cannot be written.
+ */
+export function openDatabase(path: string, tables: string): DatabaseSync {
+  const database = openFile(path);
+  database.exec(`
+    PRAGMA locking_mode = EXCLUSIVE;
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    ${tables}
+  `);
+  return database;
+}
+
+/** SQLite gives the files beside a database to the owner of the database. */
+export function openFile(path: string): DatabaseSync {
+  makeOwnedFile(path);
+  return new DatabaseSync(path);
+}

@@ -1,8 +1,13 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { type Environment, placeKeys, rootPlacesOf } from "../files/cluster-place.ts";
-import { accessKeys, upstreamAccessOf } from "../files/upstream-place.ts";
+import {
+  accessKeys,
+  type Environment,
+  placeKeys,
+  rootPlacesOf,
+  upstreamAccessOf,
+} from "../files/places.ts";
 import { certificateFilesOf, servingKeys } from "../serve/serve-configuration.ts";
 
 const form = z.strictObject({

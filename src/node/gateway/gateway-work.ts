@@ -11,7 +11,7 @@ import { createCertificateRequest } from "../../program/certificate-request.ts";
 import type { Program } from "../../program/program.ts";
 import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
-import { type RefreshingRoots, refreshRoots } from "../distribute/refreshing-roots.ts";
+import { type RefreshingRoots, refreshRoots } from "../distribute/distribute.ts";
 import { followUpstreamTrust, type UpstreamTrust } from "../distribute/upstream-trust.ts";
 import type { ServerContext } from "../server.ts";
 import {

@@ -8,7 +8,7 @@ import { waiting } from "../../transport/http/long-poll.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
 import { createProbedApp, tokenExchangePath } from "../../transport/http/routes.ts";
 import type { Peer, RpcService } from "../../transport/rpc/rpc.ts";
-import { addRootGauges } from "../distribute/refreshing-roots.ts";
+import { addRootGauges } from "../distribute/distribute.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { RenewingListener } from "../http/renewing-listener.ts";
@@ -16,10 +16,9 @@ import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { openGuard } from "../limits/guard.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import { countForwardedCalls } from "./forwarded-call.ts";
+import { countForwardedCalls, SlowCalls } from "./forwarded-call.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
-import { SlowCalls } from "./slow-calls.ts";
 import { addTrustRoutes } from "./trust-routes.ts";
 
 /**

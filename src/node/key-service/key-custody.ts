@@ -8,7 +8,7 @@ import {
 import type { HeldKeks } from "../../custody/kek.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
-import type { Environment } from "../files/cluster-place.ts";
+import type { Environment } from "../files/places.ts";
 import { shareAside } from "../limits/turn.ts";
 import { findAwsCredential } from "./aws-credential.ts";
 import { findAzureCredential } from "./azure-credential.ts";

@@ -6,7 +6,7 @@ import {
   refusedCredential,
 } from "../../custody/key-service/key-service.ts";
 import { bearerToken, isSafeToFetch } from "../../foundation/text.ts";
-import type { Environment } from "../files/cluster-place.ts";
+import type { Environment } from "../files/places.ts";
 
 /** What a machine has, in which the credential of a cloud is looked for. */
 export interface Machine extends Pick<KeyServiceMeans, "fetch" | "clock"> {

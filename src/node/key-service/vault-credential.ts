@@ -1,6 +1,6 @@
 import { parseCredential } from "../../custody/key-service/key-service.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
-import { accountTokenFile } from "../files/cluster-place.ts";
+import { accountTokenFile } from "../files/places.ts";
 import type { Machine } from "./machine.ts";
 
 /**

@@ -1,48 +1,28 @@
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import {
   type IssuanceLog,
+  type LogPosition,
   logUnavailable,
   toLogUnavailable,
 } from "../../ca/issuance/issuance-log.ts";
-import type { LogConfiguration } from "../../config/log-keys.ts";
-import type { HeldKeks } from "../../custody/kek.ts";
-import { logKeysFor } from "../../custody/log-key.ts";
-import { causeOf, messageOf } from "../../foundation/errors.ts";
-import {
-  type Backoff,
-  backoffMilliseconds,
-  type Pause,
-  pause as systemPause,
-} from "../../foundation/pause.ts";
+import { ConfigurationError, causeOf, messageOf } from "../../foundation/errors.ts";
+import { type Fetch, FetchError } from "../../foundation/fetch.ts";
+import { type Backoff, backoffMilliseconds, pause as systemPause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
-import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
-import { Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { publishVerifierKey, readVerifierKey } from "../../tlog/sequencer/storage.ts";
 import { tileWidth } from "../../tlog/tile.ts";
-import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
 import type { PublishedLog } from "../../transport/http/log-routes.ts";
-import { hashEntry } from "../log/node-log.ts";
+import { type LogParts, openSequencer } from "../log/node-log.ts";
+import { type BucketAnswer, createBucketClient } from "../stores/bucket-client.ts";
+import type { BucketPlace } from "../stores/bucket-place.ts";
+import { withWholeReads } from "../stores/bucket-promises.ts";
+import { createRetries } from "../stores/retries.ts";
 import { type ConditionalObjects, ObjectStage, Overtaken, publishedObjects } from "./staged-log.ts";
 
-/** The log of all instances that share a bucket. */
-export interface BucketLog {
-  readonly issuanceLog: IssuanceLog;
-  readonly publishedLog: PublishedLog;
-  /** Publishes what is staged. Nothing does so between two requests of an instance. */
-  readonly publish: () => Promise<void>;
-}
-
 /** All that the log of an instance is made of. */
-interface BucketLogParts {
+interface BucketLogParts extends LogParts {
   readonly objects: ConditionalObjects;
-  readonly configuration: LogConfiguration;
-  readonly trustDomain: TrustDomain;
-  readonly keks: Pick<HeldKeks, "hold" | "ring">;
-  readonly log: EventLog;
-  readonly clock: () => Date;
-  readonly pause?: Pause | undefined;
 }
 
 /** The one log of a bucket; on other platforms every process has its own. */
@@ -66,86 +46,100 @@ interface OpenedLog {
  * the stage over the version that it has read: of two at once one comes first, and the other begins anew. An entry is
  * durable, and its certificate may go out, once that write is confirmed.
  */
-export function openBucketLog(parts: BucketLogParts): BucketLog {
-  const { configuration, objects, log, pause = systemPause } = parts;
-  const origin = `${configuration.origin}/${shard}`;
-  const oneAtATime = new Semaphore(1);
-  let latest: OpenedLog | undefined;
-  let refused: string | undefined;
-  let trouble: string | undefined;
+export class BucketLog {
+  readonly issuanceLog: IssuanceLog;
+  readonly publishedLog: PublishedLog;
+  readonly #parts: BucketLogParts;
+  readonly #origin: string;
+  readonly #oneAtATime = new Semaphore(1);
+  #latest: OpenedLog | undefined;
+  #refused: string | undefined;
+  #trouble: string | undefined;
+
+  constructor(parts: BucketLogParts) {
+    const { mode, origin, readers, hasPublicTiles } = parts.configuration;
+    this.#parts = parts;
+    this.#origin = `${origin}/${shard}`;
+    this.issuanceLog = {
+      mode,
+      append: (entry, _signal, authorities) =>
+        this.#oneAtATime.run(() => this.#append(entry, authorities)),
+      refusal: () => this.#refusal,
+      troubles: () => [this.#trouble, this.#refusal].filter((each) => each !== undefined),
+    };
+    this.publishedLog = {
+      shards: async () => {
+        const verifierKey = await readVerifierKey((path) => this.#read(path));
+        return verifierKey === undefined ? [] : [{ shard, origin: this.#origin, verifierKey }];
+      },
+      read: async (name, path) => (name === shard ? this.#read(path) : undefined),
+      ...{ readers, hasPublicTiles },
+    };
+  }
+
+  /** Publishes what is staged. Nothing does so between two requests of an instance. */
+  readonly publish = (): Promise<void> => this.#oneAtATime.run(() => this.#publish());
+
+  get #refusal(): string | undefined {
+    return this.#refused && `the issuance log takes no entry: ${this.#refused}`;
+  }
+
+  async #read(path: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    return (await this.#parts.objects.read(path))?.octets;
+  }
 
   /** Repeats work for as long as others are quicker. What has failed otherwise is read anew as well. */
-  async function withLog<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
+  async #withLog<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
+    const { pause = systemPause } = this.#parts;
     for (let attempt = 1; ; attempt++) {
       try {
-        latest ??= await open(parts, origin);
-        refused = undefined;
-        return await work(latest);
+        this.#latest ??= await open(this.#parts, this.#origin);
+        this.#refused = undefined;
+        return await work(this.#latest);
       } catch (error) {
-        latest = undefined;
-        if (error instanceof LogRefusal) refused = error.message;
+        this.#latest = undefined;
+        if (error instanceof LogRefusal) this.#refused = error.message;
         if (!(error instanceof Overtaken) || attempt >= maximumAttempts) throw error;
         await pause(backoffMilliseconds(backoff, Math.min(attempt, 6), Math.random()));
       }
     }
   }
 
-  const append: IssuanceLog["append"] = (entry, _signal, authorities) =>
-    oneAtATime.run(async () => {
-      try {
-        const position = await withLog(async ({ sequencer, stage }) => {
-          const result = await sequencer.append(entry, authorities);
-          if (!("index" in result)) throw logUnavailable(result.detail);
-          await stage.commit();
-          return { origin, index: result.index };
-        });
-        if (isLong(latest)) await publish().catch(() => {});
-        return position;
-      } catch (error) {
-        // `/readyz` is for strangers as well: no address of the bucket, which the audit event has.
-        refused ??= causeOf(error);
-        throw toLogUnavailable(error);
-      }
-    });
-
-  /** It reads the log anew, and so does the next work: a sequencer does not know what others append meanwhile. */
-  async function publish(): Promise<void> {
-    latest = undefined;
+  async #append(...[entry, authorities]: Parameters<Sequencer["append"]>): Promise<LogPosition> {
     try {
-      await withLog(async ({ sequencer, stage }) => {
-        if (sequencer.isBehind) await sequencer.publish();
+      const index = await this.#withLog(async ({ sequencer, stage }) => {
+        const result = await sequencer.append(entry, authorities);
+        if (!("index" in result)) throw logUnavailable(result.detail);
         await stage.commit();
+        return result.index;
       });
-      trouble = undefined;
+      if (isLong(this.#latest)) await this.#publish().catch(() => {});
+      return { origin: this.#origin, index };
     } catch (error) {
-      trouble = `the issuance log is not published (${causeOf(error)})`;
-      log.operation({ event: "log-not-published", level: "error", detail: messageOf(error) });
-      throw error;
-    } finally {
-      latest = undefined;
+      // `/readyz` is for strangers as well: no address of the bucket, which the audit event has.
+      this.#refused ??= causeOf(error);
+      throw toLogUnavailable(error);
     }
   }
 
-  const refusal = (): string | undefined =>
-    refused === undefined ? undefined : `the issuance log takes no entry: ${refused}`;
-  const read = async (path: string): Promise<Uint8Array<ArrayBuffer> | undefined> =>
-    (await objects.read(path))?.octets;
-  return {
-    issuanceLog: {
-      ...{ mode: configuration.mode, append, refusal },
-      troubles: () => [trouble, refusal()].filter((each) => each !== undefined),
-    },
-    publishedLog: {
-      shards: async () => {
-        const verifierKey = await readVerifierKey(read);
-        return verifierKey === undefined ? [] : [{ shard, origin, verifierKey }];
-      },
-      read: async (name, path) => (name === shard ? read(path) : undefined),
-      readers: configuration.readers,
-      hasPublicTiles: configuration.hasPublicTiles,
-    },
-    publish: () => oneAtATime.run(publish),
-  };
+  /** It reads the log anew, and so does the next work: a sequencer does not know what others append meanwhile. */
+  async #publish(): Promise<void> {
+    this.#latest = undefined;
+    try {
+      await this.#withLog(async ({ sequencer, stage }) => {
+        if (sequencer.isBehind) await sequencer.publish();
+        await stage.commit();
+      });
+      this.#trouble = undefined;
+    } catch (error) {
+      this.#trouble = `the issuance log is not published (${causeOf(error)})`;
+      const detail = messageOf(error);
+      this.#parts.log.operation({ event: "log-not-published", level: "error", detail });
+      throw error;
+    } finally {
+      this.#latest = undefined;
+    }
+  }
 }
 
 const isLong = (opened: OpenedLog | undefined): boolean =>
@@ -158,28 +152,67 @@ const isLong = (opened: OpenedLog | undefined): boolean =>
  * @throws Overtaken if another instance has published between two reads, LogRefusal.
  */
 async function open(parts: BucketLogParts, origin: string): Promise<OpenedLog> {
-  const { configuration, objects, trustDomain, keks, clock } = parts;
+  const { objects, keks, clock } = parts;
   await keks.hold(clock());
   const stage = await ObjectStage.read(objects);
   const published = publishedObjects(objects, stage);
   const isNew = stage.texts() === undefined;
   try {
-    const sequencer = await Sequencer.open({
-      ...{ origin, stage, hashEntry, objects: published },
-      keys: logKeysFor(origin, trustDomain, keks.ring()),
-      mayBegin: () => clock().toISOString().slice(0, 10) === configuration.inceptionDate,
-      yieldTurn: () => new Promise(setImmediate),
-      nextTurn: setImmediate,
-      askWitnesses: askConfigured(configuration.witnesses, {
-        fetch: fetchTrusting(undefined),
-        read: published.read,
-        log: parts.log,
-      }),
-    });
+    const sequencer = await openSequencer(parts, { origin, stage, objects: published });
     if (isNew) await publishVerifierKey(published, sequencer);
     return { stage, sequencer };
   } catch (error) {
     const isOld = error instanceof LogRefusal && !(await stage.isCurrent());
     throw isOld ? new Overtaken("another instance publishes the log", { cause: error }) : error;
   }
+}
+
+/** More than a stage has, whose entries are published in time. */
+const maximumOctets = 32 * 1024 * 1024;
+
+/** `ConditionalRequestConflict`: another request for the object is under way. */
+const requestConflict = 409;
+
+/**
+ * The place of a log in the bucket of a store: beside the records, whose list has to stay short.
+ *
+ * @throws ConfigurationError for a store without a prefix, below which everything in the bucket is.
+ */
+export function logPlace(place: BucketPlace, origin: string): BucketPlace {
+  if (place.prefix === "") {
+    throw new ConfigurationError(["STORE_PREFIX: is required beside LOG_ORIGIN, such as mesh-1/"]);
+  }
+  const name = Buffer.from(origin).toString("hex");
+  return { ...place, prefix: `${place.prefix.slice(0, -1)}-log/${name}/` };
+}
+
+/** The objects of a log in a bucket, by their paths in it. A write is a PUT with a condition on the entity tag. */
+export function bucketObjects(
+  place: BucketPlace,
+  fetch: Fetch,
+  clock: () => Date,
+): ConditionalObjects {
+  const client = withWholeReads(createBucketClient(place, fetch, clock));
+  const attempt = createRetries(`the bucket ${place.url}`, { alsoPassing: requestConflict });
+  const nameOf = (path: string): string => `${place.prefix}${path}`;
+
+  return {
+    read: async (path) => {
+      const request = { method: "GET", name: nameOf(path) } as const;
+      const answer = await attempt(() => client(request, maximumOctets));
+      if (answer.outcome !== "done") return undefined;
+      if (!answer.octets) throw new FetchError(`has an object ${path} that is too long`);
+      return { octets: new Uint8Array(answer.octets), version: taggedVersion(answer) };
+    },
+    write: async (path, body, version) => {
+      const request = { method: "PUT", name: nameOf(path), body, replaces: { version } } as const;
+      const answer = await attempt(() => client(request));
+      return answer.outcome === "done" ? taggedVersion(answer) : undefined;
+    },
+  };
+}
+
+function taggedVersion({ version }: Extract<BucketAnswer, { outcome: "done" }>): string {
+  if (version === "") throw new FetchError("answered without an entity tag");
+  return version;
 }

@@ -9,16 +9,15 @@ import { readRootFile } from "../../program/files/pem-file.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
-import type { Environment } from "../files/cluster-place.ts";
 import { readConfigurationFile } from "../files/configuration-file.ts";
+import type { Environment } from "../files/places.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { parseServeConfiguration, type ServeConfiguration } from "../serve/serve-configuration.ts";
 import { bucketQuotas } from "../serve/token-buckets.ts";
 import { BucketSpace } from "../stores/bucket-space.ts";
 import { openReplicaStores } from "../stores/stores.ts";
-import { type BucketLog, openBucketLog } from "./bucket-log.ts";
-import { bucketObjects, logPlace } from "./bucket-objects.ts";
+import { BucketLog, bucketObjects, logPlace } from "./bucket-log.ts";
 import { isScheduled, type LambdaAnswer, lambdaLimits, parseRequest, toAnswer } from "./events.ts";
 
 /** An instance that has read its configuration. */
@@ -145,5 +144,5 @@ async function openLog(
   const objects = bucketObjects(place, fetch, clock);
   const { trustDomain } = ca;
   const parts = { configuration: ca.log, objects, log, clock, trustDomain };
-  return openBucketLog({ ...parts, keks });
+  return new BucketLog({ ...parts, keks });
 }

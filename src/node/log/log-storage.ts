@@ -13,8 +13,7 @@ import type {
   StagedBatch,
   StagedTexts,
 } from "../../tlog/sequencer/storage.ts";
-import { openDatabase } from "../files/database.ts";
-import { leaveToOwner, makeFolder, ownerOf } from "../files/store-owner.ts";
+import { leaveToOwner, makeFolder, openDatabase, ownerOf } from "../files/store-owner.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
 

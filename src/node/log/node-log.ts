@@ -10,12 +10,13 @@ import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/err
 import type { Pause } from "../../foundation/pause.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
-import { recur } from "../../program/recurrence.ts";
+import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import {
   type LogObjects,
+  type LogStage,
   publishVerifierKey,
   readVerifierKey,
 } from "../../tlog/sequencer/storage.ts";
@@ -24,20 +25,9 @@ import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts"
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
 
-/** The log of one process. */
-export interface NodeLog {
-  readonly issuanceLog: IssuanceLog;
-  readonly publishedLog: PublishedLog;
-  /** Publishes what is staged, and closes the storage. */
-  readonly end: () => Promise<void>;
-}
-
-/** All that a log of this process is made of. */
-interface NodeLogParts {
-  readonly storeDirectory: string;
+/** What every log of a server is made of. */
+export interface LogParts {
   readonly configuration: LogConfiguration;
-  /** Each process that serves has a log of its own. */
-  readonly shard: number;
   readonly trustDomain: TrustDomain;
   readonly keks: Pick<HeldKeks, "hold" | "ring">;
   readonly log: EventLog;
@@ -45,88 +35,136 @@ interface NodeLogParts {
   readonly pause?: Pause | undefined;
 }
 
+interface NodeLogParts extends LogParts {
+  readonly storeDirectory: string;
+  /** Each process that serves has a log of its own. */
+  readonly shard: number;
+}
+
 const leafPrefix = Uint8Array.of(0);
 
 /** The leaf hash by OpenSSL, which takes a tenth of the time of JavaScript. */
-export const hashEntry = (entry: Uint8Array) =>
+const hashEntry = (entry: Uint8Array) =>
   new Uint8Array(hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer"));
 
-/**
- * Opens the log of this process: an SQLite stage and files below the directory of the store. Without its KEK it
- * takes no entry, until a key service opens that.
- *
- * @throws OperatorError when the log must not go on, or another process has it open.
- */
-export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
-  const { configuration, shard, log } = parts;
-  const directory = logDirectory(parts.storeDirectory, configuration.origin);
-  const folder = join(directory, String(shard));
-  await makeFolder(join(folder, "public"), await ownerOf(parts.storeDirectory));
-  const stage = openStage(folder);
-  const objects = fileObjects(join(folder, "public"));
-  const origin = `${configuration.origin}/${shard}`;
-  let sequencer: Sequencer | undefined;
-  let closed: string | undefined;
-  const open = shareOpening(async () => {
-    try {
-      sequencer = await openSequencer(parts, origin, stage, objects);
-      closed = undefined;
-      return sequencer;
-    } catch (error) {
-      closed = messageOf(error);
-      throw error;
-    }
-  });
-  await open().catch((error) => {
-    if (isAway(error)) return;
-    stage.close();
-    throw error;
-  });
-  let trouble: string | undefined;
-  let ended: Promise<void> | undefined;
-  const publish = async (): Promise<void> => {
-    try {
-      const opened = await open();
-      opened.probe();
-      if (opened.isBehind) await opened.publish();
-      trouble = undefined;
-    } catch (error) {
-      if (isAway(error)) return;
-      // `/readyz` is for strangers as well: no path.
-      trouble = `the issuance log is not published (${causeOf(error)})`;
-      log.operation({ event: "log-not-published", level: "error", detail: messageOf(error) });
-    }
-  };
-  const refusal = (): string | undefined => {
-    const why = closed ?? sequencer?.refusal ?? sequencer?.failure;
-    return why === undefined ? undefined : `the issuance log takes no entry: ${why}`;
-  };
-  const publication = recur(publish, configuration.intervalSeconds, () => {}, parts.pause);
-  return {
-    issuanceLog: {
-      mode: configuration.mode,
+/** The log of one process. */
+export class NodeLog {
+  readonly issuanceLog: IssuanceLog;
+  readonly publishedLog: PublishedLog;
+  readonly #parts: NodeLogParts;
+  readonly #stage: SqliteStage;
+  readonly #storage: OpenedStorage;
+  #opening: Promise<Sequencer> | undefined;
+  #sequencer: Sequencer | undefined;
+  #closed: string | undefined;
+  #trouble: string | undefined;
+  #publication: Recurrence | undefined;
+  #ended: Promise<void> | undefined;
+
+  private constructor(parts: NodeLogParts, directory: string, folder: string) {
+    const { configuration, shard } = parts;
+    const { mode, readers, hasPublicTiles } = configuration;
+    const origin = `${configuration.origin}/${shard}`;
+    this.#parts = parts;
+    this.#stage = openStage(folder);
+    this.#storage = { origin, stage: this.#stage, objects: fileObjects(join(folder, "public")) };
+    this.issuanceLog = {
+      mode,
       append: async (entry, _signal, authorities) => {
-        const result = await (sequencer ?? (await open())).append(entry, authorities);
+        const sequencer = this.#sequencer ?? (await this.#open());
+        const result = await sequencer.append(entry, authorities);
         if ("index" in result) return { origin, index: result.index };
         throw logUnavailable(result.detail);
       },
-      refusal,
-      troubles: () => [trouble, refusal()].filter((each) => each !== undefined),
-    },
-    publishedLog: {
+      refusal: () => this.#refusal,
+      troubles: () => [this.#trouble, this.#refusal].filter((each) => each !== undefined),
+    };
+    this.publishedLog = {
       shards: () => shardsIn(directory, configuration.origin),
       read: (name, path) => readObject(join(directory, name, "public", path)),
-      readers: configuration.readers,
-      hasPublicTiles: configuration.hasPublicTiles,
-    },
-    end: () => {
-      ended ??= publication
-        .end()
-        .then(publish)
-        .finally(() => stage.close());
-      return ended;
-    },
+      ...{ readers, hasPublicTiles },
+    };
+  }
+
+  /**
+   * Opens the log of this process: an SQLite stage and files below the directory of the store. Without its KEK it
+   * takes no entry, until a key service opens that.
+   *
+   * @throws OperatorError when the log must not go on, or another process has it open.
+   */
+  static async open(parts: NodeLogParts): Promise<NodeLog> {
+    const directory = logDirectory(parts.storeDirectory, parts.configuration.origin);
+    const folder = join(directory, String(parts.shard));
+    await makeFolder(join(folder, "public"), await ownerOf(parts.storeDirectory));
+    const log = new NodeLog(parts, directory, folder);
+    await log.#open().catch((error) => {
+      if (isAway(error)) return;
+      log.#stage.close();
+      throw error;
+    });
+    const { intervalSeconds } = parts.configuration;
+    log.#publication = recur(
+      () => log.#publish(),
+      intervalSeconds,
+      () => {},
+      parts.pause,
+    );
+    return log;
+  }
+
+  /** Publishes what is staged, and closes the storage. */
+  readonly end = (): Promise<void> => {
+    this.#ended ??= this.#endOnce();
+    return this.#ended;
   };
+
+  async #endOnce(): Promise<void> {
+    try {
+      await this.#publication?.end();
+      await this.#publish();
+    } finally {
+      this.#stage.close();
+    }
+  }
+
+  get #refusal(): string | undefined {
+    const why = this.#closed ?? this.#sequencer?.refusal ?? this.#sequencer?.failure;
+    return why && `the issuance log takes no entry: ${why}`;
+  }
+
+  /** Opens once, for all who ask, and again after a failure. */
+  #open(): Promise<Sequencer> {
+    this.#opening ??= this.#openOnce().catch((error: unknown) => {
+      this.#opening = undefined;
+      const fault = toOperatorError(error);
+      this.#closed = messageOf(fault);
+      throw fault;
+    });
+    return this.#opening;
+  }
+
+  async #openOnce(): Promise<Sequencer> {
+    const sequencer = await openSequencer(this.#parts, this.#storage);
+    await publishVerifierKey(this.#storage.objects, sequencer);
+    this.#sequencer = sequencer;
+    this.#closed = undefined;
+    return sequencer;
+  }
+
+  async #publish(): Promise<void> {
+    try {
+      const opened = await this.#open();
+      opened.probe();
+      if (opened.isBehind) await opened.publish();
+      this.#trouble = undefined;
+    } catch (error) {
+      if (isAway(error)) return;
+      // `/readyz` is for strangers as well: no path.
+      this.#trouble = `the issuance log is not published (${causeOf(error)})`;
+      const detail = messageOf(error);
+      this.#parts.log.operation({ event: "log-not-published", level: "error", detail });
+    }
+  }
 }
 
 /** The folder of the logs with one origin, one for each shard. */
@@ -146,49 +184,38 @@ function openStage(folder: string): SqliteStage {
 const isAway = (error: unknown): boolean =>
   error instanceof CaError && error.refusal.reason === "kek-unavailable";
 
-/** Opens once, for all who ask, and again after a failure. */
-function shareOpening(open: () => Promise<Sequencer>): () => Promise<Sequencer> {
-  let opening: Promise<Sequencer> | undefined;
-  return () => {
-    opening ??= open().catch((error: unknown) => {
-      opening = undefined;
-      throw error;
-    });
-    return opening;
-  };
+/** Where a log rests, and its name. */
+interface OpenedStorage {
+  readonly origin: string;
+  readonly stage: LogStage;
+  readonly objects: LogObjects;
 }
 
-async function openSequencer(
-  parts: NodeLogParts,
-  origin: string,
-  stage: SqliteStage,
-  objects: LogObjects,
+/** @throws LogRefusal, LogError, and CaError while the KEK is away. */
+export async function openSequencer(
+  { configuration, trustDomain, keks, clock, log }: LogParts,
+  opened: OpenedStorage,
 ): Promise<Sequencer> {
-  const { configuration, trustDomain, keks, clock } = parts;
   await keks.hold(clock());
-  try {
-    const sequencer = await Sequencer.open({
-      origin,
-      stage,
-      objects,
-      keys: logKeysFor(origin, trustDomain, keks.ring()),
-      mayBegin: () => clock().toISOString().slice(0, 10) === configuration.inceptionDate,
-      hashEntry,
-      yieldTurn: () => new Promise(setImmediate),
-      nextTurn: setImmediate,
-      askWitnesses: askConfigured(configuration.witnesses, {
-        fetch: fetchTrusting(undefined),
-        read: objects.read,
-        log: parts.log,
-      }),
-    });
-    await publishVerifierKey(objects, sequencer);
-    return sequencer;
-  } catch (error) {
-    if (error instanceof LogRefusal) throw new OperatorError(error.message);
-    if (error instanceof LogError) throw new OperatorError(`LOG_WITNESSES: ${error.message}`);
-    throw error;
-  }
+  return Sequencer.open({
+    ...opened,
+    keys: logKeysFor(opened.origin, trustDomain, keks.ring()),
+    mayBegin: () => clock().toISOString().slice(0, 10) === configuration.inceptionDate,
+    hashEntry,
+    yieldTurn: () => new Promise(setImmediate),
+    nextTurn: setImmediate,
+    askWitnesses: askConfigured(configuration.witnesses, {
+      fetch: fetchTrusting(undefined),
+      read: opened.objects.read,
+      log,
+    }),
+  });
+}
+
+function toOperatorError(error: unknown): unknown {
+  if (error instanceof LogRefusal) return new OperatorError(error.message);
+  if (error instanceof LogError) return new OperatorError(`LOG_WITNESSES: ${error.message}`);
+  return error;
 }
 
 /** The shards of all processes that share the directory. */

@@ -14,8 +14,7 @@ import {
   type Witness,
   type WitnessMemory,
 } from "../../tlog/witness/witness.ts";
-import { openDatabase } from "../files/database.ts";
-import { makeFolder, ownerOf } from "../files/store-owner.ts";
+import { makeFolder, openDatabase, ownerOf } from "../files/store-owner.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 
 /** The parts of a witness. */

@@ -5,8 +5,8 @@ import { keyServiceCredential } from "../../config/keks.ts";
 import { logKeys } from "../../config/log-keys.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import type { Environment } from "../files/cluster-place.ts";
 import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";
+import type { Environment } from "../files/places.ts";
 import { listenAddress } from "../http/listen-address.ts";
 import { limitsTable } from "../limits/limits.ts";
 import {

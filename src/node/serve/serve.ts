@@ -25,7 +25,7 @@ import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { shareAside, Turn } from "../limits/turn.ts";
-import { type NodeLog, openNodeLog } from "../log/node-log.ts";
+import { NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
@@ -100,7 +100,7 @@ async function openStorage(
   const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault, keys };
   if (!ca.log || store.kind !== "directory")
     return { ...storage, issuanceLog: undefined, watching: signal };
-  const issuanceLog = await openNodeLog({
+  const issuanceLog = await NodeLog.open({
     ...program,
     storeDirectory: store.directory,
     configuration: ca.log,

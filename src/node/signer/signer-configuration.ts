@@ -2,8 +2,13 @@ import * as z from "zod/mini";
 import { accountName, parseForm, signerName } from "../../config/form.ts";
 import { globList, globs } from "../../foundation/globs.ts";
 import { durationSeconds } from "../../foundation/text.ts";
-import { apiServerKeys, apiServerPlaceOf, type Environment } from "../files/cluster-place.ts";
-import { accessKeys, upstreamAccessOf } from "../files/upstream-place.ts";
+import {
+  accessKeys,
+  apiServerKeys,
+  apiServerPlaceOf,
+  type Environment,
+  upstreamAccessOf,
+} from "../files/places.ts";
 import { listenAddress } from "../http/listen-address.ts";
 
 /** The types of key that a pod may ask for, by Kubernetes' names. */

@@ -3,7 +3,7 @@ import { filePath } from "../../config/form.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { baseUrl } from "../../foundation/text.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import type { Environment } from "../files/cluster-place.ts";
+import type { Environment } from "../files/places.ts";
 
 const bucketName = z
   .string()

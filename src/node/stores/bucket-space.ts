@@ -20,9 +20,8 @@ import {
   type SendToBucket,
 } from "./bucket-client.ts";
 import type { BucketPlace } from "./bucket-place.ts";
-import { requirePromises } from "./bucket-promises.ts";
+import { requirePromises, withWholeReads } from "./bucket-promises.ts";
 import { createRetries } from "./retries.ts";
-import { withWholeReads } from "./whole-reads.ts";
 
 /** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
 const listMilliseconds = 30_000;

@@ -8,7 +8,7 @@ import {
   apiServerKeys,
   apiServerPlaceOf,
   type Environment,
-} from "../files/cluster-place.ts";
+} from "../files/places.ts";
 import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./bucket-place.ts";
 
 /** Where the records of `rampart serve` rest. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { importKek } from "../../../src/custody/kek.ts";
 import { readObject } from "../../../src/node/log/log-storage.ts";
-import { logDirectory, openNodeLog } from "../../../src/node/log/node-log.ts";
+import { logDirectory, NodeLog } from "../../../src/node/log/node-log.ts";
 import { readTile } from "../../../src/tlog/extend.ts";
 import { formatLogProof, proveInclusion } from "../../../src/tlog/proof.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -34,7 +34,7 @@ export async function writeLog(
   const log = createEventRecorder();
   const { signal } = new AbortController();
   const kek = await importKek("k1", kekOctets);
-  const opened = await openNodeLog({
+  const opened = await NodeLog.open({
     storeDirectory,
     configuration: logConfiguration({
       origin,

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { SlowCalls } from "../../../src/node/gateway/forwarded-call.ts";
 import { forwardingRpcs } from "../../../src/node/gateway/forwarding.ts";
-import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { openUpstream, rememberedAuthorization } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";

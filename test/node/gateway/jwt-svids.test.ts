@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { afterAll, expect, test } from "vitest";
 import type { UpstreamTrust } from "../../../src/node/distribute/upstream-trust.ts";
+import { SlowCalls } from "../../../src/node/gateway/forwarded-call.ts";
 import { forwardingRpcs } from "../../../src/node/gateway/forwarding.ts";
-import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { addTrustRoutes } from "../../../src/node/gateway/trust-routes.ts";
 import { openUpstream } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";

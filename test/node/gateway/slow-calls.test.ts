@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
+import { SlowCalls } from "../../../src/node/gateway/forwarded-call.ts";
 import { FairQueue } from "../../../src/node/limits/fair-queue.ts";
 import { Turn } from "../../../src/node/limits/turn.ts";
 

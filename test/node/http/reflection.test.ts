@@ -7,8 +7,7 @@ import {
   ServerReflection,
   type ServerReflectionRequest,
 } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
-import { issuingServices } from "../../../src/node/http/auxiliary-rpcs.ts";
-import { addReflection } from "../../../src/node/http/reflection.ts";
+import { addReflection, issuingServices } from "../../../src/node/http/auxiliary-rpcs.ts";
 
 type Question = ServerReflectionRequest["messageRequest"];
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type BucketLog, openBucketLog } from "../../../src/node/lambda/bucket-log.ts";
+import { BucketLog } from "../../../src/node/lambda/bucket-log.ts";
 import type { ConditionalObjects } from "../../../src/node/lambda/staged-log.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
@@ -50,7 +50,7 @@ class MemoryBucket implements ConditionalObjects {
 }
 
 function instance(bucket: MemoryBucket, today = day): BucketLog {
-  return openBucketLog({
+  return new BucketLog({
     objects: bucket,
     configuration,
     trustDomain: clusterLocal,

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { logPlace } from "../../../src/node/lambda/bucket-objects.ts";
+import { logPlace } from "../../../src/node/lambda/bucket-log.ts";
 import { isScheduled, parseRequest, toAnswer } from "../../../src/node/lambda/events.ts";
 import { createLambda, parseLambdaConfiguration } from "../../../src/node/lambda/lambda.ts";
 import { randomKek } from "../../testkit/configuration.ts";

@@ -1,6 +1,6 @@
 import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
 import { importKek } from "../../../src/custody/kek.ts";
-import { openNodeLog } from "../../../src/node/log/node-log.ts";
+import { NodeLog } from "../../../src/node/log/node-log.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 
@@ -12,7 +12,7 @@ const [, , storeDirectory = "", kek = "", origin = "", lengthText = "", from = "
 
 const clock = (): Date => new Date("2026-11-21T12:00:00Z");
 const imported = await importKek("k1", new Uint8Array(Buffer.from(kek, "hex")));
-const { issuanceLog } = await openNodeLog({
+const { issuanceLog } = await NodeLog.open({
   storeDirectory,
   configuration: logConfiguration({
     origin,

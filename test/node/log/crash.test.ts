@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { importKek, type KekRing } from "../../../src/custody/kek.ts";
 import { fileObjects } from "../../../src/node/log/log-storage.ts";
-import { openNodeLog } from "../../../src/node/log/node-log.ts";
+import { NodeLog } from "../../../src/node/log/node-log.ts";
 import { flushFolder } from "../../../src/program/files/atomic-file.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
@@ -65,7 +65,7 @@ const until = (holds: () => boolean, { child }: Appending): Promise<void> =>
 
 /** Opens the log here, publishes all of it, and reads it as a reader does. */
 async function entriesIn(store: string, keks: KekRing): Promise<string[]> {
-  const log = await openNodeLog({
+  const log = await NodeLog.open({
     storeDirectory: store,
     configuration: logConfiguration({
       origin,

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { LogConfiguration } from "../../../src/config/log-keys.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import { logDirectory, type NodeLog, openNodeLog } from "../../../src/node/log/node-log.ts";
+import { logDirectory, NodeLog } from "../../../src/node/log/node-log.ts";
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin, readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
@@ -37,7 +37,7 @@ async function openLog(
   const log = createEventRecorder();
   let turn = Promise.withResolvers<void>();
   const paused: (() => void)[] = [];
-  const opened = await openNodeLog({
+  const opened = await NodeLog.open({
     storeDirectory,
     configuration,
     shard,
@@ -77,7 +77,7 @@ describeIssuanceLog(async () => {
   };
 });
 
-const append = (log: NodeLog, i: number) =>
+const append = (log: Pick<NodeLog, "issuanceLog">, i: number) =>
   log.issuanceLog.append(entryAt(i) as Uint8Array<ArrayBuffer>, signal);
 
 async function filled(folder: string, count = 3): Promise<void> {

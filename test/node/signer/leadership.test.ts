@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { type Leadership, runElection } from "../../../src/node/signer/leadership.ts";
+import { type Leadership, runElection } from "../../../src/node/signer/signer.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 

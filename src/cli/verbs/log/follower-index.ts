@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { parseEntry } from "../../../ca/issuance/log-entry.ts";
-import { openFile } from "../../../node/files/database.ts";
+import { openFile } from "../../../node/files/store-owner.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import type { IndexedEntry, LoggedEntry } from "./entry.ts";
