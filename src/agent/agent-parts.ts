@@ -21,7 +21,6 @@ import { JwtBundles } from "./trust/jwt-bundles.ts";
 import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 
-/** The dependencies of an agent on its process. */
 export interface AgentPorts {
   readonly clock: () => Date;
   /** At least 0 and less than 1. */
@@ -31,7 +30,6 @@ export interface AgentPorts {
   readonly proxy?: ProxyControl;
 }
 
-/** The parts of an agent that its servers share. */
 export interface AgentParts extends AgentPorts {
   readonly configuration: AgentConfiguration;
   readonly metrics: AgentMetrics;

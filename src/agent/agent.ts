@@ -20,7 +20,6 @@ import type { WorkloadHealth } from "./xds/xds-stream.ts";
 
 // What only some agents need is imported where they need it: an idle one is to hold little memory.
 
-/** A running agent. */
 export interface Agent {
   status(): AgentStatus;
   /** The URL of its status, with the port that it got. */

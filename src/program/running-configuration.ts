@@ -25,7 +25,6 @@ export interface ConfigurationSource<C> {
  */
 export type Reconfigure<C> = (next: C) => Promise<readonly string[]>;
 
-/** The means of a program. */
 interface Context {
   readonly log: OperationLog;
   readonly clock: () => Date;

@@ -46,7 +46,6 @@ export interface EgressListener {
   readonly root: RootFile;
 }
 
-/** The settings of a bootstrap. */
 export interface BootstrapOptions {
   readonly nodeId: string;
   readonly nodeCluster: string;

@@ -165,7 +165,6 @@ export class EnvoyProcess implements ProxyControl {
   }
 }
 
-/** The parts of a drain. */
 interface DrainOptions {
   readonly admin: EnvoyAdmin;
   readonly policy: DrainPolicy;

@@ -11,7 +11,6 @@ import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { IssuanceError } from "./x509-svid.ts";
 
-/** The dependencies of the client. */
 interface CaClientPorts {
   readonly channel: Pick<CaChannel, "transport" | "reset">;
   readonly random: () => number;
@@ -148,7 +147,6 @@ function secondsToWait({ code, metadata }: ConnectError): number {
   return parseRetryAfter(metadata.get(retryAfterHeader)) ?? 0;
 }
 
-/** The dependencies of a retried call. */
 interface RetryOptions {
   /** At least 1, at most {@link maximumAttempts}. */
   readonly attempts: number;

@@ -20,7 +20,6 @@ export interface IssuanceMetrics {
   retried(): void;
 }
 
-/** The dependencies of the client. */
 interface CertificateClientPorts {
   readonly ca: CaClient;
   readonly clock: () => Date;

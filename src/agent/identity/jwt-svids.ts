@@ -18,7 +18,6 @@ export interface HeldToken extends JwtSvid {
   readonly renewsAt: Date;
 }
 
-/** The dependencies of {@link JwtSvids}. */
 interface JwtSvidsPorts {
   readonly ca: CaClient;
   readonly bundles: JwtBundles;

@@ -11,7 +11,6 @@ import type { Issue } from "./certificate-client.ts";
 import { hoursUntil, renewalAt, retryAt } from "./renewal-plan.ts";
 import { type CaAnswer, IssuanceError, type X509Svid } from "./x509-svid.ts";
 
-/** The dependencies of a {@link RefreshingIdentity}. */
 interface RefreshingPorts {
   readonly issue: Issue;
   readonly trust: TrustRoots;

@@ -18,7 +18,6 @@ import {
   WorkloadRegistry,
 } from "./workload-registry.ts";
 
-/** The parts of an agent that node mode needs. */
 interface NodeParts {
   readonly configuration: Pick<AgentConfiguration, "trustDomain">;
   readonly identities: Identities;
@@ -62,7 +61,6 @@ const maximumBytes = 4 << 20;
 /** The answer to more workloads than any node runs. */
 const tooManyWorkloads = "too many workloads";
 
-/** The dependencies of a feed. */
 interface FeedOptions {
   readonly path: string;
   readonly trustDomain: TrustDomain;

@@ -5,7 +5,6 @@ import {
   workloadSpiffeId,
 } from "../../pki/spiffe-id.ts";
 
-/** The dependencies of a {@link WorkloadRegistry}. */
 interface WorkloadRegistryPorts {
   readonly addIdentity: (spiffeId: SpiffeId) => void;
   readonly removeIdentity: (spiffeId: SpiffeId) => void;

@@ -1,5 +1,5 @@
 import { OperatorError } from "../../foundation/errors.ts";
-import { readSmallFile, systemCode } from "../../program/files/small-file.ts";
+import { readSmallFile, unlessMissing } from "../../program/files/small-file.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import type { Identities, RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";
@@ -15,7 +15,6 @@ import {
   type SecretSource,
 } from "./secret-source.ts";
 
-/** The parts of an agent that its secrets come from. */
 interface SecretParts extends Pick<FileSecretPorts, "log" | "metrics"> {
   readonly configuration: AgentConfiguration;
   readonly identities: Identities;
@@ -139,10 +138,7 @@ export function withCrls(
 }
 
 async function readCrls(file: string): Promise<string> {
-  const text = await readSmallFile(file, maximumOctets).catch((error: unknown) => {
-    if (error instanceof OperatorError && systemCode(error.cause) === "ENOENT") return "";
-    throw error;
-  });
+  const text = (await unlessMissing(readSmallFile(file, maximumOctets))) ?? "";
   if (text.trim() === "") return "";
   if (crlBlock.test(text)) return text;
   throw new OperatorError(`${file} holds no CRL`);

@@ -25,7 +25,6 @@ import { ChangeHook } from "./change-hook.ts";
 const retryMilliseconds = 5_000;
 const crlFile = "ca-crl.pem";
 
-/** The dependencies of a {@link CertificateOutput}. */
 interface CertificateOutputOptions {
   readonly settings: OutputSettings;
   readonly identity: RefreshingIdentity;

@@ -7,7 +7,6 @@ import { parseCertificates, readPemFile } from "../../program/files/pem-file.ts"
 import { FileWatch } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
 
-/** The dependencies of {@link fileSecrets}. */
 export interface FileSecretPorts {
   readonly debounceMilliseconds: number;
   readonly log: OperationLog;

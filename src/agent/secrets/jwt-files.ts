@@ -10,7 +10,6 @@ import type { JwtSvids } from "../identity/jwt-svids.ts";
 import { retryAt } from "../identity/renewal-plan.ts";
 import type { JwtBundles } from "../trust/jwt-bundles.ts";
 
-/** The dependencies of {@link JwtFiles}. */
 interface JwtFilesOptions {
   readonly files: readonly JwtFile[];
   readonly spiffeId: SpiffeId;

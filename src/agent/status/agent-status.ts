@@ -10,7 +10,6 @@ import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { XdsProxy } from "../xds/xds-proxy.ts";
 
-/** The parts of an agent that a report covers. */
 export interface ReportedParts {
   readonly identities: Identities;
   readonly mounted: Pick<MountedFiles, "faults">;

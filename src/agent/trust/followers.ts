@@ -17,7 +17,6 @@ import type { JwtBundles } from "./jwt-bundles.ts";
 import type { Revocation } from "./revocation.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
-/** The dependencies of the followers. */
 export interface FollowersOptions {
   readonly configuration: AgentConfiguration;
   /** The connection to the CA. */

@@ -28,7 +28,6 @@ interface RenewableIdentities {
   readonly changes: { add(listener: () => void): () => void };
 }
 
-/** The dependencies of {@link Revocation}. */
 interface RevocationPorts {
   readonly trust: TrustRoots;
   readonly identities: RenewableIdentities;

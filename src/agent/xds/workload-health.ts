@@ -19,7 +19,6 @@ import type { ProbeMethod, ReadinessProbe } from "../configuration/proxy-config.
 import type { HealthSettings, ProbeAddresses } from "../configuration/xds-settings.ts";
 import type { WorkloadHealth } from "./xds-stream.ts";
 
-/** The dependencies of the probes on their agent. */
 interface HealthPorts {
   readonly pause: Pause;
   readonly log: OperationLog;

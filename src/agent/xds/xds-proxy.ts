@@ -9,7 +9,6 @@ import { type ConnectionPorts, connectToIstiod } from "./istiod-connection.ts";
 import { XdsMetrics, type XdsReport, XdsStatus } from "./xds-status.ts";
 import { type StreamEnd, type WorkloadHealth, XdsStream } from "./xds-stream.ts";
 
-/** The dependencies of the proxy on its agent. */
 interface XdsPorts extends ConnectionPorts {
   readonly log: OperationLog;
   readonly registry: Registry;

@@ -46,7 +46,6 @@ interface StreamObserver {
 /** The health of the workload. A healthy one has no fault. */
 export type WorkloadHealth = { readonly fault: string | undefined };
 
-/** The parts of a stream. */
 interface StreamParts {
   /** Envoy's side. */
   readonly downstream: ServerHttp2Stream;

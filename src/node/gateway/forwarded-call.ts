@@ -23,7 +23,6 @@ import {
   UpstreamRefusal,
 } from "./upstream.ts";
 
-/** The dependencies of forwarding. */
 export interface Forwarding {
   readonly upstream: Upstream;
   readonly slowCalls: SlowCalls;

@@ -15,7 +15,6 @@ import {
 import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
 import { Turn } from "../limits/turn.ts";
 
-/** The dependencies of the routes. */
 interface TrustPorts {
   /** The trust of the configuration that is current. */
   readonly trust: () => UpstreamTrust;

@@ -20,7 +20,6 @@ import { withWholeReads } from "../stores/bucket-promises.ts";
 import { createRetries } from "../stores/retries.ts";
 import { type ConditionalObjects, ObjectStage, Overtaken, publishedObjects } from "./staged-log.ts";
 
-/** All that the log of an instance is made of. */
 interface BucketLogParts extends LogParts {
   readonly objects: ConditionalObjects;
 }

@@ -17,7 +17,6 @@ import {
 import { makeFolder, openDatabase, ownerOf } from "../files/store-owner.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 
-/** The parts of a witness. */
 interface WitnessParts {
   /** Holds its key and what it has cosigned. Whoever copies it can cosign in its name. */
   readonly directory: string;

@@ -14,7 +14,6 @@ import type { IssuanceCounts } from "../../status/issuance.ts";
 import { createStatus } from "../../status/status.ts";
 import type { RecurringPush } from "./recurring-push.ts";
 
-/** The parts of the console of a server. */
 interface ServeConsoleParts {
   readonly configuration: Configuration;
   readonly composition: Composition;

@@ -3,7 +3,6 @@ import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 
-/** A queue's parts. */
 interface QueueParts<Request> {
   /** By key, as a watch keeps them. An answered request is removed before the watch hears of it. */
   readonly items: Map<string, Request>;

@@ -116,7 +116,6 @@ type LeaderWork = (signal: AbortSignal) => { readonly ended: Promise<void> };
 const retrySeconds = 2;
 const renewalSeconds = 10;
 
-/** The means of an election. */
 interface Election {
   readonly candidate: LeaseCandidate;
   readonly work: LeaderWork;

@@ -35,7 +35,6 @@ export interface ReplicaStores extends Stores {
   readonly lagSeconds: number;
 }
 
-/** The means of a server for its stores. */
 interface StoreContext {
   readonly log: OperationLog;
   readonly clock: () => Date;
