@@ -57,8 +57,8 @@ export class AnswerRoom {
 
 const gone = (): ConnectError => new ConnectError("the caller has gone", Code.Canceled);
 
-/** A workload's processes have a connection each. */
-const maximumSessions = 64;
+/** Each process of a workload has a connection, and in node mode each process of the node. */
+const maximumSessions = 512;
 
 /** The part of V8's heap in use beyond which the connection with most streams ends. */
 const heapShare = 0.8;

@@ -137,8 +137,8 @@ interface RpcSocketOptions {
 }
 
 const maximumMessageBytes = 1 << 20;
-/** Of one connection; Envoy opens another for more. */
-const maximumStreams = 100;
+/** Of one connection: a proxy has one for each secret. */
+const maximumStreams = 1_000;
 
 /** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
 export async function serveOnSocket({

@@ -22,6 +22,13 @@ function server(): Server {
   return created;
 }
 
+const healthCall = {
+  ":method": "POST",
+  ":path": "/grpc.health.v1.Health/Check",
+  "content-type": "application/grpc",
+  te: "trailers",
+};
+
 test("creates its folder, and sets the mode of the socket", async () => {
   const folder = `${await temporaryFolder()}/a/b`;
   await listenOnSocket(server(), `${folder}/socket`, 0o600);
@@ -95,20 +102,38 @@ test("of more connections than it takes it ends the oldest without a stream", as
     return session;
   };
   const busy = await open();
-  const held = busy.request({
-    ":method": "POST",
-    ":path": "/grpc.health.v1.Health/Check",
-    "content-type": "application/grpc",
-    te: "trailers",
-  });
+  const held = busy.request(healthCall);
   held.on("error", () => {});
   held.end(grpcFrame(new Uint8Array()));
   await called.promise;
   const idle = await open();
   const ended = once(idle, "close");
-  for (let i = 0; i < 63; i++) await open();
+  for (let i = 0; i < 511; i++) await open();
   await ended;
   expect(busy.destroyed).toBe(false);
+});
+
+test("answers a proxy that has hundreds of streams at once on one connection", async () => {
+  const path = `${await temporaryFolder()}/socket`;
+  const [streams, all] = [300, Promise.withResolvers<void>()];
+  let called = 0;
+  const check = async () => {
+    if (++called === streams) all.resolve();
+    await all.promise;
+    return {};
+  };
+  const routes = (router: ConnectRouter) => void router.service(Health, { check });
+  const served = await serveOnSocket({ path, mode: 0o600, routes, log: createEventRecorder() });
+  onTestFinished(() => served.close());
+  const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
+  onTestFinished(() => session.destroy());
+  await once(session, "remoteSettings");
+  const statuses = Array.from({ length: streams }, async () => {
+    const stream = session.request(healthCall);
+    stream.end(grpcFrame(new Uint8Array())).resume();
+    return (await once(stream, "trailers"))[0]["grpc-status"];
+  });
+  expect(new Set(await Promise.all(statuses))).toEqual(new Set(["0"]));
 });
 
 /** Asks for health on a socket whose answer takes a moment, and returns the status of the call. */
