@@ -8,7 +8,7 @@ import { LogState, StatusService } from "../../src/gen/rampart/status/v1/status_
 import { addConsole } from "../../src/worker/console.ts";
 import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../src/worker/worker.ts";
-import { logOrigin } from "../contract/log/log-values.ts";
+import { logOrigin, readerToken } from "../contract/log/log-values.ts";
 import {
   createTokenKey,
   jwksOf,
@@ -136,6 +136,20 @@ describe("a Worker with a token", () => {
     const without = await start({ CONSOLE_TOKENS: token });
     expect(await (await without.get("/", operator)).text()).not.toContain("<script");
   });
+});
+
+/** A binding of Cloudflare's Secrets Store. */
+const stored = (secret: string) => ({ get: async () => secret });
+
+test("a Worker takes the tokens of its operators and readers from the Secrets Store", async () => {
+  const tokens = { CONSOLE_TOKENS: stored(token), LOG_READERS: stored(readerToken) };
+  const { get } = await start({ ...logValues, ...tokens });
+  const entries = "/log/0/tile/entries/000.p/1";
+  expect((await get("/", operator)).status).toBe(200);
+  expect((await get("/")).status).toBe(401);
+  // Nothing is published yet, which a reader alone is told.
+  expect((await get(entries, { authorization: `Bearer ${readerToken}` })).status).toBe(404);
+  expect((await get(entries, { authorization: `Bearer ${token}` })).status).toBe(401);
 });
 
 describe("a Worker with a log", () => {

@@ -39,7 +39,8 @@ async function start(kind: "rampart" | "vault"): Promise<UpstreamWorker> {
     ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
     AUTHORITY_ROOT: "upstream",
     UPSTREAM_AUTHORITY: { kind, url: upstreamUrl },
-    UPSTREAM_CREDENTIAL: secret,
+    // As text, and as a binding of the Secrets Store.
+    UPSTREAM_CREDENTIAL: kind === "vault" ? secret : { get: async () => secret },
     MAX_WORKLOAD_CERT_TTL: `${leaf}s`,
     PROPAGATION_INTERVAL: `${propagation}s`,
     AUTHORITY_LIFETIME: `${90 * day}s`,
