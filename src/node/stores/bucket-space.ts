@@ -61,7 +61,8 @@ export async function openBucket(
  * one for each object that is new or has changed. A request that the service fails for a moment is repeated.
  *
  * Each object begins with a number of its own write. So its entity tag changes with every write, and a writer
- * whose answer was lost knows its object again.
+ * whose answer was lost knows its object again. A service that still shows the version that it does not let anybody
+ * replace is behind its own writes, and a list of it fails until it shows another one.
  *
  * @throws FetchError from every call.
  */
@@ -74,6 +75,8 @@ export class BucketSpace implements ObjectSpace {
   #known = new Map<string, StoredObject>();
   #latest: { readonly at: number; readonly objects: Promise<Objects> } | undefined;
   #proof: Promise<void> | undefined;
+  /** The object that the service refused to replace, and went on to show. */
+  #outdated: ListedObject | undefined;
 
   constructor(
     place: BucketPlace,
@@ -137,8 +140,17 @@ export class BucketSpace implements ObjectSpace {
     const sent = this.#send({ method: "PUT", name, body, replaces: { version } });
     const { outcome } = await this.#forgetAfter(sent);
     if (outcome === "done") return true;
+    const found = await this.#read(name);
+    if (version !== undefined && found?.version === version) {
+      this.#outdated = { name, version };
+      throw this.#isBehind();
+    }
     // The conflict may be with this very write, whose first answer was lost.
-    return (await this.#read(name))?.writeId === writeId;
+    return found?.writeId === writeId;
+  }
+
+  #isBehind(): FetchError {
+    return new FetchError(`${this.#service} shows an older version than it has`);
   }
 
   async #read(name: string, signal?: AbortSignal): Promise<BucketObject | undefined> {
@@ -173,6 +185,10 @@ export class BucketSpace implements ObjectSpace {
     const failing = new AbortController();
     const signal = AbortSignal.any([failing.signal, AbortSignal.timeout(listMilliseconds)]);
     const all = await listObjects(this.#send, this.#prefix, maximumObjects, signal);
+    const { name: outdated, version } = this.#outdated ?? {};
+    if (all.some((each) => each.name === outdated && each.version === version))
+      throw this.#isBehind();
+    this.#outdated = undefined;
     const listed = all.filter(({ name }) => keyForm.test(name.slice(this.#prefix.length)));
     const names = new Set(listed.map(({ name }) => name));
     this.#known = new Map([...this.#known].filter(([name]) => names.has(name)));

@@ -97,13 +97,19 @@ export interface Said {
 
 type Server = ReturnType<typeof launchRampart>;
 
-/** A bucket beside a scene, which is as the files in the folder `bucket` say: `away`, `slow` or `refusing`. */
+/** A bucket beside a scene, which is as the files in the folder `bucket` say: `away`, `slow`, `refusing` or `behind`. */
 async function startBucket(folder: string) {
   const api = await startS3Api();
   const is = (state: string): boolean => existsSync(join(folder, "bucket", state));
   api.instead = (request, response) => {
     if (is("away")) return response.destroy() !== undefined;
     if (is("slow")) return true;
+    if (!is("behind")) api.shown = undefined;
+    else if (!api.shown) {
+      api.shown = new Map(api.objects);
+      // Another replica has had its turn since.
+      api.put(`${api.place.prefix}rotation`, "{}");
+    }
     if (!is("refusing") || request.method === "GET") return false;
     return response.writeHead(403).end("<Error><Code>AccessDenied</Code></Error>") !== undefined;
   };

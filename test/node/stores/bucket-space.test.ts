@@ -70,6 +70,20 @@ describe("the records in a bucket", () => {
     expect(await space.write(key, "same", first)).toBe(false);
   });
 
+  test("are not had from a bucket that shows an older version than it lets anybody replace", async () => {
+    const { api, space } = await startBucket();
+    await space.write(key, "before");
+    const first = (await space.read(key))?.version;
+    api.shown = new Map(api.objects);
+    api.put(name, "after");
+    await expect(space.write(key, "mine", first)).rejects.toThrow("shows an older version");
+    await expect(space.list("recent")).rejects.toThrow("shows an older version");
+    api.shown = undefined;
+    expect((await space.list("now")).get(key)?.value).toBe("after");
+    api.shown = new Map(api.objects);
+    expect((await space.list("now")).get(key)?.value).toBe("after");
+  });
+
   test("are read once, and again when they have changed", async () => {
     const { api, space, another } = await startBucket();
     for (const each of ["a", "b", "c"]) await space.write(`roots/${each}`, each);

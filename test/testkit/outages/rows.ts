@@ -138,6 +138,15 @@ export const rows: readonly Row[] = [
     page: runbook("store-unreachable"),
   },
   {
+    name: "replica-behind",
+    what: "A replica sees its bucket as it was before another replica wrote, as in a copy of it.",
+    kind: "outage",
+    store: "bucket",
+    during: "touch bucket/behind",
+    cure: "rm bucket/behind",
+    page: runbook("store-unreachable"),
+  },
+  {
     name: "bucket-credential-refused",
     what: "The bucket does not take the credential any more.",
     kind: "outage",

@@ -28,6 +28,8 @@ export interface S3Api {
   readonly place: BucketPlace;
   /** Bodies by the names of objects. */
   readonly objects: Map<string, S3Object>;
+  /** What lists and reads show instead, as a copy in another region that is behind. */
+  shown: ReadonlyMap<string, S3Object> | undefined;
   /** Method and path of each request. */
   readonly asked: string[];
   readonly put: (name: string, body: string) => void;
@@ -85,7 +87,9 @@ export async function startS3Api(): Promise<S3Api> {
   function list({ searchParams }: URL): Answer {
     const prefix = searchParams.get("prefix") ?? "";
     const from = searchParams.get("continuation-token") ?? "";
-    const names = [...objects.keys()].filter((name) => name.startsWith(prefix)).toSorted();
+    const names = [...(api.shown ?? objects).keys()]
+      .filter((name) => name.startsWith(prefix))
+      .toSorted();
     const rest = names.filter((name) => name > from);
     const page = rest.slice(0, pageSize);
     const isTruncated = rest.length > page.length;
@@ -94,7 +98,7 @@ export async function startS3Api(): Promise<S3Api> {
 
   function listDocument(names: readonly string[], next: string | undefined): string {
     const contents = names.map((name) => {
-      const tag = objects.get(name)?.entityTag.replaceAll('"', "&quot;");
+      const tag = (api.shown ?? objects).get(name)?.entityTag.replaceAll('"', "&quot;");
       const key = encodeURIComponent(name);
       return `<Contents><Key>${key}</Key><ETag>${tag}</ETag><Owner><ID>1</ID></Owner></Contents>`;
     });
@@ -114,7 +118,7 @@ export async function startS3Api(): Promise<S3Api> {
       return { status: 204 };
     }
     if (name === "") return list(url);
-    const object = objects.get(name);
+    const object = (api.shown ?? objects).get(name);
     if (!object) return failure(404, "NoSuchKey");
     const { entityTag: etag, body: last, bodyBefore = last } = object;
     const isTorn = api.tornReads > 0 && bodyBefore !== "";
@@ -143,6 +147,7 @@ export async function startS3Api(): Promise<S3Api> {
       credentials: async () => s3Credential,
     },
     objects,
+    shown: undefined,
     asked,
     put: (name, body) => void put(name, `rampart object 1 ${randomUUID()}\n${body}`),
     credential: s3Credential,

@@ -35,9 +35,9 @@ export function requireOneCa(
     return;
   }
   throw new OperatorError(
-    `the ${place} has another CA, with ${listed([...held])}, and the backup shares no authority and no long published root with it. ` +
+    `another CA, with ${listed([...held])}, is in the ${place} already, and the backup shares no authority and no long published root with it. ` +
       "Certificates of one would fail wherever the bundle of the other is. Where the backup is the CA of this mesh, restore it into an empty store, and point the configuration there. " +
-      `Where the store is, publish the root of the backup first: ${typed("root add")}`,
+      `Where the store is, publish the root of the backup first: ${typed("root add ROOTS.pem")}`,
   );
 }
 

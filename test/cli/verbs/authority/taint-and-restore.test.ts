@@ -185,7 +185,7 @@ describe("a restore of another CA's backup", () => {
     for (const more of [["--yes"], ["--dry-run"], []]) {
       const restoring = restored(...more);
       await expect(restoring).rejects.toThrow(
-        `has another CA, with ${own.slice(0, 12)}, and the backup shares`,
+        `another CA, with ${own.slice(0, 12)}, is in the files in ${join(folder, "other")} already`,
       );
       await expect(restoring).rejects.toBeInstanceOf(OperatorError);
     }
@@ -200,7 +200,7 @@ describe("a restore of another CA's backup", () => {
     await exported();
     const own = await otherCa();
     terminal.setVariable("KEK", randomKek());
-    await expect(restored("--yes")).rejects.toThrow(`has another CA, with ${own.slice(0, 12)}`);
+    await expect(restored("--yes")).rejects.toThrow(`another CA, with ${own.slice(0, 12)}`);
   });
 
   test("is taken once the store's bundle has had its root for as long as a leaf lasts", async () => {
