@@ -1,5 +1,6 @@
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { holdToLimbo, holdToWycheproof } from "../contract/public-vectors.ts";
+import wycheproof from "../vectors/wycheproof.json" with { type: "json" };
 
-holdToWycheproof([webCryptoProvider]);
+holdToWycheproof(wycheproof, [webCryptoProvider]);
 holdToLimbo();

@@ -1,0 +1,5 @@
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { holdToWycheproof } from "../../contract/public-vectors.ts";
+import mlDsa from "../../vectors/wycheproof-ml-dsa.json" with { type: "json" };
+
+holdToWycheproof(mlDsa, [webCryptoProvider]);
