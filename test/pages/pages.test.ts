@@ -56,6 +56,12 @@ describe.each(pages)("%s", (page) => {
     );
     expect(broken).toEqual([]);
   });
+
+  test("has no row of a table apart from its head", () => {
+    const tables = read(page).match(/(?:^\|.*\n)+/gm) ?? [];
+    const apart = tables.filter((table) => !/^\|.*\n\|[ :|-]+\|\n/.test(table));
+    expect(apart).toEqual([]);
+  });
 });
 
 test("docs/reference/doctor.md explains every finding, and no other", () => {
