@@ -1,3 +1,4 @@
+import { texts } from "../ca/policy/policy.ts";
 import type { Condition, PolicyTable, RuleTable } from "../ca/policy/rule.ts";
 import { commonName, nameAllowList } from "../foundation/globs.ts";
 import type { IssuerTable } from "./issuer-table.ts";
@@ -142,17 +143,12 @@ function covers(one: Condition, other: Condition): boolean {
   // A rule over the node does not fit where a credential does not show it.
   return (
     !one.node &&
-    listed.every((name) => includes(one[name], other[name])) &&
+    texts.every(([name]) => includes(one[name], other[name])) &&
     includes(one.caller?.namespace, other.caller?.namespace) &&
     includes(one.caller?.account, other.caller?.account) &&
     (one.requested_over ?? -1) <= (other.requested_over ?? -1)
   );
 }
-
-const listed = [
-  ...(["cluster", "issuer", "namespace", "account", "signer"] as const),
-  ...(["proof", "product", "key_type"] as const),
-];
 
 /** A star of a glob that is read as a name is matched by a star alone. */
 function includes(globs: Globs, others: Globs): boolean {

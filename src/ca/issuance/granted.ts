@@ -3,7 +3,7 @@ import { CaError } from "../../foundation/errors.ts";
 import type { BoundAccount } from "../../kubernetes/pods.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
-import type { Circumstances } from "../policy/circumstances.ts";
+import { type Circumstances, hiddenIn } from "../policy/circumstances.ts";
 import { decide, effectOf, type Outcome, outcomeOf, type Policy } from "../policy/policy.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import { type Evidence, proofKindOf } from "./log-entry.ts";
@@ -18,7 +18,7 @@ interface Asked {
   /** Zero and less for the default. */
   readonly requestedSeconds: bigint;
   /** Absent of a token. */
-  readonly keyType?: Circumstances["keyType"];
+  readonly keyType?: Circumstances["key_type"];
 }
 
 /** The rules of a CA and the limits of a product. */
@@ -63,6 +63,7 @@ export function grantedTo(
     account: account && `${account.namespace}/${account.name}`,
     certSigner: outcome?.signer === known?.signer ? undefined : (known?.signer ?? ""),
     holder: holder ? undefined : ("unnamed" as const),
+    vouched: caller.mayBeProvedBy && ("assumed" as const),
   };
   return {
     seconds: seconds === requested ? requestedSeconds : BigInt(seconds),
@@ -116,25 +117,27 @@ function ruledBy(
 }
 
 /** What the CA has established of a request. */
-function circumstancesOf(caller: Caller, asked: Asked, requestedSeconds: number): Circumstances {
+function circumstancesOf(caller: Caller, asked: Asked, requested: number): Circumstances {
   const { product, holder, keyType } = asked;
-  const { account: asker } = caller.gateway ?? caller;
-  const issuer = caller.issuer ?? caller.provedBy;
+  const { certificate, gateway, mayBeProvedBy, proof } = caller;
+  const { namespace, name } = (gateway ?? caller).account;
+  const issuer = mayBeProvedBy ? undefined : (caller.issuer ?? caller.provedBy);
   const account = accountOf(caller, asked);
+  const isNodeHidden = holder === undefined || certificate !== undefined || gateway !== undefined;
   return {
     cluster: issuer?.cluster,
     issuer: issuer?.name,
     namespace: account?.namespace,
     account: account?.name,
-    callerNamespace: asker.namespace,
-    callerAccount: asker.name,
     node: holder?.node?.name,
-    nodeHidden: nodeHiddenFrom(caller, holder),
+    caller: { namespace, account: name },
+    ...hiddenIn({ issuer: mayBeProvedBy !== undefined, account: !account, node: isNodeHidden }),
+    provedAt: certificate && proof.provedAt,
     proof: proofKindOf(caller),
-    signer: product.kind === "workload" ? product.signer : undefined,
     product: product.kind,
-    requestedSeconds,
-    keyType,
+    signer: product.kind === "workload" ? product.signer : undefined,
+    requested,
+    key_type: keyType,
     audiences: product.kind === "token" ? product.audiences : undefined,
   };
 }
@@ -144,16 +147,7 @@ function accountOf(
   caller: Caller,
   { product: { kind }, spiffeId, holder }: Asked,
 ): BoundAccount["account"] | undefined {
-  if (kind === "serving" && holder) return holder.account;
+  if (kind === "serving") return holder?.account;
   if (spiffeId === caller.spiffeId) return caller.account;
   return parseWorkloadSpiffeId(spiffeId)?.account;
-}
-
-/** A certificate does not show the node of its holder, nor does a gateway that forwards names alone. */
-function nodeHiddenFrom(
-  { certificate, proof, gateway }: Caller,
-  holder: BoundAccount | undefined,
-): Circumstances["nodeHidden"] {
-  if (certificate) return proof.provedAt;
-  return holder === undefined || gateway ? "always" : undefined;
 }

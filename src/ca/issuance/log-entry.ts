@@ -54,6 +54,8 @@ const decision = {
   certSigner: z.optional(text),
   /** `unnamed` where a signer of a cluster did not say whom it is for. */
   holder: z.optional(z.literal("unnamed")),
+  /** `assumed` where a certificate of istiod does not say which of several issuers has vouched for it. */
+  vouched: z.optional(z.literal("assumed")),
 };
 
 /** What version 2 says of the decision. */

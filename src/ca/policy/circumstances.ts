@@ -4,22 +4,34 @@ import { keyTypeNames, products, proofs } from "./rule.ts";
 
 const known = z.optional(z.string());
 
-/** What is known of a request when its policy is asked, and what an audit line says of it. */
+/** What is known of a request, in the words of the rules that are held against it, and what an audit line says of it. */
 export const circumstances = z.object({
   ...{ cluster: known, issuer: known, namespace: known, account: known, node: known },
-  ...{ callerNamespace: known, callerAccount: known, signer: known },
+  caller: z.object({ namespace: known, account: known }),
   /**
-   * Where a credential shows no node: when a token was last accepted for it, or that nothing shows the
-   * node at all.
+   * What nobody tells: the issuer behind a certificate of istiod, the account for which an old signer asks, the
+   * node behind a certificate or a name that a gateway forwards.
    */
-  nodeHidden: z.optional(z.union([z.literal("always"), instant])),
+  hidden: z.optional(z.readonly(z.array(z.enum(["issuer", "account", "node"])))),
+  /** Of a certificate: when a token was last accepted for it. */
+  provedAt: z.optional(instant),
   proof: z.enum(proofs),
   product: z.enum(products),
-  /** 0 where the caller asks for none; absent where an old entry of the log does not say. */
-  requestedSeconds: z.optional(z.number()),
+  signer: known,
+  /** Seconds; 0 where the caller asks for none, absent where an old entry of the log does not say. */
+  requested: z.optional(z.number()),
   /** Absent of a token, which has no key of its caller. */
-  keyType: z.optional(z.enum(keyTypeNames)),
+  key_type: z.optional(z.enum(keyTypeNames)),
   /** Of a token. */
   audiences: z.optional(z.readonly(z.array(z.string()))),
 });
 export type Circumstances = Readonly<z.output<typeof circumstances>>;
+export type Hidden = NonNullable<Circumstances["hidden"]>[number];
+
+/** Those that are hidden; nothing where all is shown. */
+export const hiddenIn = (
+  found: Readonly<Record<Hidden, boolean>>,
+): Pick<Circumstances, "hidden"> => {
+  const hidden = (["issuer", "account", "node"] as const).filter((each) => found[each]);
+  return hidden.length > 0 ? { hidden } : {};
+};

@@ -4,7 +4,7 @@ import { nameAllowList } from "../../foundation/globs.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
 import type { Circumstances } from "./circumstances.ts";
-import type { Condition, PolicyTable, RuleTable } from "./rule.ts";
+import type { PolicyTable, RuleTable } from "./rule.ts";
 
 /** Whether a condition holds; `undefined` where the circumstances do not tell. */
 type Fit = boolean | undefined;
@@ -65,11 +65,8 @@ export function decide(
   return { live: decision(), shadow };
 }
 
-function fitOf({ when, then, since }: RuleTable): Rule["fits"] {
-  const tests = [
-    ...testsOf(when),
-    ...(when.node ? [nodeTest(when.node, then.deny !== undefined ? since : undefined)] : []),
-  ];
+function fitOf(rule: RuleTable): Rule["fits"] {
+  const tests = testsOf(rule);
   return (circumstances) => {
     let fit: Fit = true;
     for (const test of tests) {
@@ -83,56 +80,58 @@ function fitOf({ when, then, since }: RuleTable): Rule["fits"] {
 
 type Test = (circumstances: Circumstances) => Fit;
 
-function testsOf(when: Condition): readonly Test[] {
-  const { caller = {}, requested_over: over, proof, product, key_type: keyTypes } = when;
-  const texts = [
-    [when.namespace, (c: Circumstances) => c.namespace],
-    [when.account, (c: Circumstances) => c.account],
-    [when.cluster, (c: Circumstances) => c.cluster],
-    [when.issuer, (c: Circumstances) => c.issuer],
-    [caller.namespace, (c: Circumstances) => c.callerNamespace],
-    [caller.account, (c: Circumstances) => c.callerAccount],
-    [when.signer, (c: Circumstances) => c.signer],
-  ] as const;
-  return [
-    ...texts.flatMap(([globs, read]) => (globs ? [textTest(globs, read)] : [])),
-    ...(proof ? [(c: Circumstances) => proof.includes(c.proof)] : []),
-    ...(product ? [(c: Circumstances) => product.includes(c.product)] : []),
-    ...(keyTypes ? [({ keyType }: Circumstances) => keyTypes.some((k) => k === keyType)] : []),
-    ...(over === undefined ? [] : [requestedTest(over)]),
-  ];
+/** The members of a condition that are texts, and what may hide them. */
+export const texts = [
+  ...([
+    ["cluster", "issuer"],
+    ["issuer", "issuer"],
+  ] as const),
+  ...([
+    ["namespace", "account"],
+    ["account", "account"],
+    ["node", "node"],
+  ] as const),
+  ...([["signer"], ["proof"], ["product"], ["key_type"]] as const),
+] as const;
+
+function testsOf({ when, then, since }: RuleTable): readonly Test[] {
+  // What is hidden may be what a rule denies. Any other rule fits what is shown alone.
+  const unshown: Fit = then.deny === undefined ? false : undefined;
+  const { caller = {}, requested_over: over } = when;
+  const own = texts.flatMap(([name, hider]): Test[] => {
+    const matches = textTest(when[name]);
+    if (!matches) return [];
+    if (!hider) return [(c) => matches(c[name])];
+    const hidden = (c: Circumstances): Fit =>
+      hider === "node" && isYounger(c, since) ? false : unshown;
+    return [(c) => (c.hidden?.includes(hider) ? hidden(c) : matches(c[name]))];
+  });
+  const ofCaller = (["namespace", "account"] as const).flatMap((name): Test[] => {
+    const matches = textTest(caller[name]);
+    return matches ? [(c) => matches(c.caller[name])] : [];
+  });
+  return [...own, ...ofCaller, ...(over === undefined ? [] : [overTest(over)])];
 }
 
+/** An old entry of the log does not say what was asked for. */
+const overTest =
+  (over: number): Test =>
+  ({ requested }) =>
+    requested === undefined ? undefined : requested > over;
+
+/** Whether a token was accepted after every process knew of a rule: then it was of no denied node. */
+const isYounger = ({ provedAt }: Circumstances, since: Date | undefined): boolean =>
+  provedAt !== undefined && since !== undefined && provedAt > since;
+
 function textTest(
-  globs: readonly string[],
-  read: (circumstances: Circumstances) => string | undefined,
-): Test {
+  globs: readonly string[] | undefined,
+): ((text: string | undefined) => boolean) | undefined {
+  if (!globs) return undefined;
   // Most rules name something whole, and a hundred rules are asked for each call.
   const names = new Set(globs.filter((glob) => !glob.includes("*")));
   const patterns = globs.filter((glob) => glob.includes("*"));
   const matches = patterns.length > 0 ? nameAllowList(patterns) : undefined;
-  return (circumstances) => {
-    const text = read(circumstances);
-    return text !== undefined && (names.has(text) || matches?.(text) === true);
-  };
-}
-
-const requestedTest =
-  (over: number): Test =>
-  ({ requestedSeconds }) =>
-    requestedSeconds === undefined ? undefined : requestedSeconds > over;
-
-/**
- * A certificate shows no node. It is known not to be of a denied node only if a token was accepted after every
- * process knew of the rule. A rule that denies nothing fits what is shown alone.
- */
-function nodeTest(globs: readonly string[], since: Date | undefined): Test {
-  const matches = nameAllowList(globs);
-  return ({ node, nodeHidden }) => {
-    if (nodeHidden === undefined) return node !== undefined && matches(node);
-    if (!since || (nodeHidden !== "always" && nodeHidden > since)) return false;
-    return undefined;
-  };
+  return (text) => text !== undefined && (names.has(text) || matches?.(text) === true);
 }
 
 /** What a caller gets under a decision. */
@@ -155,19 +154,19 @@ export function outcomeOf(
   lifetimes: LeafLifetimes,
   isCertain = true,
 ): Outcome {
-  const { requestedSeconds, keyType, product, signer } = circumstances;
+  const { requested, key_type, product, signer } = circumstances;
   const { then = {}, name = "" } = rule ?? {};
-  const lifeSeconds = lifeUnder(then, requestedSeconds, lifetimes);
+  const lifeSeconds = lifeUnder(then, requested, lifetimes);
   const outcome = {
     lifeSeconds,
     signer: product === "workload" ? (then.signer ?? signer) : signer,
   };
   if (then.deny !== undefined) {
-    const why = isCertain ? then.deny : "nothing shows that it is for no such node";
+    const why = isCertain ? then.deny : "nothing shows that it is for nobody of that kind";
     return { ...outcome, denied: `the rule ${name} denies it: ${why}` };
   }
-  if (then.key_types && keyType !== undefined && !then.key_types.includes(keyType)) {
-    return { ...outcome, denied: `the rule ${name} allows no key of the type ${keyType}` };
+  if (then.key_types && key_type !== undefined && !then.key_types.includes(key_type)) {
+    return { ...outcome, denied: `the rule ${name} allows no key of the type ${key_type}` };
   }
   if (product === "token" && !areAllowed(circumstances.audiences, then.audiences)) {
     const denied = `the rule ${name} allows no such audience`;

@@ -99,7 +99,7 @@ export const question = z.strictObject({
   signer: z.optional(plainText),
   product: z._default(z.enum(products), "workload"),
   audiences: z.optional(z.array(plainText).check(z.maxLength(8))),
-  requested: z.optional(durationSeconds),
+  requested: z.prefault(durationSeconds, "0s"),
   key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
 });
 export type Question = z.output<typeof question>;

@@ -13,8 +13,8 @@ const policyOf = (...rules: readonly object[]): Policy =>
 
 const cart: Circumstances = {
   ...{ cluster: "alpha", issuer: "https://a.test", namespace: "shop", account: "cart" },
-  ...{ callerNamespace: "shop", callerAccount: "cart", node: "node-7", proof: "token" },
-  ...{ product: "workload", requestedSeconds: 0, keyType: "EC-P256" },
+  ...{ caller: { namespace: "shop", account: "cart" }, node: "node-7", proof: "token" },
+  ...{ product: "workload", requested: 0, key_type: "EC-P256" },
 };
 
 const outcomeIn = (policy: Policy, changes: Partial<Circumstances> = {}) =>
@@ -25,18 +25,21 @@ const circumstances: fc.Arbitrary<Circumstances> = fc.record({
   issuer: fc.constantFrom("https://a.test", "https://b.test", undefined),
   namespace: fc.constantFrom("shop", "edge", "istio-system"),
   account: fc.constantFrom("cart", "ztunnel", "gateway"),
-  callerNamespace: fc.constantFrom("shop", "edge", "istio-system"),
-  callerAccount: fc.constantFrom("cart", "ztunnel", "gateway"),
+  caller: fc.record({
+    namespace: fc.constantFrom("shop", "edge", "istio-system"),
+    account: fc.constantFrom("cart", "ztunnel", "gateway"),
+  }),
   node: fc.constantFrom("node-7", "node-9", undefined),
-  nodeHidden: fc.constantFrom(
-    ...(["always", undefined] as const),
+  hidden: fc.subarray(["issuer", "account", "node"] as const),
+  provedAt: fc.constantFrom(
+    undefined,
     ...[new Date("2026-10-01"), new Date("2026-11-10"), new Date("2026-12-01")],
   ),
   proof: fc.constantFrom("token", "certificate", "forwarded"),
   signer: fc.constantFrom("team-a", "team-b", undefined),
   product: fc.constantFrom("workload", "serving", "intermediate"),
-  requestedSeconds: fc.constantFrom(0, 3600, 7200, 50_000, 86_400, 100_000),
-  keyType: fc.constantFrom("EC-P256", "EC-P384", "RSA", "Ed25519"),
+  requested: fc.constantFrom(0, 3600, 7200, 50_000, 86_400, 100_000),
+  key_type: fc.constantFrom("EC-P256", "EC-P384", "RSA", "Ed25519"),
 });
 
 test("decides as somebody who reads the rules from top to bottom", () => {
@@ -81,7 +84,7 @@ describe("a rule", () => {
   test("shortens what is asked for, and leaves what no CA gives to its refusal", () => {
     const policy = policyOf({ then: { maximum_life: "2h", default_life: "1h" } });
     const lives = [0, 60, 7200, 7201, 86_400, 86_401].map(
-      (requestedSeconds) => outcomeIn(policy, { requestedSeconds }).lifeSeconds,
+      (requested) => outcomeIn(policy, { requested }).lifeSeconds,
     );
     expect(lives).toEqual([3600, 60, 7200, 7200, 7200, 86_401]);
   });
@@ -96,7 +99,7 @@ describe("a rule", () => {
   test("allows only the key types that it names", () => {
     const policy = policyOf({ then: { key_types: "EC-P384" } });
     expect(outcomeIn(policy).denied).toBe("the rule r0 allows no key of the type EC-P256");
-    expect(outcomeIn(policy, { keyType: "EC-P384" }).denied).toBeUndefined();
+    expect(outcomeIn(policy, { key_type: "EC-P384" }).denied).toBeUndefined();
   });
 
   test("gives DNS names of whole labels, and none to an account with a dot", () => {
@@ -124,7 +127,7 @@ describe("a rule", () => {
   test("allows tokens for its audiences alone", () => {
     const policy = policyOf({ then: { audiences: ["https://*.a.test", "vault"] } });
     const deniedFor = (audiences: readonly string[]) =>
-      outcomeIn(policy, { product: "token", keyType: undefined, audiences }).denied;
+      outcomeIn(policy, { product: "token", key_type: undefined, audiences }).denied;
     expect(deniedFor(["https://x.a.test", "vault"])).toBeUndefined();
     expect(deniedFor(["vault", "sts.amazonaws.com"])).toBe("the rule r0 allows no such audience");
     expect(outcomeIn(policy).denied).toBeUndefined();
@@ -132,22 +135,38 @@ describe("a rule", () => {
 
   test("over an unknown life is not certain", () => {
     const policy = policyOf({ when: { requested_over: "1h" }, then: { maximum_life: "1h" } });
-    const known = { ...cart, requestedSeconds: undefined };
+    const known = { ...cart, requested: undefined };
     expect(decide(policy, known, lifetimes).live).toMatchObject({ isCertain: false });
+  });
+});
+
+describe("a rule over what a request does not show", () => {
+  const hiders = { cluster: "issuer", issuer: "issuer", namespace: "account", account: "account" };
+
+  test.each(Object.entries(hiders))("denies by the %s, and gives nothing", (name, hider) => {
+    const hidden = { [name]: undefined, hidden: [hider] } as Partial<Circumstances>;
+    const denying = policyOf({ when: { [name]: "a" }, then: { deny: "closed" } });
+    expect(outcomeIn(denying, { [name]: "b" }).denied).toBeUndefined();
+    expect(outcomeIn(denying, hidden).denied).toContain("nothing shows that it is for nobody");
+    const excepting = policyOf({ when: { [name]: "*" } }, { then: { deny: "closed" } });
+    expect(outcomeIn(excepting, hidden).denied).toContain("closed");
+    const naming = policyOf({ when: { [name]: "*" }, then: { dns_names: ["a.test"] } });
+    expect(outcomeIn(naming, hidden).dnsNames).toBeUndefined();
   });
 });
 
 describe("a rule that denies by the node", () => {
   const since = "2026-11-01T00:00:00Z";
+  const node: Partial<Circumstances> = { node: undefined, hidden: ["node"] };
   const policy = policyOf({ since, when: { node: "node-7" }, then: { deny: "stolen" } });
 
   test.each<[string, Partial<Circumstances>, boolean]>([
     ["the node", {}, true],
     ["another node", { node: "node-8" }, false],
     ["a token without a node", { node: undefined }, false],
-    ["a certificate by an older token", { node: undefined, nodeHidden: new Date(since) }, true],
-    ["a certificate by a younger one", { nodeHidden: new Date("2026-11-02") }, false],
-    ["a name that a gateway forwards", { node: undefined, nodeHidden: "always" }, true],
+    ["a certificate by an older token", { ...node, provedAt: new Date(since) }, true],
+    ["a certificate by a younger one", { ...node, provedAt: new Date("2026-11-02") }, false],
+    ["a name that a gateway forwards", node, true],
   ])("judges %s", (_, changes, isDenied) => {
     expect(outcomeIn(policy, changes).denied !== undefined).toBe(isDenied);
   });
@@ -158,7 +177,7 @@ describe("a rule that denies by the node", () => {
       { since, when: { node: "node-7" }, then: { deny: "stolen" } },
     );
     expect(outcomeIn(excepted).denied).toBeUndefined();
-    expect(outcomeIn(excepted, { nodeHidden: new Date(since) }).denied).toContain("no such node");
+    expect(outcomeIn(excepted, node).denied).toContain("nobody of that kind");
   });
 });
 

@@ -4,39 +4,40 @@ import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
 import { naively } from "../../testkit/ca/naive-policy.ts";
+import { leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
 import { type DeniedProduct, type ProductName, products } from "../withdrawal/denied-products.ts";
 import type { ConfigurableService } from "./configurable-service.ts";
-import { productRequests } from "./product-requests.ts";
+import { cart as cartId, productRequests } from "./product-requests.ts";
 
-const alpha = { cluster: "alpha", issuer: "https://a.test", keyType: "EC-P256" } as const;
-const cart = { ...alpha, namespace: "shop", account: "cart", requestedSeconds: 0 } as const;
-const itself = { callerNamespace: "shop", callerAccount: "cart" };
-const workload = { ...cart, ...itself, product: "workload", proof: "token" } as const;
+const alpha = { cluster: "alpha", issuer: "https://a.test", key_type: "EC-P256" } as const;
+const cart = { ...alpha, namespace: "shop", account: "cart", requested: 0 } as const;
+const caller = { namespace: "shop", account: "cart" };
+const workload = { ...cart, caller, product: "workload", proof: "token" } as const;
 
 /** What the CA knows of each request of the contract, as a person reads it from the cluster. */
-const known: Readonly<Record<ProductName, Omit<Circumstances, "nodeHidden">>> = {
+const known: Readonly<Record<ProductName, Circumstances>> = {
   token: { ...workload, node: "node-7" },
   signer: { ...workload, node: "node-7", signer: "team-a" },
-  certificate: { ...workload, proof: "certificate" },
+  certificate: { ...workload, proof: "certificate", hidden: ["node"] },
   forwarded: {
-    ...{ ...workload, proof: "forwarded" },
-    ...{ callerNamespace: "edge", callerAccount: "gateway" },
+    ...{ ...workload, proof: "forwarded", hidden: ["node"] },
+    caller: { namespace: "edge", account: "gateway" },
   },
   identity: {
-    ...{ ...workload, proof: "forwarded" },
-    ...{ callerNamespace: "edge", callerAccount: "envoy" },
+    ...{ ...workload, proof: "forwarded", hidden: ["node"] },
+    caller: { namespace: "edge", account: "envoy" },
   },
   ztunnel: {
     ...{ ...workload, node: "node-7" },
-    ...{ callerNamespace: "istio-system", callerAccount: "ztunnel" },
+    caller: { namespace: "istio-system", account: "ztunnel" },
   },
   pod: {
     ...{ ...workload, node: "node-7" },
-    ...{ callerNamespace: "istio-system", callerAccount: "signer" },
+    caller: { namespace: "istio-system", account: "signer" },
   },
   service: {
     ...{ ...workload, node: "node-7", product: "serving" },
-    ...{ callerNamespace: "istio-system", callerAccount: "signer" },
+    caller: { namespace: "istio-system", account: "signer" },
   },
   gateway: { ...workload, node: "node-7", product: "serving" },
   intermediate: { ...workload, node: "node-7", product: "intermediate" },
@@ -47,12 +48,14 @@ const lifetimes = { defaultSeconds: 86_400, maximumSeconds: 2160 * 3600 };
 
 /** The contract of `POLICY` with every product of the CA, over the wire: nothing is issued around it. */
 export function describePolicies(open: () => Promise<ConfigurableService>): void {
-  const { start, ask, requests } = productRequests(open);
+  const { start, ask, requests, authority, table } = productRequests(open);
 
   test.each(names)("knows of the product %s what its cluster says", async (product) => {
     await start({ POLICY: { rules: [{ name: "nothing", shadow: true }] } });
-    const { asked } = (await ask(await requests[product]())) ?? {};
-    expect({ ...Object(asked), nodeHidden: undefined }).toEqual(known[product]);
+    const { asked: all } = (await ask(await requests[product]())) ?? {};
+    const { provedAt, ...asked } = Object(all);
+    expect(asked).toEqual(known[product]);
+    expect(provedAt !== undefined).toBe(product === "certificate" || product === "forwarded");
   });
 
   test("decides about every product as a second evaluator does", async () => {
@@ -62,9 +65,9 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
       for (const product of names) {
         const { asked, rule, reason, outcome, notAfter } =
           (await ask(await requests[product]())) ?? {};
-        const { nodeHidden } = Object(asked);
-        const hidden = nodeHidden && nodeHidden !== "always" ? new Date(nodeHidden) : nodeHidden;
-        const expected = naively(rules, { ...known[product], nodeHidden: hidden }, lifetimes);
+        const { provedAt } = Object(asked);
+        const shown = { ...known[product], provedAt: provedAt && new Date(provedAt) };
+        const expected = naively(rules, shown, lifetimes);
         const isRefused = reason === "policy-denied";
         expect([product, rule, isRefused]).toEqual([
           ...[product, expected.rule, expected.isRefused],
@@ -96,6 +99,41 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
       if (effect === "younger") expect(await isDenied("node-7", 30)).toBe(false);
     },
   );
+
+  describe("what nobody tells is not outrun:", () => {
+    const closed = (when: object) => ({
+      POLICY: { rules: [{ name: "no", when, then: { deny: "no" } }] },
+    });
+
+    test("a signer that does not say for whom it asks gets nothing that a rule denies to somebody", async () => {
+      const { by, metadata } = await requests.service();
+      const { Requester, ...unnamed } = { Requester: "", ...metadata };
+      const asked = { ...(by && { by }), metadata: unnamed };
+      await start(closed({ namespace: "shop", product: "serving" }));
+      expect(await ask(await requests.service())).toMatchObject({ reason: "policy-denied" });
+      expect(await ask(asked)).toMatchObject({
+        ...{ reason: "policy-denied", asked: { hidden: ["account", "node"] } },
+        detail: "the rule no denies it: nothing shows that it is for nobody of that kind",
+      });
+      await start(closed({ namespace: "shop", product: "workload" }));
+      expect(await ask(asked)).toMatchObject({ outcome: "issued" });
+    });
+
+    test("a certificate of istiod, for which several issuers may have vouched, is of none of them", async () => {
+      const istiod = { leaf: await leafWithoutProof(authority(), cartId) };
+      const isDenied = async (when: object, issuers: number): Promise<boolean> => {
+        const both = [table(), { issuer: "https://b.test", cluster: "beta" }];
+        await start({ ...closed(when), ISSUERS: both.slice(0, issuers) });
+        const { reason } = (await ask(istiod)) ?? {};
+        return reason === "policy-denied";
+      };
+      expect(await isDenied({ cluster: "beta" }, 2)).toBe(true);
+      expect(await isDenied({ issuer: "https://a.test" }, 2)).toBe(true);
+      expect(await isDenied({ cluster: "beta", namespace: "edge" }, 2)).toBe(false);
+      expect(await isDenied({ cluster: "beta" }, 1)).toBe(false);
+      expect(await isDenied({ cluster: "alpha" }, 1)).toBe(true);
+    });
+  });
 
   describe("a rule in shadow", () => {
     test("changes nothing, and the audit line says what it would have done", async () => {

@@ -81,6 +81,7 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
   let key: TokenKey;
   let csr: string;
   let values: Readonly<Record<string, unknown>>;
+  let table: Readonly<Record<string, unknown>>;
 
   beforeAll(async () => {
     key = await createTokenKey("ES256", "k1");
@@ -92,7 +93,7 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
     const schedule = scheduleAfter(new Date(), [-7200, -3600, 36_000, 72_000]);
     authority = await createAuthority(clusterLocal, "EC-P256", schedule);
     await service.store.put(await sealAuthority(authority, clusterLocal, service.keks));
-    const table = {
+    table = {
       issuer,
       cluster: "alpha",
       jwks: jwksOf(key),
@@ -176,5 +177,6 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
     service: () => service,
     authority: () => authority,
     key: () => key,
+    table: () => table,
   };
 }

@@ -44,28 +44,37 @@ const attributes: Readonly<Record<string, (c: Circumstances) => string | undefin
   signer: (c) => c.signer,
   proof: (c) => c.proof,
   product: (c) => c.product,
-  key_type: (c) => c.keyType,
+  key_type: (c) => c.key_type,
 };
 
-/** `may` where nothing shows the node of a request that is denied by its node. */
+const hiders: Readonly<Record<string, string>> = {
+  ...{ cluster: "issuer", issuer: "issuer", namespace: "account", account: "account" },
+};
+
+/** `may` where nothing shows what a request is denied for. */
 function fits({ when, then, since }: WrittenRule, c: Circumstances): "yes" | "no" | "may" {
   let found: "yes" | "may" = "yes";
   for (const [name, value] of Object.entries(when)) {
     const read = attributes[name];
+    if (c.hidden?.some((each) => each === hiders[name])) {
+      if (then.deny === undefined) return "no";
+      found = "may";
+      continue;
+    }
     if (read && !matches(value, read(c))) return "no";
     if (name === "caller") {
       const { namespace, account } = value as Record<string, readonly string[]>;
-      if (namespace && !matches(namespace, c.callerNamespace)) return "no";
-      if (account && !matches(account, c.callerAccount)) return "no";
+      if (namespace && !matches(namespace, c.caller.namespace)) return "no";
+      if (account && !matches(account, c.caller.account)) return "no";
     }
-    if (name === "requested_over" && !((c.requestedSeconds ?? 0) > secondsOf(String(value)))) {
+    if (name === "requested_over" && !((c.requested ?? 0) > secondsOf(String(value)))) {
       return "no";
     }
     if (name !== "node") continue;
-    if (c.nodeHidden === undefined) {
+    if (!c.hidden?.includes("node")) {
       if (!matches(value, c.node)) return "no";
     } else {
-      const isYoung = c.nodeHidden !== "always" && c.nodeHidden > new Date(since ?? 0);
+      const isYoung = c.provedAt !== undefined && c.provedAt > new Date(since ?? 0);
       if (then.deny === undefined || isYoung) return "no";
       found = "may";
     }
@@ -79,12 +88,12 @@ export function naively(
   circumstances: Circumstances,
   { defaultSeconds, maximumSeconds }: { defaultSeconds: number; maximumSeconds: number },
 ): NaiveVerdict {
-  const asked = circumstances.requestedSeconds ?? 0;
+  const asked = circumstances.requested ?? 0;
   for (const rule of rules) {
     if (rule.shadow || fits(rule, circumstances) === "no") continue;
     const { deny, key_types, maximum_life, default_life, audiences } = rule.then;
-    const { keyType, product, audiences: asks = [] } = circumstances;
-    const isOtherKey = keyType !== undefined && key_types?.includes(keyType) === false;
+    const { key_type, product, audiences: asks = [] } = circumstances;
+    const isOtherKey = key_type !== undefined && key_types?.includes(key_type) === false;
     const isOtherAudience =
       product === "token" && audiences && asks.some((each) => !matches(audiences, each));
     const isRefused = deny !== undefined || isOtherKey || isOtherAudience === true;

@@ -56,6 +56,12 @@ const certificate = { serialNumber: "01ab", authority: "00" };
 const byCertificate = fc
   .record({ who: workload, at: provedAt })
   .map(({ who, at }): Caller => ({ ...who, certificate, provedBy: alpha, proof: proofOf(at) }));
+const ofIstiod = workload.map(
+  (who): Caller => ({
+    ...{ ...who, certificate, provedBy: alpha, mayBeProvedBy: [alpha, beta] },
+    proof: proofOf(new Date("2026-11-21")),
+  }),
+);
 const gateway: Caller = { ...named("edge", "gateway"), issuer: alpha, proof: proofOf(now) };
 const forwarded = byCertificate.map((caller): Caller => ({ ...caller, gateway }));
 const byName = workload.map(
@@ -79,7 +85,7 @@ const own: Metadata = {};
 const pod = { PodName: "a-0", PodUid: "a-uid" };
 const audiences = fc.subarray(["vault-a", "vault-b", "sts.amazonaws.com", "gcp"], { minLength: 1 });
 const askings: fc.Arbitrary<Asking> = fc.oneof(
-  fc.tuple(fc.oneof(byToken, byCertificate, forwarded, byName), fc.record({ audiences })),
+  fc.tuple(fc.oneof(byToken, byCertificate, ofIstiod, forwarded, byName), fc.record({ audiences })),
   fc.tuple(
     fc.oneof(asker("ztunnel"), asker("signer")),
     fc
@@ -87,7 +93,7 @@ const askings: fc.Arbitrary<Asking> = fc.oneof(
       .map(({ who, ...others }): Metadata => ({ impersonatedIdentity: who.spiffeId, ...others })),
   ),
   fc.tuple(
-    fc.oneof(byToken, byCertificate, forwarded, byName),
+    fc.oneof(byToken, byCertificate, ofIstiod, forwarded, byName),
     fc.constantFrom(own, own, { certSigner: "team-a" }),
   ),
   fc.tuple(byToken, fc.constant({ certSigner: "intermediate" })),

@@ -106,9 +106,9 @@ export class FollowerIndex implements Disposable {
         checkpoint TEXT NOT NULL, verifierKey TEXT NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS authority (
         certificate BLOB PRIMARY KEY, idx INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-      CREATE TABLE IF NOT EXISTS facts (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE) STRICT;
-      CREATE TABLE IF NOT EXISTS asked (
-        idx INTEGER PRIMARY KEY, at TEXT NOT NULL, facts INTEGER, hidden TEXT) STRICT;
+      CREATE TABLE IF NOT EXISTS question (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE) STRICT;
+      CREATE TABLE IF NOT EXISTS request (
+        idx INTEGER PRIMARY KEY, at TEXT NOT NULL, question INTEGER, provedAt TEXT) STRICT;
       CREATE TABLE IF NOT EXISTS watched (id INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
       CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
     `);

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
-import type { Circumstances } from "../../../ca/policy/circumstances.ts";
+import { type Circumstances, hiddenIn } from "../../../ca/policy/circumstances.ts";
 import type { Outcome } from "../../../ca/policy/policy.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount } from "../../../pki/spiffe-id.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
@@ -37,45 +37,47 @@ function loggedRequest(
   const product = entry.kind === "token" ? "token" : productOf(spiffeId, isWorkload);
   const asker =
     parseWorkloadSpiffeId(entry.gateway ?? entry.impersonator ?? "")?.account ?? account;
-  const { audiences, keyType, dnsNames } = contentOf(entry, isWorkload);
-  const { requestedSeconds, certSigner } = entry;
+  const { dnsNames, ...content } = contentOf(entry, isWorkload);
+  const { requestedSeconds: requested, certSigner, provedAt } = entry;
   const signer = product === "workload" ? entry.signer : undefined;
-  const nodeHidden = nodeHiddenIn(entry);
+  const isUnnamed = entry.holder === "unnamed";
+  const isAssumed = entry.vouched === "assumed";
   return {
     circumstances: {
-      cluster: entry.cluster,
-      issuer: entry.issuer,
+      cluster: isAssumed ? undefined : entry.cluster,
+      issuer: isAssumed ? undefined : entry.issuer,
       namespace: account?.namespace,
       account: account?.name,
-      callerNamespace: asker?.namespace,
-      callerAccount: asker?.name,
-      node: nodeHidden ? undefined : entry.node?.name,
-      nodeHidden,
-      proof,
+      node: entry.node?.name,
+      caller: { namespace: asker?.namespace, account: asker?.name },
+      ...hiddenIn({
+        issuer: isAssumed,
+        account: !account && isUnnamed,
+        node: isUnnamed || entry.gateway !== undefined || provedAt !== undefined,
+      }),
+      provedAt: provedAt === undefined ? undefined : new Date(provedAt),
+      ...{ proof, product, requested, ...content },
       signer: (certSigner ?? signer) || undefined,
-      product,
-      requestedSeconds,
-      ...{ keyType, audiences },
     },
     made: {
-      ...{ lifeSeconds: entry.grantedSeconds ?? requestedSeconds, signer },
+      ...{ lifeSeconds: entry.grantedSeconds ?? requested, signer },
       ...(dnsNames.length > 0 && { dnsNames }),
     },
-    ...(!account && { isVague: true }),
+    ...(!account && !isUnnamed && { isVague: true }),
   };
 }
 
-interface Content extends Pick<Circumstances, "audiences" | "keyType"> {
+interface Content extends Pick<Circumstances, "audiences" | "key_type"> {
   readonly dnsNames: readonly string[];
 }
 
 function contentOf(entry: LogEntry, isWorkload: boolean): Content {
   if (entry.kind === "token") {
-    return { audiences: entry.token.audiences, keyType: undefined, dnsNames: [] };
+    return { audiences: entry.token.audiences, dnsNames: [] };
   }
   const certificate = parseCertificate(entry.certificate);
   return {
-    keyType: parseSubjectPublicKey(certificate.toBeSigned.spki).algorithm,
+    key_type: parseSubjectPublicKey(certificate.toBeSigned.spki).algorithm,
     dnsNames: isWorkload ? namesOf(certificate).split(", ").slice(1) : [],
   };
 }
@@ -90,11 +92,6 @@ function accountIn(text: string | undefined): ServiceAccount | undefined {
   return text === undefined ? undefined : { namespace, name };
 }
 
-function nodeHiddenIn(entry: LogEntry): Circumstances["nodeHidden"] {
-  if (entry.provedAt !== undefined) return new Date(entry.provedAt);
-  return entry.holder === "unnamed" || entry.gateway !== undefined ? "always" : undefined;
-}
-
 /** Keeps in a copy of a log what rules ask for, once for all requests that are alike. */
 export function addRequest(
   index: FollowerIndex,
@@ -103,20 +100,19 @@ export function addRequest(
   logged: LoggedEntry,
 ): void {
   const request = loggedRequest(entry, logged);
-  const { nodeHidden, ...circumstances } = request?.circumstances ?? {};
+  const { provedAt, ...circumstances } = request?.circumstances ?? {};
   const json = request && JSON.stringify({ ...request, circumstances });
-  if (json !== undefined) index.run("INSERT OR IGNORE INTO facts (json) VALUES (?)", json);
-  const hidden = nodeHidden instanceof Date ? nodeHidden.toISOString() : nodeHidden;
+  if (json !== undefined) index.run("INSERT OR IGNORE INTO question (json) VALUES (?)", json);
   index.run(
-    "INSERT OR REPLACE INTO asked VALUES (?, ?, (SELECT id FROM facts WHERE json = ?), ?)",
-    ...[idx, entry.at, json ?? null, hidden ?? null],
+    "INSERT OR REPLACE INTO request VALUES (?, ?, (SELECT id FROM question WHERE json = ?), ?)",
+    ...[idx, entry.at, json ?? null, provedAt?.toISOString() ?? null],
   );
 }
 
 /** Reads the entries of a copy that an older program has made. */
 export async function addMissingRequests(index: FollowerIndex): Promise<void> {
   const [row] = index.all<{ first: number | null }>(
-    "SELECT min(idx) AS first FROM entry LEFT JOIN asked USING (idx) WHERE asked.idx IS NULL",
+    "SELECT min(idx) AS first FROM entry LEFT JOIN request USING (idx) WHERE request.idx IS NULL",
   );
   const first = row?.first;
   if (typeof first !== "number") return;
@@ -142,22 +138,20 @@ export function* requestsSince(
   since: string,
   instants: readonly Date[],
 ): Generator<PastRequest> {
-  const ages = instants.map(() => ", hidden > ?").join("");
-  const [last] = index.all<{ idx: number | null }>("SELECT max(idx) AS idx FROM asked");
+  const ages = instants.map(() => ", provedAt > ?").join("");
+  const [last] = index.all<{ idx: number | null }>("SELECT max(idx) AS idx FROM request");
   for (let from = 0; from <= (last?.idx ?? -1); from += entriesAtOnce) {
     const rows = index.all<{ json: string; latest: string | null; n: number; first: number }>(
       `SELECT json, alike.* FROM (
-         SELECT facts, max(hidden) AS latest, count(*) AS n, min(idx) AS first FROM asked
-         WHERE idx >= ? AND idx < ? AND at >= ? AND facts IS NOT NULL
-         GROUP BY facts, hidden = 'always'${ages}
-       ) alike JOIN facts ON facts.id = alike.facts ORDER BY first`,
+         SELECT question, max(provedAt) AS latest, count(*) AS n, min(idx) AS first FROM request
+         WHERE idx >= ? AND idx < ? AND at >= ? AND question IS NOT NULL GROUP BY question${ages}
+       ) alike JOIN question ON question.id = alike.question ORDER BY first`,
       ...[from, from + entriesAtOnce, since],
       ...instants.map((each) => each.toISOString()),
     );
     for (const { json, latest, n, first } of rows) {
       const { circumstances, ...request } = JSON.parse(json) as LoggedRequest;
-      const nodeHidden = latest === null || latest === "always" ? latest : new Date(latest);
-      const known = { ...circumstances, ...(nodeHidden && { nodeHidden }) } as Circumstances;
+      const known = { ...circumstances, ...(latest !== null && { provedAt: new Date(latest) }) };
       yield { ...request, circumstances: known, count: n, place: `entry ${first}` };
     }
   }

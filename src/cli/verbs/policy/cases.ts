@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Circumstances } from "../../../ca/policy/circumstances.ts";
+import { type Circumstances, hiddenIn } from "../../../ca/policy/circumstances.ts";
 import type { Outcome } from "../../../ca/policy/policy.ts";
 import { type Question, question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
@@ -13,21 +13,15 @@ import { ruled } from "./replayed.ts";
 
 /** What the CA would know of a described request. A mesh of one issuer need not name it. */
 function circumstancesOf(asks: Question, { issuers }: Configuration): Circumstances {
-  const { caller = asks, requested = 0, key_type: keyType, ...known } = asks;
+  const { namespace, account, caller = { namespace, account }, node, proof } = asks;
   const table = issuers.find(
     (each) =>
       (asks.issuer ?? each.issuer) === each.issuer &&
       (asks.cluster ?? each.cluster) === each.cluster,
   );
   return {
-    ...known,
-    cluster: asks.cluster ?? table?.cluster,
-    issuer: asks.issuer ?? table?.issuer,
-    callerNamespace: caller.namespace,
-    callerAccount: caller.account,
-    ...(asks.proof !== "token" && !asks.node && { nodeHidden: "always" }),
-    requestedSeconds: requested,
-    keyType,
+    ...{ cluster: table?.cluster, issuer: table?.issuer, ...asks, caller },
+    ...hiddenIn({ issuer: false, account: false, node: proof !== "token" && !node }),
   };
 }
 

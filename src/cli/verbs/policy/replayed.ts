@@ -91,19 +91,17 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a +
 /** Whether a request says all that a rule asks for. Where it shows no node, the CA refuses for certain. */
 const isToldBy = ({ isVague, circumstances }: PastRequest, { rule, isCertain }: Decision) =>
   !isVague &&
-  (isCertain ||
-    circumstances.requestedSeconds !== undefined ||
-    rule?.when.requested_over === undefined);
+  (isCertain || circumstances.requested !== undefined || rule?.when.requested_over === undefined);
 
 /** Asks the rules about a request. The maximum of the configuration refuses whatever they say. */
 export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): Decisions {
   const lifetimes = lifetimesOf(asked.product);
   const { maximumSeconds } = lifetimes;
-  const isLong = (asked.requestedSeconds ?? 0) > maximumSeconds;
+  const isLong = (asked.requested ?? 0) > maximumSeconds;
   if (!isLong) return decide(policy, asked, lifetimes);
   // A CA below asks for as long as it likes.
   if (asked.product === "intermediate") {
-    return decide(policy, { ...asked, requestedSeconds: maximumSeconds }, lifetimes);
+    return decide(policy, { ...asked, requested: maximumSeconds }, lifetimes);
   }
   const { live, shadow } = decide(policy, asked, lifetimes);
   const refused = ({ outcome, ...decision }: Decision): Decision => ({

@@ -102,8 +102,8 @@ describe("rampart policy replay", () => {
         namespace: "pay",
         account: "till",
       },
-      ...{ callerNamespace: "pay", callerAccount: "till", proof: "token", product: "workload" },
-      ...{ requestedSeconds: 0, keyType: "EC-P256" },
+      ...{ caller: { namespace: "pay", account: "till" }, proof: "token", product: "workload" },
+      ...{ requested: 0, key_type: "EC-P256" },
     };
     const line = {
       ...{ time: new Date().toISOString(), event: "create-certificate", outcome: "refused" },
@@ -128,7 +128,7 @@ describe("rampart policy replay", () => {
     await replay(short, "--dir", dir);
     const { DatabaseSync } = await import("node:sqlite");
     const database = new DatabaseSync(join(dir, "log.sqlite"));
-    database.exec("DELETE FROM asked WHERE idx > 1");
+    database.exec("DELETE FROM request WHERE idx > 1");
     database.close();
     const { stdout } = await policy("replay", await write(short, "new.toml"), "--dir", dir);
     expect(stdout).toContain("It would have changed 2 of 3 requests.");

@@ -42,9 +42,9 @@ test("a replay lets a terminal say meanwhile that it works", async () => {
   const turn = new Promise((resolve) => setImmediate(resolve, "turn"));
   const rules = { policy: createPolicy(policyTable.parse({ rules: [] })), lifetimesOf };
   expect(await Promise.race([replay(rules, []), turn])).toMatchObject({ requests: 0 });
-  const circumstances = { proof: "token", product: "workload", requestedSeconds: 0 } as const;
+  const circumstances = { proof: "token", product: "workload", requested: 0, caller: {} } as const;
   const made = { lifeSeconds: 0, signer: undefined };
-  const request = { circumstances: { ...circumstances, keyType: "RSA" }, made } as const;
+  const request = { circumstances: { ...circumstances, key_type: "RSA" }, made } as const;
   const many = Array.from({ length: 2000 }, () => ({ ...request, count: 1, place: "entry 0" }));
   expect(await Promise.race([replay(rules, many), turn])).toBe("turn");
 });
