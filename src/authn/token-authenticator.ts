@@ -4,8 +4,11 @@ import { requireSignature } from "../pki/jose/json-web-signature.ts";
 import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import type { Authenticator, Caller } from "./caller.ts";
-import { createTokenReader, type PresentedToken } from "./presented-token.ts";
-import { parseServiceAccountClaims } from "./service-account-claims.ts";
+import {
+  createTokenReader,
+  type PresentedToken,
+  parseServiceAccountClaims,
+} from "./presented-token.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 import type { TokenReview } from "./token-review.ts";
 

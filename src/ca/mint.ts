@@ -13,7 +13,12 @@ import type { AuthorityRoot } from "../pki/authority/rotation.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import type { ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import { generateTokenKey, type TokenAlgorithm } from "../pki/jose/token-key.ts";
+import {
+  generateTokenKey,
+  planTokenKeys,
+  type StatedTokenKey,
+  type TokenAlgorithm,
+} from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { prepareCrl, signCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
@@ -148,5 +153,27 @@ export async function recordTaint(mint: Mint, taint: Taint): Promise<void> {
     authority: taint.id,
     taintedAt: taint.taintedAt.toISOString(),
     retiresAt: taint.retiresAt.toISOString(),
+  });
+}
+
+/** Mints and prunes the keys for tokens. */
+export async function carryOutKeyPlan(
+  mint: Mint,
+  keys: readonly StatedTokenKey[],
+  now: Date,
+): Promise<void> {
+  const { tokenAlgorithm, phaseLengths } = mint;
+  const plan = planTokenKeys(keys, tokenAlgorithm, phaseLengths.propagationSeconds, now);
+  if (plan.mint && tokenAlgorithm) await mintTokenKey(mint, tokenAlgorithm, plan.mint);
+  for (const id of plan.prune) await pruneTokenKey(mint, id);
+}
+
+async function pruneTokenKey(mint: Mint, id: string): Promise<void> {
+  await mint.store.delete({ kind: "tokenKey", id });
+  mint.log.operation({
+    event: "token-key-pruned",
+    level: "info",
+    detail: "a key whose last token has ended was deleted from the store",
+    key: id,
   });
 }

@@ -1,4 +1,11 @@
+import * as z from "zod/mini";
+import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
+import { certificateBlocks, toPem } from "../pki/encoding/pem.ts";
+import { isSelfIssued } from "../pki/path/certification-path.ts";
+import { parseCertificate } from "../pki/x509/certificate.ts";
+import { intermediateSigner } from "./issuance/product.ts";
 
 /** The request of this CA to a CA upstream. */
 export interface UpstreamRequest {
@@ -29,3 +36,107 @@ export type UpstreamAuthority = (request: UpstreamRequest) => Promise<UpstreamAn
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
 }
+
+/** How one kind of CA is asked: its request as JSON, and its answer. */
+export interface UpstreamProtocol {
+  readonly path: string;
+  readonly headers: (credential: string) => Readonly<Record<string, string>>;
+  readonly body: (request: UpstreamRequest) => object;
+  /** @throws UpstreamError */
+  readonly answer: (json: unknown) => UpstreamAnswer;
+}
+
+const rampartAnswer = z.object({
+  certChain: z.array(z.string().check(z.maxLength(65_536))).check(z.minLength(2), z.maxLength(16)),
+});
+
+/** Another Rampart: Istio's `CreateCertificate` as Connect's JSON, with the roots as the last element. */
+export const rampartProtocol: UpstreamProtocol = {
+  path: "/istio.v1.auth.IstioCertificateService/CreateCertificate",
+  headers: (credential) => ({ authorization: `Bearer ${credential}` }),
+  body: ({ csr, lifetimeSeconds }) => ({
+    csr: csrPem(csr),
+    validityDuration: `${Math.floor(lifetimeSeconds)}`,
+    metadata: { CertSigner: intermediateSigner },
+  }),
+  answer: (json) => {
+    const { certChain } = read(rampartAnswer, json);
+    const roots = certificatesIn(certChain.slice(-1));
+    return { chain: certificatesIn(certChain.slice(0, -1)), roots };
+  },
+};
+
+const pem = z.string().check(z.maxLength(65_536));
+const vaultAnswer = z.object({
+  data: z.object({
+    certificate: pem,
+    issuing_ca: z.optional(pem),
+    ca_chain: z.optional(z.nullable(z.array(pem).check(z.maxLength(16)))),
+  }),
+});
+
+/**
+ * The PKI engine of HashiCorp Vault and OpenBao. It takes the names from the parameters, not from the CSR.
+ * The anchors are the self-signed certificates of its answer.
+ */
+export function vaultProtocol(
+  mount: string,
+  {
+    name,
+    organization,
+    uri,
+  }: { readonly name: (csr: Bytes) => string; readonly organization: string; readonly uri: string },
+): UpstreamProtocol {
+  return {
+    path: `/v1/${mount}/root/sign-intermediate`,
+    headers: (credential) => ({ "x-vault-token": credential, "x-vault-request": "true" }),
+    body: ({ csr, lifetimeSeconds }) => ({
+      csr: csrPem(csr),
+      common_name: name(csr),
+      exclude_cn_from_sans: true,
+      organization,
+      uri_sans: uri,
+      ttl: `${Math.floor(lifetimeSeconds)}s`,
+      max_path_length: 0,
+      use_csr_values: false,
+      format: "pem",
+    }),
+    answer: (json) => {
+      const { certificate, issuing_ca, ca_chain } = read(vaultAnswer, json).data;
+      const above = certificatesIn([...(ca_chain ?? []), ...(issuing_ca ? [issuing_ca] : [])]);
+      const chain = [...certificatesIn([certificate]), ...above.filter((der) => !isRoot(der))];
+      return { chain: distinct(chain), roots: distinct(above.filter(isRoot)) };
+    },
+  };
+}
+
+const csrPem = (csr: Bytes): string => toPem("CERTIFICATE REQUEST", csr);
+
+/** The form of an answer says nothing of its content, so that no credential gets into a message. */
+function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
+  const parsed = form.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const field = parsed.error.issues[0]?.path.map(String).join(".");
+  throw new UpstreamError(`the CA upstream answered no certificate (${field || "not an object"})`);
+}
+
+/** The certificates of texts in PEM, DER. */
+export function certificatesIn(texts: readonly string[]): readonly Bytes[] {
+  return texts
+    .flatMap(certificateBlocks)
+    .map(parseBase64)
+    .filter((der) => der !== undefined);
+}
+
+function isRoot(der: Bytes): boolean {
+  try {
+    return isSelfIssued(parseCertificate(der));
+  } catch (error) {
+    if (error instanceof DerError) return false;
+    throw error;
+  }
+}
+
+const distinct = (certificates: readonly Bytes[]): readonly Bytes[] => [
+  ...new Map(certificates.map((der) => [der.join(), der])).values(),
+];

@@ -3,10 +3,11 @@ import type { CrlRoot } from "../ca/mint.ts";
 import {
   certificatesIn,
   rampartProtocol,
+  type UpstreamAuthority,
+  UpstreamError,
   type UpstreamProtocol,
   vaultProtocol,
-} from "../ca/rotation/upstream-protocols.ts";
-import { type UpstreamAuthority, UpstreamError } from "../ca/upstream-authority.ts";
+} from "../ca/upstream-authority.ts";
 import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import { FetchError, type Fetching, readJson, toFetchError } from "../foundation/fetch.ts";
 import { jsonText } from "../foundation/json.ts";

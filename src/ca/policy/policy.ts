@@ -3,8 +3,7 @@ import { dnsLabel, isDnsName } from "../../foundation/addresses.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
-import type { Circumstances } from "./circumstances.ts";
-import type { PolicyTable, RuleTable } from "./rule.ts";
+import type { Circumstances, PolicyTable, RuleTable } from "./rule.ts";
 
 /** Whether a condition holds; `undefined` where the circumstances do not tell. */
 type Fit = boolean | undefined;

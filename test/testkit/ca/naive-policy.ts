@@ -1,4 +1,4 @@
-import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
+import type { Circumstances } from "../../../src/ca/policy/rule.ts";
 
 /** A rule as an operator writes it, with lists everywhere. */
 export interface WrittenRule {

@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import * as z from "zod/mini";
-import { circumstances } from "../../../ca/policy/circumstances.ts";
+import { circumstances } from "../../../ca/policy/rule.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { PastRequest } from "../log/logged-requests.ts";
 

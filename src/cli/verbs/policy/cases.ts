@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import { type Circumstances, hiddenIn } from "../../../ca/policy/circumstances.ts";
 import type { Outcome } from "../../../ca/policy/policy.ts";
-import { type Question, question } from "../../../ca/policy/rule.ts";
+import { type Circumstances, hiddenIn, type Question, question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import { parseForm } from "../../../config/form.ts";
 import { ConfigurationError, OperatorError } from "../../../foundation/errors.ts";

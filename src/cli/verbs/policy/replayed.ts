@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Circumstances } from "../../../ca/policy/circumstances.ts";
 import {
   type Decision,
   type Decisions,
@@ -9,7 +8,7 @@ import {
   type Outcome,
   type Policy,
 } from "../../../ca/policy/policy.ts";
-import type { Product } from "../../../ca/policy/rule.ts";
+import type { Circumstances, Product } from "../../../ca/policy/rule.ts";
 import type { LeafLifetimes } from "../../../pki/x509/validity.ts";
 import type { PastRequest } from "../log/logged-requests.ts";
 
