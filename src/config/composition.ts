@@ -31,7 +31,7 @@ import {
   type StorePlatform,
 } from "./ca-stores.ts";
 import type { Configuration } from "./configuration.ts";
-import { accessKeysUrl } from "./console-keys.ts";
+import { accessKeysUrl } from "./optional-parts.ts";
 import { namedSigners } from "./rights.ts";
 import {
   type ClusterPlatform,

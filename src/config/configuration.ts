@@ -14,8 +14,7 @@ import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
-import { parseCredentials } from "./cluster-access.ts";
-import { type ConsoleConfiguration, consoleConfiguration, consoleKeys } from "./console-keys.ts";
+import { contradictions, idleRules, policyFaults } from "./contradictions.ts";
 import {
   deniedTable,
   foreignDenials,
@@ -24,11 +23,26 @@ import {
   taintedAuthorities,
 } from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
-import { credentialName, type IssuerTable, issuerTables, sharedKeys } from "./issuer-table.ts";
-import { idleTokens, jwtKeys, tokenFaults, tokenPolicy } from "./jwt-keys.ts";
-import { kekKeys } from "./keks.ts";
-import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
-import { idleRules, policyFaults } from "./policy-faults.ts";
+import {
+  credentialName,
+  credentialText,
+  type IssuerTable,
+  issuerTables,
+  sharedKeys,
+} from "./issuer-table.ts";
+import { kekKeys, keyServiceCredential, keyServiceCredentialText } from "./keks.ts";
+import {
+  type ConsoleConfiguration,
+  consoleConfiguration,
+  consoleKeys,
+  idleTokens,
+  jwtKeys,
+  type LogConfiguration,
+  logConfiguration,
+  logKeys,
+  tokenFaults,
+  tokenPolicy,
+} from "./optional-parts.ts";
 import {
   authorityKey,
   inceptionDate,
@@ -198,36 +212,6 @@ function derivePhaseLengths(form: Form): PhaseLengths {
   return { propagationSeconds, longestLeafSeconds, signingSeconds };
 }
 
-function contradictions(
-  leaf: LeafLifetimes,
-  phases: PhaseLengths,
-  shortestPropagationSeconds: number,
-): string[] {
-  const { propagationSeconds, longestLeafSeconds, signingSeconds } = phases;
-  const overlapSeconds = longestLeafSeconds + propagationSeconds;
-  const rules: readonly [boolean, string][] = [
-    [leaf.defaultSeconds > 0, "DEFAULT_WORKLOAD_CERT_TTL: must be longer than 0s"],
-    [
-      leaf.defaultSeconds <= leaf.maximumSeconds,
-      "DEFAULT_WORKLOAD_CERT_TTL: must not exceed MAX_WORKLOAD_CERT_TTL",
-    ],
-    [
-      leaf.maximumSeconds <= 10 * 366 * 24 * hour,
-      "MAX_WORKLOAD_CERT_TTL: must not exceed ten years",
-    ],
-    [
-      propagationSeconds === 0 || propagationSeconds >= shortestPropagationSeconds,
-      `PROPAGATION_INTERVAL: must be at least ${shortestPropagationSeconds}s (0s only where the store has one reader)`,
-    ],
-    [
-      signingSeconds >= 2 * overlapSeconds,
-      `AUTHORITY_LIFETIME: must be at least ${4 * overlapSeconds}s, four times MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL together`,
-    ],
-    [signingSeconds <= 100 * 366 * 24 * hour, "AUTHORITY_LIFETIME: must not exceed a century"],
-  ];
-  return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
-}
-
 function warningsOf(form: Form): string[] {
   const { TRUST_DOMAIN, ISSUERS, DENIED } = form;
   const singleLabel = `TRUST_DOMAIN ${TRUST_DOMAIN} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software rejects it`;
@@ -242,4 +226,16 @@ function warningsOf(form: Form): string[] {
     ...idleRules(form),
     ...sharedPostQuantum(form.SIGNERS),
   ];
+}
+
+/** The credentials for API servers, for the CA upstream and for key services, by their names. */
+function parseCredentials(
+  values: Readonly<Record<string, unknown>>,
+): ReadonlyMap<string, Credential> {
+  const [ofServices, bearers] = partition(values, (key) => keyServiceCredential.test(key));
+  const texts = {
+    ...parseForm(z.record(z.string(), credentialText), bearers),
+    ...parseForm(z.record(z.string(), keyServiceCredentialText), ofServices),
+  };
+  return new Map(Object.entries(texts).map(([name, text]) => [name, () => text]));
 }

@@ -1,5 +1,5 @@
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
-import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/console-keys.ts";
+import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/optional-parts.ts";
 import { CaError, rejectCredential } from "../foundation/errors.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";

@@ -1,11 +1,11 @@
 import type { Hono } from "hono";
 import { createEventLog, type EventLog } from "../ca/issuance/audit-event.ts";
 import { rotateAll } from "../ca/rotation/rotate.ts";
+import { createPushes } from "../config/cluster-access.ts";
 import { compose } from "../config/composition.ts";
 import { type Configuration, parseConfiguration } from "../config/configuration.ts";
-import type { LogConfiguration } from "../config/log-keys.ts";
+import type { LogConfiguration } from "../config/optional-parts.ts";
 import type { OpenPlatformKeys } from "../config/platform-keys.ts";
-import { createPushes } from "../config/root-targets.ts";
 import type { PushLimits } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { writeToConsole } from "../foundation/events.ts";

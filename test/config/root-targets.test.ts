@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { crlTargets, rootTargets } from "../../src/config/root-targets.ts";
+import { crlTargets, rootTargets } from "../../src/config/cluster-access.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import { configurationOf, issuer } from "../testkit/configuration.ts";
 

@@ -1,6 +1,6 @@
 import { parse, TomlDate, TomlError } from "smol-toml";
 import { isSecretKey } from "../../config/configuration.ts";
-import { areDigests } from "../../config/console-keys.ts";
+import { areDigests } from "../../config/optional-parts.ts";
 import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";

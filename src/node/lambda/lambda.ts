@@ -1,7 +1,7 @@
 import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
 import { rotateAll } from "../../ca/rotation/rotate.ts";
+import { createPushes } from "../../config/cluster-access.ts";
 import { compose } from "../../config/composition.ts";
-import { createPushes } from "../../config/root-targets.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { writeToConsole } from "../../foundation/events.ts";

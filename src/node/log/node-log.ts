@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { type IssuanceLog, logUnavailable } from "../../ca/issuance/issuance-log.ts";
-import type { LogConfiguration } from "../../config/log-keys.ts";
+import type { LogConfiguration } from "../../config/optional-parts.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";

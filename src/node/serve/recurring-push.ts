@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from "prom-client";
+import { createPushes, type PushSource } from "../../config/cluster-access.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { createPushes, type PushSource } from "../../config/root-targets.ts";
 import { type ClusterPush, outcomesByCluster } from "../../delivery/cluster-push.ts";
 import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { logFault } from "../../foundation/events.ts";

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
 import { dnsName, filePath, parseForm, partition } from "../../config/form.ts";
 import { keyServiceCredential } from "../../config/keks.ts";
-import { logKeys } from "../../config/log-keys.ts";
+import { logKeys } from "../../config/optional-parts.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";

@@ -4,7 +4,7 @@ import {
   logUnavailable,
   toLogUnavailable,
 } from "../../ca/issuance/issuance-log.ts";
-import type { LogConfiguration } from "../../config/log-keys.ts";
+import type { LogConfiguration } from "../../config/optional-parts.ts";
 import { type CaError, ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";

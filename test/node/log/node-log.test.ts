@@ -1,7 +1,7 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { LogConfiguration } from "../../../src/config/log-keys.ts";
+import type { LogConfiguration } from "../../../src/config/optional-parts.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { logDirectory, NodeLog } from "../../../src/node/log/node-log.ts";

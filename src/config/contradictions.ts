@@ -1,6 +1,8 @@
 import { texts } from "../ca/policy/policy.ts";
 import type { Condition, PolicyTable, RuleTable } from "../ca/policy/rule.ts";
 import { commonName, nameAllowList } from "../foundation/globs.ts";
+import type { PhaseLengths } from "../pki/authority/schedule.ts";
+import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 import type { SignerTable } from "./signer-table.ts";
 
@@ -154,4 +156,37 @@ function covers(one: Condition, other: Condition): boolean {
 function includes(globs: Globs, others: Globs): boolean {
   if (!globs) return true;
   return others?.every(nameAllowList(globs)) ?? false;
+}
+
+const hour = 3600;
+
+/** The contradictions between the lengths of a configuration. */
+export function contradictions(
+  leaf: LeafLifetimes,
+  phases: PhaseLengths,
+  shortestPropagationSeconds: number,
+): string[] {
+  const { propagationSeconds, longestLeafSeconds, signingSeconds } = phases;
+  const overlapSeconds = longestLeafSeconds + propagationSeconds;
+  const rules: readonly [boolean, string][] = [
+    [leaf.defaultSeconds > 0, "DEFAULT_WORKLOAD_CERT_TTL: must be longer than 0s"],
+    [
+      leaf.defaultSeconds <= leaf.maximumSeconds,
+      "DEFAULT_WORKLOAD_CERT_TTL: must not exceed MAX_WORKLOAD_CERT_TTL",
+    ],
+    [
+      leaf.maximumSeconds <= 10 * 366 * 24 * hour,
+      "MAX_WORKLOAD_CERT_TTL: must not exceed ten years",
+    ],
+    [
+      propagationSeconds === 0 || propagationSeconds >= shortestPropagationSeconds,
+      `PROPAGATION_INTERVAL: must be at least ${shortestPropagationSeconds}s (0s only where the store has one reader)`,
+    ],
+    [
+      signingSeconds >= 2 * overlapSeconds,
+      `AUTHORITY_LIFETIME: must be at least ${4 * overlapSeconds}s, four times MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL together`,
+    ],
+    [signingSeconds <= 100 * 366 * 24 * hour, "AUTHORITY_LIFETIME: must not exceed a century"],
+  ];
+  return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
 }

@@ -1,0 +1,221 @@
+import * as z from "zod/mini";
+import type { LogMode } from "../ca/issuance/issuance-log.ts";
+import type { TokenPolicy } from "../ca/issuance/product.ts";
+import { jsonText } from "../foundation/json.ts";
+import { durationSeconds, isSafeToFetch, parsedText } from "../foundation/text.ts";
+import { longestTokenSeconds } from "../pki/jose/token-key.ts";
+import type { IssuerTable } from "./issuer-table.ts";
+import { inceptionDate } from "./signer-table.ts";
+
+/** The issuance log of a CA, and who may read it. */
+export interface LogConfiguration {
+  /** Each shard of the log is a log of its own, with its number behind this origin. */
+  readonly origin: string;
+  readonly mode: LogMode;
+  readonly inceptionDate: string | undefined;
+  /** The time from one publication to the next. */
+  readonly intervalSeconds: number;
+  /** How many Durable Objects take entries; on Node every process is a shard. */
+  readonly shards: number;
+  /** A tlog-policy: the witnesses that are asked for cosignatures. */
+  readonly witnesses: string | undefined;
+  /** Bearer tokens of readers. */
+  readonly readers: readonly string[];
+  /** Whether anybody may read the checkpoint and the hashes. Entries always need a token. */
+  readonly hasPublicTiles: boolean;
+}
+
+/** Visible ASCII without a plus and with no slash at its end: an origin also names a key (C2SP signed-note). */
+const originForm = /^[\x21-\x2a\x2c-\x7e]*[\x21-\x2a\x2c-\x2e\x30-\x7e]$/;
+
+const logOrigin = z
+  .string()
+  .check(
+    z.maxLength(200),
+    z.regex(originForm, "must be a name such as log.example.com/2026, without white space and +"),
+  );
+
+const logInterval = z.pipe(
+  durationSeconds,
+  z.int().check(z.minimum(1, "must be at least 1s"), z.maximum(3600, "must not exceed 1h")),
+);
+
+/** Long enough that nobody guesses one. */
+const tokenForm = /^[\x21-\x2b\x2d-\x7e]{32,512}$/;
+
+const logReaders = parsedText((text) => {
+  const tokens = text.split(",").map((token) => token.trim());
+  return tokens.every((token) => tokenForm.test(token)) ? tokens : undefined;
+}, "must be bearer tokens of 32 characters or more, separated by commas");
+
+/** The keys about the log, as operators write them. */
+export const logKeys = {
+  LOG_ORIGIN: z.optional(logOrigin),
+  LOG_MODE: z._default(z.enum(["required", "best-effort"]), "required"),
+  LOG_INCEPTION_DATE: z.optional(inceptionDate),
+  LOG_INTERVAL: z.prefault(logInterval, "10s"),
+  LOG_SHARDS: z._default(z.int().check(z.minimum(1), z.maximum(64)), 1),
+  LOG_WITNESSES: z.optional(z.string().check(z.maxLength(64 * 1024))),
+  LOG_TILES: z._default(z.enum(["private", "public"]), "private"),
+  LOG_READERS: z.optional(logReaders),
+};
+
+/** The values of these keys. */
+type LogValues = z.infer<z.ZodMiniObject<typeof logKeys>>;
+
+/** @returns `undefined` when no origin is given: then nothing is logged. */
+export function logConfiguration(
+  form: LogValues & { readonly INCEPTION_DATE?: string | undefined },
+): LogConfiguration | undefined {
+  if (form.LOG_ORIGIN === undefined) return undefined;
+  return {
+    origin: form.LOG_ORIGIN,
+    mode: form.LOG_MODE,
+    inceptionDate: form.LOG_INCEPTION_DATE ?? form.INCEPTION_DATE,
+    intervalSeconds: form.LOG_INTERVAL,
+    shards: form.LOG_SHARDS,
+    witnesses: form.LOG_WITNESSES,
+    readers: form.LOG_READERS ?? [],
+    hasPublicTiles: form.LOG_TILES === "public",
+  };
+}
+
+/** The two ways to let an operator see the console. Without either, a Worker has no console. */
+export interface ConsoleConfiguration {
+  readonly tokens: readonly ConsoleToken[];
+  readonly access: AccessTable | undefined;
+}
+
+/** A token of an operator: itself, or its SHA-256 in hexadecimal. */
+export type ConsoleToken = { readonly token: string } | { readonly sha256: string };
+
+const digestForm = /^sha256:([0-9a-f]{64})$/;
+const maximumTokens = 32;
+
+const consoleTokens = parsedText((text) => {
+  const parsed = text.split(",").map((each) => parseToken(each.trim()));
+  const known = parsed.filter((each) => each !== undefined);
+  return known.length === parsed.length && known.length <= maximumTokens ? known : undefined;
+}, "must be tokens of 32 characters or more, or sha256:<hexadecimal> of them, separated by commas");
+
+/** Whether a value of `CONSOLE_TOKENS` has digests alone, which are no secret and may stand in a file. */
+export const areDigests = (value: unknown): boolean =>
+  typeof value === "string" && value.split(",").every((each) => digestForm.test(each.trim()));
+
+function parseToken(text: string): ConsoleToken | undefined {
+  const [, sha256] = digestForm.exec(text) ?? [];
+  if (sha256 !== undefined) return { sha256 };
+  // A digest with a typing error must not become a token that anybody reads in the configuration.
+  return tokenForm.test(text) && !/^sha256:/i.test(text) ? { token: text } : undefined;
+}
+
+const consoleAccess = z.strictObject({
+  /** The team's origin: the issuer of its tokens. */
+  team: z
+    .string()
+    .check(
+      z.regex(
+        /^https:\/\/[a-z0-9-]+(?:\.[a-z0-9-]+)+$/,
+        "must be the team's origin, such as https://example.cloudflareaccess.com",
+      ),
+    ),
+  /** The application's AUD tag. */
+  audience: z
+    .string()
+    .check(z.regex(/^[\x21-\x7e]{1,256}$/, "must be the AUD tag of the application")),
+});
+
+/** `CONSOLE_ACCESS`, checked: an application of Cloudflare Access. */
+export type AccessTable = z.output<typeof consoleAccess>;
+
+/** The URL of the keys with which Access signs a team's tokens. */
+export const accessKeysUrl = ({ team }: AccessTable): string => `${team}/cdn-cgi/access/certs`;
+
+export const consoleKeys = {
+  CONSOLE_TOKENS: z.optional(consoleTokens),
+  CONSOLE_ACCESS: z.optional(z.pipe(jsonText, consoleAccess)),
+};
+
+/** @returns `undefined` where nobody is let in. */
+export function consoleConfiguration({
+  CONSOLE_TOKENS,
+  CONSOLE_ACCESS,
+}: z.infer<z.ZodMiniObject<typeof consoleKeys>>): ConsoleConfiguration | undefined {
+  if (!CONSOLE_TOKENS && !CONSOLE_ACCESS) return undefined;
+  return { tokens: CONSOLE_TOKENS ?? [], access: CONSOLE_ACCESS };
+}
+
+/** Relying parties compare it byte for byte, so it has one spelling. */
+const tokenIssuer = z.string().check(
+  z.maxLength(255),
+  z.refine(
+    (url) => isSafeToFetch(url) && issuerForm.test(url) && isOneSpelling(url),
+    "must be an https URL in its usual spelling, without a query and without a slash at its end",
+  ),
+);
+
+/** Its path becomes that of the documents. */
+const issuerForm = /^https?:\/\/[^/?#]+(?:\/[A-Za-z0-9._~-]+)*$/;
+
+const isOneSpelling = (url: string): boolean => [url, `${url}/`].includes(new URL(url).href);
+
+const tokenLifetime = z.pipe(
+  durationSeconds,
+  z
+    .int()
+    .check(
+      z.minimum(60, "must be at least 1m"),
+      z.maximum(longestTokenSeconds, "must not exceed 1h"),
+    ),
+);
+
+/** The keys about JWT-SVIDs, as operators write them. */
+export const jwtKeys = {
+  JWT_ISSUER: z.optional(tokenIssuer),
+  JWT_ALGORITHM: z._default(z.enum(["ES256", "RS256"]), "ES256"),
+  DEFAULT_JWT_TTL: z.optional(tokenLifetime),
+  MAX_JWT_TTL: z.prefault(tokenLifetime, "1h"),
+};
+
+/** The values of these keys. */
+type JwtValues = z.infer<z.ZodMiniObject<typeof jwtKeys>>;
+
+const usualTokenSeconds = 300;
+
+/** @returns `undefined` without an issuer: then nobody gets a token. */
+export function tokenPolicy(form: JwtValues): TokenPolicy | undefined {
+  if (form.JWT_ISSUER === undefined) return undefined;
+  return {
+    issuer: form.JWT_ISSUER,
+    algorithm: form.JWT_ALGORITHM,
+    defaultSeconds: form.DEFAULT_JWT_TTL ?? Math.min(usualTokenSeconds, form.MAX_JWT_TTL),
+    maximumSeconds: form.MAX_JWT_TTL,
+  };
+}
+
+type TokenForm = JwtValues & { readonly ISSUERS: readonly IssuerTable[] };
+
+/** A CA that took its own tokens for credentials would renew them without an end. */
+export function tokenFaults({
+  JWT_ISSUER,
+  DEFAULT_JWT_TTL,
+  MAX_JWT_TTL,
+  ISSUERS,
+}: TokenForm): string[] {
+  const isOwn = ({ issuer }: IssuerTable): boolean => issuer.replace(/\/+$/, "") === JWT_ISSUER;
+  const tooLong = (DEFAULT_JWT_TTL ?? 0) > MAX_JWT_TTL;
+  return [
+    ...(tooLong ? ["DEFAULT_JWT_TTL: must not exceed MAX_JWT_TTL"] : []),
+    ...ISSUERS.flatMap((table, i) => {
+      if (isOwn(table)) return [`ISSUERS[${i}].issuer: must not be JWT_ISSUER, which is this CA`];
+      const isIdle = table.jwt_audiences !== undefined && JWT_ISSUER === undefined;
+      return isIdle ? [`ISSUERS[${i}].jwt_audiences: has no effect without JWT_ISSUER`] : [];
+    }),
+  ];
+}
+
+/** @returns One sentence where the CA has an issuer of tokens and nobody may have one. */
+export const idleTokens = ({ JWT_ISSUER, ISSUERS }: TokenForm): string[] =>
+  JWT_ISSUER === undefined || ISSUERS.some(({ jwt_audiences }) => jwt_audiences)
+    ? []
+    : ["JWT_ISSUER: nobody may have a JWT-SVID until a table of ISSUERS has jwt_audiences"];
