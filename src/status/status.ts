@@ -1,3 +1,4 @@
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
 import { type Hindrances, readinessIn } from "../ca/readiness.ts";
@@ -10,10 +11,15 @@ import { parseCertificate } from "../pki/x509/certificate.ts";
 import { displayedName } from "../pki/x509/distinguished-name.ts";
 import type { Validity } from "../pki/x509/validity.ts";
 import { type SignerStatus, signerStatus } from "./authorities.ts";
-import { type Checkup, type CheckupSources, createCheckup } from "./checkup.ts";
-import { type ClusterStatus, clusterStatuses } from "./clusters.ts";
+import {
+  type ClusterStatus,
+  clusterStatuses,
+  pushedCrlFindings,
+  pushedRootFindings,
+} from "./clusters.ts";
+import { configurationFindings } from "./configuration-findings.ts";
 import type { Statements } from "./distrust.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, ofSigner, worstFirst } from "./finding.ts";
 import {
   countsInLog,
   type IssuanceCounts,
@@ -22,7 +28,7 @@ import {
   type RuleStatus,
   ruleStatuses,
 } from "./issuance.ts";
-import { type IssuerStatus, issuerStatus } from "./issuers.ts";
+import { examinedIssuer, type IssuerStatus, issuerFindings, issuerStatus } from "./issuers.ts";
 import {
   type FoundEntries,
   type LogQuestion,
@@ -30,6 +36,7 @@ import {
   LogSearchError,
   type SearchedLog,
 } from "./log-search.ts";
+import { storeFindings } from "./store-findings.ts";
 
 /** What is known about a CA at an instant, to read. Nothing of it is a secret. */
 export interface CaStatus {
@@ -195,4 +202,47 @@ function rootStatus(der: Bytes): RootStatus {
     if (error instanceof DerError) return { subject: "", fingerprint };
     throw error;
   }
+}
+
+/** The parts of a running CA that a checkup reads. */
+export interface CheckupSources {
+  readonly configuration: Pick<
+    Configuration,
+    "inceptionDate" | "signers" | "issuers" | "warnings" | "crl"
+  >;
+  readonly issuers: readonly TokenIssuer[];
+  readonly push: Pick<ClusterPush, "outcomes">;
+  readonly crlPush: Pick<ClusterPush, "outcomes">;
+}
+
+/** The checkup of a running CA: its findings, the worst first. It asks nobody; `rampart doctor` looks further. */
+export type Checkup = (views: ReadonlyMap<string, AuthorityView>, now: Date) => readonly Finding[];
+
+/** The longest sentence that is shown. */
+const longestWhat = 1000;
+
+export function createCheckup(sources: CheckupSources): Checkup {
+  const { configuration, issuers, push, crlPush } = sources;
+  const inceptionDates = new Map([
+    ["", configuration.inceptionDate],
+    ...configuration.signers.map((each) => [each.name, each.inception_date] as const),
+  ]);
+  // Many issuers take a while to compare, and their configuration stays as it is.
+  let configured: readonly Finding[] | undefined;
+
+  return (views, now) => {
+    configured ??= configurationFindings(configuration);
+    const found = [
+      ...configured,
+      ...[...views].flatMap(([name, { store }]) =>
+        storeFindings(store, { inceptionDate: inceptionDates.get(name), now }).map((each) =>
+          ofSigner(name, each),
+        ),
+      ),
+      ...issuerFindings(issuers.map((each) => examinedIssuer(each, now))),
+      ...pushedRootFindings(push.outcomes(), views.get("")?.sequence),
+      ...(configuration.crl ? pushedCrlFindings(crlPush.outcomes()) : []),
+    ];
+    return worstFirst(found).map((each) => ({ ...each, what: each.what.slice(0, longestWhat) }));
+  };
 }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { logEntries } from "../../src/console/page/certificates.ts";
+import { rangeOf, ticksOf } from "../../src/console/page/authorities.ts";
 import { distance } from "../../src/console/page/format.ts";
+import { logEntries } from "../../src/console/page/issuance.ts";
 import { page } from "../../src/console/page/page.ts";
-import { rangeOf, ticksOf } from "../../src/console/page/time-line.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import type { FoundEntries } from "../../src/status/log-search.ts";
 import type { CaStatus } from "../../src/status/status.ts";

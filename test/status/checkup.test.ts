@@ -6,7 +6,7 @@ import { rotate } from "../../src/ca/rotation/rotate.ts";
 import { sealStatement } from "../../src/custody/statement.ts";
 import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { type CheckupSources, createCheckup } from "../../src/status/checkup.ts";
+import { type CheckupSources, createCheckup } from "../../src/status/status.ts";
 import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";

@@ -1,9 +1,18 @@
 import { html } from "hono/html";
+import type { ForecastEvent } from "../../ca/rotation/forecast.ts";
 import type { AuthorityStatus, SignerStatus } from "../../status/authorities.ts";
 import type { CaStatus } from "../../status/status.ts";
-import { badge, foreign, instant, type Markup, plainInstant, shortHex, table } from "./format.ts";
+import {
+  badge,
+  foreign,
+  instant,
+  instantText,
+  type Markup,
+  plainInstant,
+  shortHex,
+  table,
+} from "./format.ts";
 import { eventSentence } from "./overview.ts";
-import { timeLine } from "./time-line.ts";
 
 const maximumEvents = 12;
 
@@ -53,4 +62,186 @@ function phaseBadge({ phase, signs, isTainted }: AuthorityStatus): Markup {
   if (isTainted) return badge("bad", `${phase}, tainted`);
   if (signs) return badge("good", "signs now");
   return badge(phase === "signing" ? "good" : "plain", phase);
+}
+
+/** One line: an authority, or the next one, which is not minted yet. */
+interface Row {
+  readonly label: Markup;
+  readonly title: string;
+  readonly bars: readonly Bar[];
+}
+
+interface Bar {
+  readonly kind: "published" | "signing" | "verifying" | "root" | "planned";
+  readonly from: Date;
+  readonly until: Date;
+}
+
+/** The phases of every authority of a signer on one axis, with today in it. */
+export function timeLine(signer: SignerStatus, now: Date): Markup {
+  const rows = [...signer.authorities.filter(isLive).map(rowOf), ...plannedRow(signer.events)];
+  if (rows.length === 0) return html``;
+  const range = rangeOf(
+    rows.flatMap(({ bars }) => bars.filter(({ kind }) => kind !== "root")),
+    now,
+  );
+  return html`<figure class="timeline" aria-label="Phases of the authorities over time">
+    <div class="lane axis"><div class="who"></div>${axis(range, now)}</div>
+    ${rows.map((row) => rowMarkup(row, range, now))}
+    <figcaption>${legendOf(rows)}</figcaption>
+  </figure>`;
+}
+
+const legend: readonly (readonly [Bar["kind"], string])[] = [
+  ["published", "published"],
+  ["signing", "signing"],
+  ["verifying", "verifying"],
+  ["root", "additional root"],
+  ["planned", "planned"],
+];
+
+function legendOf(rows: readonly Row[]): Markup {
+  const shown = new Set(rows.flatMap(({ bars }) => bars.map(({ kind }) => kind)));
+  const keys = legend.filter(([kind]) => shown.has(kind));
+  return html`${keys.map(([kind, text]) => html`<span class="key ${kind}">${text}</span> `)}<span class="key today">today</span>`;
+}
+
+const isLive = ({ phase }: AuthorityStatus): boolean => phase !== "retired";
+
+function rowOf({ id, key, signs, phase, isTainted, schedule }: AuthorityStatus): Row {
+  const { publishedFrom, signsFrom, signsUntil, retiresAt } = schedule;
+  const [published, from, until, retires] = [publishedFrom, signsFrom, signsUntil, retiresAt].map(
+    instantText,
+  );
+  const bars: readonly Bar[] = key
+    ? [
+        { kind: "published", from: publishedFrom, until: signsFrom },
+        { kind: "signing", from: signsFrom, until: signsUntil },
+        { kind: "verifying", from: signsUntil, until: retiresAt },
+      ]
+    : [{ kind: "root", from: publishedFrom, until: retiresAt }];
+  const state = signs ? "signs now" : key ? phase : "additional root";
+  const title = key
+    ? `${id.slice(0, 12)}: published ${published}, signs from ${from} until ${until}, leaves the bundle ${retires} UTC`
+    : `${id.slice(0, 12)}, in the bundle from ${published} until ${retires}`;
+  const label = html`<code title="${id}">${id.slice(0, 12)}</code> <span class="quiet">${state}${isTainted ? ", tainted" : ""}</span>`;
+  return { label, title, bars };
+}
+
+function plannedRow(events: readonly ForecastEvent[]): Row[] {
+  const at = (what: ForecastEvent["event"]): Date | undefined =>
+    events.find(({ id, event }) => id === "next" && event === what)?.at;
+  const [from, until] = [at("published"), at("leaves the bundle")];
+  if (!from || !until) return [];
+  const minted = at("minted") ?? from;
+  const title = `the next authority: minted ${instantText(minted)}, published ${instantText(from)}, leaves the bundle ${instantText(until)} UTC`;
+  const label = html`next <span class="quiet">not minted yet</span>`;
+  return [{ label, title, bars: [{ kind: "planned", from, until }] }];
+}
+
+function rowMarkup({ label, title, bars }: Row, range: Range, now: Date): Markup {
+  const marks = bars.map(({ kind, from, until }) => {
+    const [start, end] = [range.percent(from), range.percent(until)];
+    if (end <= start) return "";
+    return html`<rect class="${kind}" x="${start}%" width="${end - start}%" y="7" height="14" rx="3"/>`;
+  });
+  return html`<div class="lane"><div class="who">${label}</div>
+    <svg role="img" aria-label="${title}" height="28"><title>${title}</title>
+      ${ticksOf(range).map(({ percent }) => html`<line class="grid" x1="${percent}%" x2="${percent}%" y1="0" y2="28"/>`)}
+      ${marks}${todayLine(range, now, 28)}</svg></div>`;
+}
+
+function todayLine(range: Range, now: Date, height: number): Markup {
+  const x = range.percent(now);
+  return html`<line class="today" x1="${x}%" x2="${x}%" y1="0" y2="${height}"/>`;
+}
+
+function axis(range: Range, now: Date): Markup {
+  const today = range.percent(now);
+  // A tick's text too close to today's would lie over it. A narrow screen has room for every other one.
+  const ticks = ticksOf(range)
+    .map((tick, i) => ({ ...tick, distance: Math.abs(tick.percent - today), isOdd: i % 2 === 1 }))
+    .filter(({ distance }) => distance > 13);
+  return html`<svg aria-hidden="true" height="24">
+    ${ticks.map(({ percent, text, distance, isOdd }) => html`<text class="tick${isOdd || distance < 24 ? " spare" : ""}" x="${percent}%" y="15" text-anchor="${anchorAt(percent)}">${text}</text>`)}
+    <text class="tick now" x="${today}%" y="15" text-anchor="${anchorAt(today)}">today</text></svg>`;
+}
+
+function anchorAt(percent: number): "start" | "middle" | "end" {
+  if (percent < 6) return "start";
+  return percent > 94 ? "end" : "middle";
+}
+
+/** A stretch of time as wide as a picture. */
+interface Range {
+  readonly from: Date;
+  readonly until: Date;
+  /** The place of an instant, from 0 to 100, in tenths; instants outside are at the edge. */
+  readonly percent: (at: Date) => number;
+}
+
+type Stretch = Pick<Range, "from" | "until">;
+
+/** The range that holds `now` and all of the stretches, with a margin. */
+export function rangeOf(stretches: readonly Stretch[], now: Date): Range {
+  const times = [now, ...stretches.flatMap(({ from, until }) => [from, until])].map(Number);
+  const [first, last] = [Math.min(...times), Math.max(...times)];
+  const margin = Math.max(60_000, (last - first) * 0.02);
+  const [from, until] = [first - margin, last + margin];
+  const percent = (at: Date): number => {
+    const share = (at.getTime() - from) / (until - from);
+    return Math.round(1000 * Math.min(1, Math.max(0, share))) / 10;
+  };
+  return { from: new Date(from), until: new Date(until), percent };
+}
+
+/** A mark on the axis. */
+interface Tick {
+  readonly percent: number;
+  readonly text: string;
+}
+
+const hour = 3_600_000;
+const day = 24 * hour;
+const mostTicks = 6;
+
+/** Steps of hours and days, which divide a day and begin with a day in UTC. */
+const shortSteps: readonly number[] = [1, 3, 6, 12].map((hours) => hours * hour);
+const daySteps: readonly number[] = [1, 2, 7, 14].map((days) => days * day);
+const monthSteps: readonly number[] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600];
+
+/** At most six round instants within the range. */
+export function ticksOf(range: Range): Tick[] {
+  const span = range.until.getTime() - range.from.getTime();
+  const step = [...shortSteps, ...daySteps].find((each) => span / each <= mostTicks);
+  const instants = step === undefined ? months(range) : multiples(range, step);
+  const isShort = step !== undefined && step < day;
+  return instants.map((at) => ({
+    percent: range.percent(at),
+    text: isShort ? at.toISOString().slice(11, 16) : dayText(at, step === undefined),
+  }));
+}
+
+function multiples({ from, until }: Range, step: number): Date[] {
+  const instants: Date[] = [];
+  for (let at = Math.ceil(from.getTime() / step) * step; at <= until.getTime(); at += step) {
+    instants.push(new Date(at));
+  }
+  return instants;
+}
+
+function months({ from, until }: Range): Date[] {
+  const spanMonths = (until.getTime() - from.getTime()) / (30.44 * day);
+  const step = monthSteps.find((each) => spanMonths / each <= mostTicks) ?? 1200;
+  const first = Math.ceil((from.getUTCFullYear() * 12 + from.getUTCMonth() + 1) / step) * step;
+  return Array.from({ length: mostTicks + 1 }, (_, i) => first + i * step)
+    .map((month) => new Date(Date.UTC(Math.floor(month / 12), month % 12)))
+    .filter((at) => at <= until);
+}
+
+const monthNames = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+function dayText(at: Date, isMonth: boolean): string {
+  const month = monthNames[at.getUTCMonth()];
+  return isMonth ? `${month} ${at.getUTCFullYear()}` : `${at.getUTCDate()} ${month}`;
 }

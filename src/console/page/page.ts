@@ -1,10 +1,9 @@
 import { html, raw } from "hono/html";
 import type { CaStatus } from "../../status/status.ts";
 import { authorities } from "./authorities.ts";
-import { issuance, log } from "./certificates.ts";
 import { badge, foreign, instantText, type Markup } from "./format.ts";
+import { issuance, log, policy } from "./issuance.ts";
 import { checkup, overview } from "./overview.ts";
-import { policy } from "./policy.ts";
 import { issuers, trust } from "./trust.ts";
 
 /** All that a page shows. */
