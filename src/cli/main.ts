@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { runCommand, typedWords } from "./rampart.ts";
-import { endingWithOutput } from "./terminal/failures.ts";
-import { explainingSignals } from "./terminal/signals.ts";
+import { endingWithOutput, explainingSignals } from "./terminal/failures.ts";
 import { Terminal } from "./terminal/terminal.ts";
 
 /** The programs that read their configuration again while they run. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { rootTargets } from "../../src/config/root-targets.ts";
+import { rootTargets } from "../../src/config/cluster-access.ts";
 import { type ClusterPush, createClusterPush } from "../../src/delivery/cluster-push.ts";
 import { trustBundleContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPushes, crlTargets } from "../../src/config/root-targets.ts";
+import { createPushes, crlTargets } from "../../src/config/cluster-access.ts";
 import { sealStatement } from "../../src/custody/statement.ts";
 import { createClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";

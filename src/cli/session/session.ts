@@ -12,8 +12,9 @@ import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
-import { explainingSignals } from "../terminal/signals.ts";
-import type { Audience, Terminal } from "../terminal/terminal.ts";
+import { explainingSignals } from "../terminal/failures.ts";
+import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import { currentBundle, currentView } from "./current-view.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
@@ -69,6 +70,27 @@ export async function withSession(
   }
 }
 
+/** The options of a verb that asks before it changes a CA. */
+export interface ChangeOptions extends SessionOptions, ConfirmationOptions {}
+
+/** The action of a verb that works in a session. Commander gives it arguments, options and the command. */
+export const inSession =
+  <Typed extends readonly unknown[]>(
+    terminal: Terminal,
+    verb: (session: Session, ...typed: Typed) => Promise<void>,
+  ) =>
+  (...given: readonly unknown[]): Promise<void> =>
+    withSession(terminal, given.at(-2) as SessionOptions, (session) =>
+      verb(session, ...(given.slice(0, -1) as unknown as Typed)),
+    );
+
+/** Asks before a change that cannot be undone, but for a dry run. @throws OperatorError for a no. */
+export const confirmIn = (
+  { terminal, isDry }: Session,
+  question: string,
+  { yes = false }: ConfirmationOptions,
+): Promise<void> => confirm(terminal, question, { yes: yes || isDry });
+
 /** @throws OperatorError for a signer that the configuration does not have. */
 async function sessionOn(
   terminal: Terminal,
@@ -101,51 +123,35 @@ async function sessionOn(
   };
 }
 
-/** The chosen store, with its faults as sentences, and with progress on a terminal. */
+/** The chosen store, with progress on a terminal. A failure of it is an OperatorError and no defect of the verb. */
 function toldStore(
   terminal: Terminal,
   { store, signerStore, place }: Deployment,
   options: SessionOptions,
 ): AuthorityStore {
   const chosen = options.signer === undefined ? store : signerStore(options.signer);
-  return withProgressOf(terminal, withOperatorErrors(chosen, place), place, options);
+  const told = <T>(doing: string, done: string, work: () => Promise<T>): Promise<T> =>
+    terminal.progress(
+      `${doing} the ${place}`,
+      () =>
+        work().catch((error: unknown) => {
+          if (error instanceof OperatorError) throw error;
+          const why = error instanceof Error ? error.message : "the store failed";
+          throw new OperatorError(`the ${place} cannot be ${done}: ${why}`);
+        }),
+      options,
+    );
+  return {
+    load: () => told("reading", "read", () => chosen.load()),
+    put: (...record) => told("writing to", "written", () => chosen.put(...record)),
+    delete: (name) => told("writing to", "written", () => chosen.delete(name)),
+  };
 }
 
 /** No dry run can take back a certificate that a CA upstream has signed. */
 const askNobody: UpstreamAuthority = async () => {
   throw new UpstreamError("a dry run does not ask the CA upstream for anything");
 };
-
-/** A failure of the store is an OperatorError and no defect of the verb. */
-function withOperatorErrors(store: AuthorityStore, place: string): AuthorityStore {
-  const fail =
-    (act: string) =>
-    (error: unknown): never => {
-      if (error instanceof OperatorError) throw error;
-      const why = error instanceof Error ? error.message : "the store failed";
-      throw new OperatorError(`the ${place} cannot be ${act}: ${why}`);
-    };
-  return {
-    load: () => store.load().catch(fail("read")),
-    put: (record, before) => store.put(record, before).catch(fail("written")),
-    delete: (name) => store.delete(name).catch(fail("written")),
-  };
-}
-
-function withProgressOf(
-  terminal: Terminal,
-  store: AuthorityStore,
-  place: string,
-  audience: Audience,
-): AuthorityStore {
-  return {
-    load: () => terminal.progress(`reading the ${place}`, () => store.load(), audience),
-    put: (record, before) =>
-      terminal.progress(`writing to the ${place}`, () => store.put(record, before), audience),
-    delete: (name) =>
-      terminal.progress(`writing to the ${place}`, () => store.delete(name), audience),
-  };
-}
 
 async function mintOf(
   configuration: Configuration,

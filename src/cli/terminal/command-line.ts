@@ -1,5 +1,8 @@
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
+import { durationSeconds, instant } from "../../foundation/text.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
 
 /** The exit codes of every verb, for scripts: a code never changes its meaning. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, attention: 3, broken: 4 } as const;
@@ -39,6 +42,48 @@ export const exitCodesHelp: string = [
 /** An error in what was typed, which is wrong whatever the CA holds. */
 export const usageError = (message: string): OperatorError =>
   new OperatorError(message, { exitCode: exitCodes.usage });
+
+/** A parser of what is typed for an option or an argument. */
+export const typedAs =
+  <T>(form: z.ZodMiniType<T>, fault: string) =>
+  (text: string): T => {
+    const parsed = form.safeParse(text);
+    if (parsed.success) return parsed.data;
+    throw new InvalidArgumentError(fault);
+  };
+
+/** Of an option that is a duration. */
+export const typedSeconds = typedAs(
+  durationSeconds,
+  "must be a duration in whole seconds, such as 24h or 90m",
+);
+
+/** Of an option that says how often. */
+export function typedInterval(text: string): number {
+  const seconds = typedSeconds(text);
+  if (seconds > 0) return seconds;
+  throw new InvalidArgumentError("must be longer than 0s");
+}
+
+/** Of an option that is a number from 1 on. */
+export const typedNumber =
+  (most: number) =>
+  (text: string): number => {
+    const number = /^[1-9][0-9]*$/.test(text) ? Number(text) : 0;
+    if (number > 0 && number <= most) return number;
+    throw new InvalidArgumentError(`must be a number from 1 to ${most}`);
+  };
+
+/** Of an option that is an instant in RFC 3339, or how long it is ago, in days as well. */
+export const typedInstant =
+  (clock: () => Date) =>
+  (text: string): string => {
+    const [, days] = /^(\d{1,5})d$/.exec(text) ?? [];
+    const ago = durationSeconds.safeParse(days === undefined ? text : `${Number(days) * 24}h`);
+    const time = ago.success ? addSeconds(clock(), -ago.data) : instant.safeParse(text).data;
+    if (time) return time.toISOString();
+    throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, 30d or 24h");
+  };
 
 /** The options that choose a store, for every verb that reads one. */
 export function addDeploymentOptions(command: Command): Command {

@@ -1,7 +1,9 @@
 import { UpstreamError } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { systemCode } from "../../program/files/small-file.ts";
+import { exitCodeOf, watchSignals } from "../../program/signals.ts";
 import { exitCodes } from "./command-line.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */
 export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
@@ -55,4 +57,18 @@ export function endingWithOutput({ stdout, stderr }: NodeJS.Process): void {
     process.exit(exitCodes.failed);
   });
   stderr.on("error", () => {});
+}
+
+/**
+ * Says a sentence when a signal ends the process, wherever it is. The exit code is the one that a shell
+ * gives to a program that the signal has ended.
+ */
+export function explainingSignals(terminal: Terminal, consequence?: string): Disposable {
+  const watch = watchSignals();
+  void watch.signal.then((name) => {
+    const interrupted = `rampart: interrupted by ${name}`;
+    terminal.notice(consequence === undefined ? interrupted : `${interrupted}: ${consequence}`);
+    process.exit(exitCodeOf(name));
+  });
+  return watch;
 }

@@ -67,9 +67,9 @@ export class Terminal implements Screen {
     this.#process.stdout.write(`${lines}\n`);
   }
 
-  /** Prints the answer for a script. */
-  printJson(answer: unknown): void {
-    this.print(JSON.stringify(answer, undefined, 2));
+  /** Prints the answer: as JSON for a script, or in words. */
+  answer(answer: unknown, { json }: Audience, inWords: () => string): void {
+    this.print(json ? JSON.stringify(answer, undefined, 2) : inWords());
   }
 
   /** Says something beside the answer. */

@@ -8,6 +8,14 @@ export function formatInstant(instant: Date): string {
 /** The beginning of an id, enough for a person to tell it from others. */
 export const shortId = (id: string): string => id.slice(0, 12);
 
+/** The lines of the configuration by which a statement counts even if the store withholds it. */
+export const configuredAnyway = (what: string, key: string, entries: readonly string[]): string => `
+Anybody who can write to the store can withhold this ${what}. To have it count whatever the store says,
+put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
+${key} = [
+${entries.map((entry) => `  ${entry},`).join("\n")}
+]`;
+
 const longest = 300;
 
 /** Untrusted text as one line of letters, digits, punctuation and symbols, so that it cannot steer a terminal. */

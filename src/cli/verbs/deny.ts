@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { type Denial, deniedForms, toDenial } from "../../ca/denial.ts";
+import { deniedForms, toDenial } from "../../ca/denial.ts";
 import { storeRecord } from "../../ca/mint.ts";
 import { deniableSubject, formatDenied } from "../../config/distrust.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
@@ -8,20 +8,27 @@ import { OperatorError } from "../../foundation/errors.ts";
 import { durationSeconds, instant } from "../../foundation/text.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { type DenialStatus, denialStatuses } from "../../status/distrust.ts";
-import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
+import {
+  type ChangeOptions,
+  confirmIn,
+  inSession,
+  openStore,
+  type Session,
+  type SessionOptions,
+} from "../session/session.ts";
 import {
   addPlaceChangeOptions,
   addPlaceOptions,
   requireWhy,
   usageError,
 } from "../terminal/command-line.ts";
-import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
+import type { ConfirmationOptions } from "../terminal/questions.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { formatTable } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { formatInstant, printable } from "../terminal/text.ts";
+import { configuredAnyway, formatInstant, printable } from "../terminal/text.ts";
 
-interface AddOptions extends SessionOptions, ConfirmationOptions {
+interface AddOptions extends ChangeOptions {
   readonly until?: string;
   readonly why?: string;
 }
@@ -35,7 +42,7 @@ export function denyCommand(terminal: Terminal): Command {
   addPlaceOptions(deny.command("list"))
     .description("list every denial, of the store and of the configuration")
     .option("--json", "print JSON")
-    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
+    .action(inSession(terminal, list));
   addPlaceChangeOptions(deny.command("add"))
     .argument("<subject>", deniedForms)
     .description("give no certificate, by token, certificate, node proxy or gateway")
@@ -45,29 +52,25 @@ export function denyCommand(terminal: Terminal): Command {
     )
     .option("--why <sentence>", "a note for other operators")
     .option("-y, --yes", "do not ask for confirmation")
-    .action((subject: string, options: AddOptions) =>
-      withSession(terminal, options, (s) => add(s, subject, options)),
-    );
+    .action(inSession(terminal, add));
   addPlaceChangeOptions(deny.command("remove"))
     .argument("<subject>", "as `deny list` shows it")
     .description("remove every denial of a subject from the store")
     .option("-y, --yes", "do not ask for confirmation")
-    .action((subject: string, options: AddOptions) =>
-      withSession(terminal, options, (s) => remove(s, subject, options)),
-    );
+    .action(inSession(terminal, remove));
   return deny;
 }
 
-async function list(session: Session, { json }: SessionOptions): Promise<void> {
+async function list(session: Session, options: SessionOptions): Promise<void> {
+  const denials = await denialsIn(session);
+  session.terminal.answer(denials, options, () =>
+    formatDenials(session.terminal, denials, "Nobody is denied certificates."),
+  );
+}
+
+async function denialsIn(session: Session): Promise<readonly DenialStatus[]> {
   const { denials } = await openStore(session);
-  const reports = denialStatuses(denials, session.configuration.configuredDenials, session.now);
-  if (json) session.terminal.printJson(reports);
-  else
-    session.terminal.print(
-      reports.length > 0
-        ? formatDenials(session.terminal, reports)
-        : "Nobody is denied certificates.",
-    );
+  return denialStatuses(denials, session.configuration.configuredDenials, session.now);
 }
 
 export async function add(session: Session, typed: string, options: AddOptions): Promise<void> {
@@ -81,7 +84,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
     );
   }
   const end = asked.until ? `until ${formatInstant(asked.until)}` : "until you remove the denial";
-  await confirm(terminal, `Give ${subject} no certificate ${end}?`, { yes: options.yes || isDry });
+  await confirmIn(session, `Give ${subject} no certificate ${end}?`, options);
   // The question may have waited for long, and nobody knows of the denial before it is written.
   const denial = denialOf(session, subject, options, terminal.clock());
   await storeRecord(mint, await sealStatement("denial", denial, mint.trustDomain, mint.keks));
@@ -97,7 +100,8 @@ export async function add(session: Session, typed: string, options: AddOptions):
   terminal.print(
     `\nEvery process of the CA knows of it by ${denial.knownFrom.toISOString()}. Certificates that are out already remain valid.`,
   );
-  printDenied(terminal, session.configuration.configuredDenials, denial);
+  const entries = [...session.configuration.configuredDenials, denial].map(formatDenied);
+  terminal.print(configuredAnyway("denial", "DENIED", entries));
 }
 
 /** @param now When it is written. */
@@ -136,16 +140,16 @@ function parseEnd(text: string, now: Date): Date {
 export async function remove(
   session: Session,
   subject: string,
-  options: AddOptions,
+  options: ConfirmationOptions,
 ): Promise<void> {
-  const { terminal, mint, configuration, isDry } = session;
+  const { terminal, mint, configuration } = session;
   const found = (await openStore(session)).denials.filter((each) => each.subject === subject);
   const isConfigured = configuration.configuredDenials.some((each) => each.subject === subject);
   if (found.length === 0) {
     const where = isConfigured ? "only DENIED of the configuration denies" : "nothing denies";
     throw new OperatorError(`${where} ${JSON.stringify(subject)}: see rampart deny list`);
   }
-  await confirm(terminal, `Give ${subject} certificates again?`, { yes: options.yes || isDry });
+  await confirmIn(session, `Give ${subject} certificates again?`, options);
   for (const denial of found)
     await mint.store.delete({ kind: "denial", id: statementKinds.denial.idOf(denial) });
   const detail = "an operator removed a denial";
@@ -155,17 +159,20 @@ export async function remove(
 }
 
 async function printStored(session: Session): Promise<void> {
-  const { terminal, configuration, now, isDry, place } = session;
-  const { denials } = await openStore(session);
-  const reports = denialStatuses(denials, configuration.configuredDenials, now);
+  const { terminal, isDry, place } = session;
   terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would deny:` : `Denied in the ${place}:`,
   );
-  terminal.print(reports.length > 0 ? formatDenials(terminal, reports) : "nobody");
+  terminal.print(formatDenials(terminal, await denialsIn(session), "nobody"));
 }
 
 /** Denials as a table. */
-export function formatDenials(screen: Screen, denials: readonly DenialStatus[]): string {
+export function formatDenials(
+  screen: Screen,
+  denials: readonly DenialStatus[],
+  ifNone: string,
+): string {
+  if (denials.length === 0) return ifNone;
   const rows = denials.map(({ subject, stated, until, hasEnded, why }) => [
     printable(subject),
     stated,
@@ -173,19 +180,4 @@ export function formatDenials(screen: Screen, denials: readonly DenialStatus[]):
     printable(why ?? ""),
   ]);
   return formatTable(screen, ["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows, ["WHY"]);
-}
-
-/** Prints the line of the configuration by which a denial counts even if the store withholds it. */
-export function printDenied(
-  terminal: Terminal,
-  configured: readonly Denial[],
-  added: DenialContent,
-): void {
-  const entries = [...configured, added].map((each) => `  ${formatDenied(each)},`);
-  terminal.print(`
-Anybody who can write to the store can withhold this denial. To have it count whatever the store says,
-put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
-DENIED = [
-${entries.join("\n")}
-]`);
 }

@@ -4,13 +4,13 @@ import { formatWrappedKek, kekRing } from "../../config/keks.ts";
 import { kekOctets } from "../../custody/kek.ts";
 import { openWrapped, wrapKek } from "../../custody/key-service/kek-lease.ts";
 import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
-import { openKeyServices } from "../session/key-services.ts";
+import { openKeyServices } from "../session/current-view.ts";
 import {
+  inSession,
   openStore,
   requireAllOpen,
   type Session,
   type SessionOptions,
-  withSession,
 } from "../session/session.ts";
 import {
   addDeploymentOptions,
@@ -61,7 +61,7 @@ export function kekCommand(terminal: Terminal): Command {
     .description("count the records that each KEK seals; every record is opened as a check")
     .option("--json", "print JSON")
     .option("--retire <id>", "fail while any record is still sealed with this KEK")
-    .action((options: ListOptions) => withSession(terminal, options, (s) => list(s, options)));
+    .action(inSession(terminal, list));
   return kek;
 }
 
@@ -138,8 +138,9 @@ function printNew(terminal: Terminal, id: string): void {
   ]);
 }
 
-async function list(session: Session, { json, retire }: ListOptions): Promise<void> {
+async function list(session: Session, options: ListOptions): Promise<void> {
   const { terminal } = session;
+  const { retire } = options;
   const store = await openStore(session);
   const reports = await reportKeks(session);
   const rows = reports.map(({ id, isConfigured, records }) => [
@@ -147,10 +148,8 @@ async function list(session: Session, { json, retire }: ListOptions): Promise<vo
     isConfigured ? "yes" : "NO",
     `${records}`,
   ]);
-  terminal.print(
-    json
-      ? JSON.stringify(reports, undefined, 2)
-      : formatTable(terminal, ["KEK", "CONFIGURED", "RECORDS"], rows),
+  terminal.answer(reports, options, () =>
+    formatTable(terminal, ["KEK", "CONFIGURED", "RECORDS"], rows),
   );
   requireAllOpen(store);
   if (retire !== undefined) requireRetirable(retire, reports);

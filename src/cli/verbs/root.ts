@@ -1,9 +1,8 @@
-import { Command, InvalidArgumentError } from "commander";
+import { Command } from "commander";
 import { type Mint, recordTaint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { trustRoot } from "../../ca/rotation/adopt.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { durationSeconds } from "../../foundation/text.ts";
 import { applyTaints, taintsOf } from "../../pki/authority/taint.ts";
 import {
   type AdditionalRoot,
@@ -15,25 +14,29 @@ import { isSelfIssued } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { authoritiesIn } from "../../status/authorities.ts";
 import {
+  type ChangeOptions,
+  confirmIn,
+  inSession,
   openStore,
   requireAllOpen,
   type Session,
   type SessionOptions,
-  withSession,
 } from "../session/session.ts";
-import { addChangeOptions, addDeploymentOptions } from "../terminal/command-line.ts";
-import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
+import { addChangeOptions, addDeploymentOptions, typedSeconds } from "../terminal/command-line.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { formatInstant } from "../terminal/text.ts";
-import { formatAuthorities } from "./authority/authority-report.ts";
 import { findByIdPrefix } from "./authority/requirements.ts";
-import { printStoreSummary, printTaintedAuthorities } from "./authority/store-summary.ts";
+import {
+  formatAuthorities,
+  printStoreSummary,
+  printTaintedAuthorities,
+} from "./authority/store-summary.ts";
 import { loadSource } from "./import/ca-entries.ts";
 import { type ImportedCertificate, isAuthoritys, readCertificates } from "./import/pem-files.ts";
 
 const maximumOctets = 256 * 1024;
 
-interface RemoveOptions extends SessionOptions, ConfirmationOptions {
+interface RemoveOptions extends ChangeOptions {
   readonly after?: number;
 }
 
@@ -43,13 +46,11 @@ export function rootCommand(terminal: Terminal): Command {
   addDeploymentOptions(root.command("list"))
     .description("list every additional root")
     .option("--json", "print JSON")
-    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
+    .action(inSession(terminal, list));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
     .description("add roots to the trust bundle, once every reader has their records")
-    .action((file: string, options: SessionOptions) =>
-      withSession(terminal, options, (s) => add(s, file)),
-    );
+    .action(inSession(terminal, add));
   addChangeOptions(root.command("remove"))
     .argument(
       "<id>",
@@ -59,33 +60,20 @@ export function rootCommand(terminal: Terminal): Command {
     .option(
       "--after <duration>",
       "the delay until then, such as 24h; 0s is at once (default: until every reader knows of it)",
-      parseDuration,
+      typedSeconds,
     )
     .option("-y, --yes", "do not ask for confirmation")
-    .action((id: string, options: RemoveOptions) =>
-      withSession(terminal, options, (s) => remove(s, id, options)),
-    );
+    .action(inSession(terminal, remove));
   return root;
 }
 
-function parseDuration(text: string): number {
-  const parsed = durationSeconds.safeParse(text);
-  if (parsed.success) return parsed.data;
-  throw new InvalidArgumentError("must be a duration in whole seconds, such as 24h or 90m.");
-}
-
-async function list(session: Session, { json }: SessionOptions): Promise<void> {
+async function list(session: Session, options: SessionOptions): Promise<void> {
+  const { terminal, now } = session;
   const store = await openStore(session);
-  const reports = authoritiesIn(store, session.now).filter(
-    ({ kind }) => kind === "additional root",
+  const roots = authoritiesIn(store, now).filter(({ kind }) => kind === "additional root");
+  terminal.answer(roots, options, () =>
+    formatAuthorities(terminal, roots, "The store holds no additional root."),
   );
-  if (json) session.terminal.printJson(reports);
-  else
-    session.terminal.print(
-      reports.length > 0
-        ? formatAuthorities(session.terminal, reports)
-        : "The store holds no additional root.",
-    );
   requireAllOpen(store);
 }
 
@@ -146,13 +134,13 @@ function requireAddable(
 }
 
 export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
-  const { terminal, mint, now, isDry } = session;
+  const { mint, now } = session;
   const { additionalRoots, taints } = await openStore(session);
   // With the schedules that taints leave them: a removal can only be moved to an earlier time.
   const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
-  await confirm(terminal, question, { yes: options.yes || isDry });
+  await confirmIn(session, question, options);
   const taint = retireRoot(root, at, now);
   await recordTaint(mint, taint);
   await printStoreSummary(session);

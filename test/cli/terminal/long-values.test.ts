@@ -1,11 +1,9 @@
 import { expect, test } from "vitest";
 import { usualWidth } from "../../../src/cli/terminal/screen.ts";
 import { columnsOf } from "../../../src/cli/terminal/text.ts";
-import { formatAuthorities } from "../../../src/cli/verbs/authority/authority-report.ts";
-import {
-  formatCandidates,
-  formatRevokedTable,
-} from "../../../src/cli/verbs/certificate/revocation-report.ts";
+import { formatAuthorities } from "../../../src/cli/verbs/authority/store-summary.ts";
+import { formatRevocations } from "../../../src/cli/verbs/certificate/certificate.ts";
+import { formatCandidates } from "../../../src/cli/verbs/certificate/revoke.ts";
 import { formatDeliveries } from "../../../src/cli/verbs/cluster/delivery-report.ts";
 import { formatDenials } from "../../../src/cli/verbs/deny.ts";
 import { plainScreen } from "../../testkit/programs/memory-terminal.ts";
@@ -50,7 +48,7 @@ const tables = {
       issuedAt: at,
     },
   ]),
-  "certificate revoked": formatRevokedTable(screen, [
+  "certificate revoked": formatRevocations(screen, [
     {
       serial: "ab".repeat(20),
       authority: id,
@@ -61,9 +59,11 @@ const tables = {
       why,
     },
   ]),
-  "deny list": formatDenials(screen, [
-    { subject: name, stated: "configuration", until: at, hasEnded: true, why },
-  ]),
+  "deny list": formatDenials(
+    screen,
+    [{ subject: name, stated: "configuration", until: at, hasEnded: true, why }],
+    "",
+  ),
   "authority plan": formatDeliveries(screen, [
     {
       cluster,

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 
 const signals = import.meta.resolve("../../../src/program/signals.ts");
-const explaining = import.meta.resolve("../../../src/cli/terminal/signals.ts");
+const explaining = import.meta.resolve("../../../src/cli/terminal/failures.ts");
 const terminal = import.meta.resolve("../../../src/cli/terminal/terminal.ts");
 
 /** Runs JavaScript that says when it is ready, and then waits for ever. */

@@ -1,4 +1,4 @@
-import type { LogConfiguration } from "../../../src/config/log-keys.ts";
+import type { LogConfiguration } from "../../../src/config/optional-parts.ts";
 
 /** A log of one shard with no witnesses and no readers, but for these members. */
 export const logConfiguration = (members: Partial<LogConfiguration>): LogConfiguration => ({

@@ -13,11 +13,12 @@ import {
   unopenedRecords,
 } from "../../../status/authorities.ts";
 import {
+  confirmIn,
+  inSession,
   openStore,
   requireAllOpen,
   type Session,
   type SessionOptions,
-  withSession,
 } from "../../session/session.ts";
 import {
   addChangeOptions,
@@ -26,7 +27,7 @@ import {
   exitCodes,
 } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant } from "../../terminal/text.ts";
 import {
@@ -35,19 +36,16 @@ import {
   type LoginChoice,
 } from "../cluster/cluster-inspection.ts";
 import { reportDeliveries, rootReach } from "../cluster/delivery-report.ts";
-import { formatAuthorities } from "./authority-report.ts";
 import { addExport, addRestore } from "./backup.ts";
 import { addDocuments } from "./documents.ts";
 import { addImport, addInstall } from "./install.ts";
+import { addRequest, addRequests, addRoot, addWithdraw } from "./own-root.ts";
 import { formatPlan, planJson, planOf } from "./plan-report.ts";
-import { addRequest, addRequests, addWithdraw } from "./request.ts";
 import { findByIdPrefix, requireAuthority, requireRootHere } from "./requirements.ts";
-import { addRoot } from "./root.ts";
 import { addRotate, addTaint } from "./rotation.ts";
-import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";
+import { backupStep, formatAuthorities, planStep, printStoreSummary } from "./store-summary.ts";
 
 interface PlanOptions extends SessionOptions, LoginChoice {}
-interface InitOptions extends SessionOptions, ConfirmationOptions {}
 
 /** `rampart authority …`: the verbs for the CA's own keys. */
 export function authorityCommand(terminal: Terminal): Command {
@@ -55,7 +53,7 @@ export function authorityCommand(terminal: Terminal): Command {
   addDeploymentOptions(authority.command("list"))
     .description("list every authority with its phase, dates and fingerprint")
     .option("--json", "print JSON")
-    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
+    .action(inSession(terminal, list));
   addShow(addDeploymentOptions(authority.command("show")), terminal);
   const planning = addExitCodes(authority.command("plan"), {
     attention: "A step is due that a person has to take.",
@@ -66,11 +64,11 @@ export function authorityCommand(terminal: Terminal): Command {
       "show what happens next and when, what a taint would do, and which clusters have the next root",
     )
     .option("--json", "print JSON")
-    .action((options: PlanOptions) => withSession(terminal, options, (s) => showPlan(s, options)));
+    .action(inSession(terminal, showPlan));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
     .option("-y, --yes", "do not ask for confirmation")
-    .action((options: InitOptions) => withSession(terminal, options, (s) => init(s, options)));
+    .action(inSession(terminal, init));
   addRotate(addChangeOptions(authority.command("rotate")), terminal);
   addTaint(addChangeOptions(authority.command("taint")), terminal);
   addImport(addChangeOptions(authority.command("import")), terminal);
@@ -85,28 +83,28 @@ export function authorityCommand(terminal: Terminal): Command {
   return authority;
 }
 
-async function list(session: Session, { json }: SessionOptions): Promise<void> {
+async function list(session: Session, options: SessionOptions): Promise<void> {
+  const { terminal, now } = session;
   const store = await openStore(session);
-  const reports = authoritiesIn(store, session.now);
-  const table = (): string =>
-    (reports.length === 0 && unopenedRecords(store)) ||
-    formatAuthorities(session.terminal, reports);
-  session.terminal.print(json ? JSON.stringify(reports, undefined, 2) : table());
+  const authorities = authoritiesIn(store, now);
+  terminal.answer(authorities, options, () =>
+    formatAuthorities(terminal, authorities, unopenedRecords(store)),
+  );
   requireAllOpen(store);
 }
 
-async function showPlan(session: Session, { json, ...logins }: PlanOptions): Promise<void> {
+async function showPlan(session: Session, options: PlanOptions): Promise<void> {
   const { terminal, configuration, now } = session;
   const store = await openStore(session);
   requireAuthority(store);
   const inspections = await terminal.progress(
     "asking the clusters",
-    () => inspectClusters(configuration, logins, terminal.environment),
-    { json },
+    () => inspectClusters(configuration, options, terminal.environment),
+    options,
   );
   const deliveries = await reportDeliveries(inspections, session.currentBundle);
   const plan = planOf(store, { deliveries, rootReach: rootReach(store, inspections, now) }, now);
-  terminal.print(json ? planJson(plan) : formatPlan(terminal, plan));
+  terminal.answer(planJson(plan), options, () => formatPlan(terminal, plan));
   requireAllOpen(store);
   // For whoever watches the exit code: somebody has to act.
   if (!plan.authorities.some(({ signs }) => signs)) terminal.exitWith(exitCodes.broken);
@@ -122,7 +120,7 @@ export async function init(session: Session, options: ConfirmationOptions): Prom
     );
   }
   requireRootHere(session);
-  if (!isDry) await confirm(terminal, await foundingQuestion(session), options);
+  await confirmIn(session, await foundingQuestion(session), options);
   await terminal.progress("making the first authority", () =>
     orOperatorError(() => foundAuthority(mint, now)),
   );
@@ -152,9 +150,7 @@ export function addShow(command: Command, terminal: Terminal): void {
     .argument("<id>", "the id as `list` shows it, or its first 4 characters or more")
     .description("show one authority or additional root, with its certificates as PEM")
     .option("--json", "print JSON")
-    .action((id: string, options: SessionOptions) =>
-      withSession(terminal, options, (s) => show(s, id, options)),
-    );
+    .action(inSession(terminal, show));
 }
 
 /** A certificate of an authority, as `openssl x509 -subject -fingerprint -sha256` would show it. */
@@ -168,7 +164,7 @@ interface ShownCertificate {
   readonly pem: string;
 }
 
-async function show(session: Session, prefix: string, { json }: SessionOptions): Promise<void> {
+async function show(session: Session, prefix: string, options: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const report = findByIdPrefix(authoritiesIn(store, session.now), prefix, "authority");
   const authority = store.openAuthorities.find(
@@ -182,7 +178,7 @@ async function show(session: Session, prefix: string, { json }: SessionOptions):
   ];
   if (certificates.length === 0) throw new OperatorError(`the record ${report.id} does not open`);
   const shownReport = { ...report, certificates };
-  session.terminal.print(json ? JSON.stringify(shownReport, undefined, 2) : format(shownReport));
+  session.terminal.answer(shownReport, options, () => format(shownReport));
 }
 
 interface Rooted {

@@ -8,12 +8,15 @@ import { leaveToOwner } from "../../../node/files/store-owner.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import {
+  type ChangeOptions,
+  confirmIn,
+  inSession,
   openStore,
   type Session,
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm, readPassphrase } from "../../terminal/questions.ts";
+import { readPassphrase } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 import {
@@ -44,9 +47,7 @@ export function addExport(command: Command, terminal: Terminal): void {
       append,
     )
     .addHelpText("after", passphraseHelp)
-    .action((options: ExportOptions) =>
-      withSession(terminal, options, (s) => exportBackup(s, options)),
-    );
+    .action(inSession(terminal, exportBackup));
 }
 
 const append = (value: string, before: readonly string[] = []): readonly string[] => [
@@ -103,7 +104,7 @@ async function noteBackup({ mint, now, log }: Session): Promise<void> {
   }
 }
 
-interface RestoreOptions extends SessionOptions, ConfirmationOptions {
+interface RestoreOptions extends ChangeOptions {
   readonly identity?: string;
 }
 
@@ -141,7 +142,7 @@ export async function restore(
     records > 0
       ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
       : `Restore it into the ${place}?`;
-  await confirm(terminal, question, { yes: options.yes || isDry });
+  await confirmIn(session, question, options);
   // The question may have waited for long, and a CA on its inception date founds itself.
   requireOneCa(session, backup, await openStore(session));
   await restoreBackup(session, backup);

@@ -1,15 +1,15 @@
 import { existsSync } from "node:fs";
 import { type FileHandle, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { pause } from "../../../foundation/pause.ts";
-import { durationSeconds } from "../../../foundation/text.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { replaceFile } from "../../../program/files/atomic-file.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/jwt-documents.ts";
 import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
+import { typedInterval } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 
 interface DocumentsOptions extends SessionOptions {
@@ -24,14 +24,8 @@ export function addDocuments(command: Command, terminal: Terminal): void {
       "write the documents by which relying parties verify JWT-SVIDs, for a bucket or a CDN",
     )
     .requiredOption("--dir <folder>", "the folder that stands for JWT_ISSUER")
-    .option("--every <duration>", "go on, and write what has changed this often", parseSeconds)
+    .option("--every <duration>", "go on, and write what has changed this often", typedInterval)
     .action((options: DocumentsOptions) => keepDocuments(terminal, options));
-}
-
-function parseSeconds(text: string): number {
-  const { data = 0 } = durationSeconds.safeParse(text);
-  if (data > 0) return data;
-  throw new InvalidArgumentError("must be a duration, such as 5m");
 }
 
 async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Promise<void> {

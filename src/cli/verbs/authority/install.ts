@@ -10,14 +10,16 @@ import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import {
+  type ChangeOptions,
+  confirmIn,
+  inSession,
   openStore,
   requireAllOpen,
   type Session,
-  type SessionOptions,
   withSession,
 } from "../../session/session.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { NextStep, Terminal } from "../../terminal/terminal.ts";
 import { loadSource } from "../import/ca-entries.ts";
 import { loadPluggedIn } from "../import/load.ts";
@@ -41,7 +43,7 @@ import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";
 
 const maximumOctets = 256 * 1024;
 
-interface InstallOptions extends SessionOptions, ConfirmationOptions {
+interface InstallOptions extends ChangeOptions {
   readonly roots?: string;
 }
 
@@ -60,9 +62,7 @@ export function addInstall(command: Command, terminal: Terminal): void {
       "PEM of its root, where neither the chain nor the trust bundle has it",
     )
     .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
-    .action((chain: string, options: InstallOptions) =>
-      withSession(terminal, options, (s) => install(s, chain, options)),
-    );
+    .action(inSession(terminal, install));
 }
 
 export async function install(
@@ -112,10 +112,10 @@ function answeredRequest(
 
 /** Installs an intermediate, after a question where its root is new to the mesh. */
 async function installChecked(
-  { terminal, mint, now, isDry }: Session,
+  session: Session,
   intermediate: NewIntermediate,
   bundle: readonly Bytes[],
-  { yes }: ConfirmationOptions,
+  options: ConfirmationOptions,
 ): Promise<void> {
   const { verified, otherRoots } = intermediate;
   const own = newRootOf(verified, bundle);
@@ -123,13 +123,9 @@ async function installChecked(
   if (bundle.length > 0 && added.length > 0) {
     const digests = added.map(fingerprintOf);
     const question = `Trust ${digests.length > 1 ? "these roots" : "this root"}, new to the mesh? SHA-256 ${digests.join(", ")}`;
-    await confirm(terminal, question, { yes: yes || isDry });
+    await confirmIn(session, question, options);
   }
-  await installIntermediate(mint, intermediate, now);
-}
-
-interface ImportOptions extends SessionOptions, ConfirmationOptions {
-  readonly roots?: string;
+  await installIntermediate(session.mint, intermediate, session.now);
 }
 
 /** `rampart authority import`. */
@@ -141,7 +137,7 @@ export function addImport(command: Command, terminal: Terminal): void {
     )
     .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
     .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
-    .action((source: string, options: ImportOptions) =>
+    .action((source: string, options: InstallOptions) =>
       withSession(terminal, { ...options, mayBeNew: true }, (s) =>
         importAuthority(s, source, options),
       ),
@@ -151,7 +147,7 @@ export function addImport(command: Command, terminal: Terminal): void {
 export async function importAuthority(
   session: Session,
   source: string,
-  options: ImportOptions,
+  options: InstallOptions,
 ): Promise<void> {
   const { terminal, mint, now, log } = session;
   const store = await openStore(session);

@@ -17,7 +17,7 @@ import {
   formatReach,
   type RootReach,
 } from "../cluster/delivery-report.ts";
-import { formatAuthorities } from "./authority-report.ts";
+import { formatAuthorities } from "./store-summary.ts";
 
 /** Everything that comes, and the clusters that have the next root. */
 interface Plan extends Pick<SignerStatus, "authorities" | "events" | "nextStep"> {
@@ -87,15 +87,14 @@ const daysUntil = (at: Date, now: Date): number =>
   Math.floor((at.getTime() - now.getTime()) / 86_400_000);
 
 /** The plan as JSON. */
-export function planJson(plan: Plan): string {
+export function planJson(plan: Plan): object {
   const { now, authorities, needsAttention, nextStep, ...others } = plan;
   const { events, onTaint, deliveries, rootReach } = others;
-  const report = {
+  return {
     ...{ now, authorities, needsAttention },
     ...(nextStep && { nextStep: stepJson(nextStep, now) }),
     ...{ events, onTaint, deliveries, rootReach },
   };
-  return JSON.stringify(report, undefined, 2);
 }
 
 function stepJson(step: NextStep, now: Date): object {

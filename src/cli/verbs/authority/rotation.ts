@@ -22,13 +22,14 @@ import {
 import { tokensAgainFrom } from "../../../pki/jose/token-key.ts";
 import { wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
+  type ChangeOptions,
+  confirmIn,
+  inSession,
   openStore,
   type Session,
-  type SessionOptions,
-  withSession,
 } from "../../session/session.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 import { findByIdPrefix, requireAuthority, requireRootHere } from "./requirements.ts";
@@ -40,8 +41,6 @@ import {
   printTaintedAuthorities,
 } from "./store-summary.ts";
 
-interface RotateOptions extends SessionOptions, ConfirmationOptions {}
-
 /** `rampart authority rotate`. */
 export function addRotate(command: Command, terminal: Terminal): void {
   command
@@ -49,12 +48,10 @@ export function addRotate(command: Command, terminal: Terminal): void {
       "mint the successor now instead of when it is due; it signs once every verifier has its root",
     )
     .option("-y, --yes", "do not ask for confirmation, as a script or a cron job needs it")
-    .action((options: RotateOptions) =>
-      withSession(terminal, options, (s) => rotateNow(s, options)),
-    );
+    .action(inSession(terminal, rotateNow));
 }
 
-export async function rotateNow(session: Session, { yes }: RotateOptions): Promise<void> {
+export async function rotateNow(session: Session, options: ConfirmationOptions): Promise<void> {
   const { terminal, mint, now, isDry } = session;
   const store = await openStore(session);
   requireAuthority(store);
@@ -65,7 +62,7 @@ export async function rotateNow(session: Session, { yes }: RotateOptions): Promi
   const isUpstream = mint.authorityRoot === "upstream";
   const start = isUpstream ? askedSentence : mintedSentence(schedule);
   const question = `${signerSentence(authorities, now)}\n${start}\nRotate the ${session.place}?`;
-  await confirm(terminal, question, { yes: yes || isDry });
+  await confirmIn(session, question, options);
   if (isUpstream) {
     await terminal.progress("asking the CA upstream", () =>
       orOperatorError(() => askUpstream(mint, undefined, now)),
@@ -96,7 +93,7 @@ const mintedSentence = ({ publishedFrom, signsFrom, signsUntil }: Schedule): str
 const askedSentence =
   "The CA upstream is asked for an intermediate, which signs once every verifier has its root.";
 
-interface TaintOptions extends SessionOptions, ConfirmationOptions {
+interface TaintOptions extends ChangeOptions {
   readonly root: Departure;
 }
 
@@ -124,9 +121,7 @@ export function addTaint(command: Command, terminal: Terminal): void {
   with-last-leaf  no connection breaks; a thief of the key can sign until its last certificate
                   expires`,
     )
-    .action((id: string, options: TaintOptions) =>
-      withSession(terminal, options, (s) => taint(s, id, options)),
-    );
+    .action(inSession(terminal, taint));
 }
 
 export async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
@@ -145,9 +140,7 @@ export async function taint(session: Session, id: string, options: TaintOptions)
     if (!session.isDry) await rotate(mint, now);
     throw new OperatorError(refusal);
   }
-  await confirm(terminal, taintQuestion(session, store, decided), {
-    yes: options.yes || session.isDry,
-  });
+  await confirmIn(session, taintQuestion(session, store, decided), options);
   await recordTaint(mint, decided);
   const faults = await rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
@@ -163,15 +156,16 @@ export async function taint(session: Session, id: string, options: TaintOptions)
 
 /** A key for tokens is no root: whatever `--root` says, relying parties find it no more. */
 async function taintTokenKey(
-  { terminal, mint, place, now, isDry }: Session,
+  session: Session,
   { tokenKeys }: OpenedStore,
   id: string,
-  { yes }: TaintOptions,
+  options: ConfirmationOptions,
 ): Promise<void> {
+  const { terminal, mint, place, now, isDry } = session;
   const left = tokenKeys.map((key) => (key.id === id ? { ...key, isTainted: true } : key));
   const gap = tokenGapSentence(left, now);
   const question = `Taint ${id}, a key for JWT-SVIDs, in the ${place}? It signs nothing more, and leaves the documents at once.${gap}`;
-  await confirm(terminal, question, { yes: yes || isDry });
+  await confirmIn(session, question, options);
   const taintedAt = wholeSeconds(now);
   await recordTaint(mint, { id, taintedAt, retiresAt: taintedAt });
   await rotate(mint, now).catch(countFaults);

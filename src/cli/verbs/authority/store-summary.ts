@@ -1,9 +1,11 @@
 import { formatTaintedAuthorities } from "../../../config/distrust.ts";
 import type { Taint } from "../../../pki/authority/taint.ts";
-import { authoritiesIn } from "../../../status/authorities.ts";
+import { type AuthorityStatus, authoritiesIn } from "../../../status/authorities.ts";
 import { openStore, type Session } from "../../session/session.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
 import type { NextStep } from "../../terminal/terminal.ts";
-import { formatAuthorities } from "./authority-report.ts";
+import { formatInstant, shortId } from "../../terminal/text.ts";
 
 /** Prints the authorities after a change; for a dry run, as they would be. */
 export async function printStoreSummary(session: Session): Promise<void> {
@@ -51,4 +53,40 @@ Anybody who can write to the store can withhold this taint, and an older backup 
 this line into the configuration, where it counts whatever the store says: in rampart.toml above all
 tables, in wrangler.toml under [vars]. Then deploy.
 ${line}`);
+}
+
+/** Authorities and additional roots as a table. */
+export function formatAuthorities(
+  screen: Screen,
+  authorities: readonly AuthorityStatus[],
+  ifNone = "The store holds no authority.",
+): string {
+  if (authorities.length === 0) return ifNone;
+  return formatTable(
+    screen,
+    ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
+    authorities.map((each) => [
+      shortId(each.id),
+      phaseOf(screen, each),
+      each.key ?? "(root)",
+      formatInstant(each.schedule.publishedFrom),
+      each.key ? formatInstant(each.schedule.signsFrom) : "never",
+      signsUntilOf(each),
+      formatInstant(each.schedule.retiresAt),
+      each.fingerprint.slice(0, 16),
+    ]),
+    ["SHA-256", "PUBLISHED"],
+  );
+}
+
+function phaseOf({ styled }: Screen, { phase, signs, isTainted }: AuthorityStatus): string {
+  if (isTainted) return styled("bad", `${phase}, tainted`);
+  return signs ? styled("good", `${phase}, now`) : phase;
+}
+
+/** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */
+function signsUntilOf({ key, isTainted, taintedAt, schedule }: AuthorityStatus): string {
+  if (!key) return "never";
+  if (!isTainted) return formatInstant(schedule.signsUntil);
+  return taintedAt ? `tainted ${formatInstant(taintedAt)}` : "configuration";
 }

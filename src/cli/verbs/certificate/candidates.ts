@@ -127,7 +127,7 @@ interface LogChoice {
 }
 
 /** The certificates that a log has, of authorities in the trust bundle, and the numbers of others and of tokens. */
-interface LoggedCandidates {
+export interface LoggedCandidates {
   readonly candidates: readonly Candidate[];
   readonly foreign: number;
   readonly tokens: number;

@@ -1,18 +1,21 @@
 import { Command, Option } from "commander";
 import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
-import { revokedStatuses } from "../../../status/distrust.ts";
-import { openStore, type Session, withSession } from "../../session/session.ts";
+import { type RevokedStatus, revokedStatuses } from "../../../status/distrust.ts";
+import {
+  inSession,
+  openStore,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/command-line.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
+import { formatInstant, printable } from "../../terminal/text.ts";
 import { addLogOptions, addSearchOptions } from "../log/log.ts";
 import { addLogExitCodes, judgingLog } from "../log/log-source.ts";
-import { formatRevokedTable } from "./revocation-report.ts";
 import { type RevokeOptions, requireMainStore, revoke } from "./revoke.ts";
-
-interface ListOptions {
-  readonly config: string;
-  readonly json?: boolean;
-}
 
 /** `rampart certificate …`: certificates that are out, and taking them back. */
 export function certificateCommand(terminal: Terminal): Command {
@@ -22,7 +25,7 @@ export function certificateCommand(terminal: Terminal): Command {
   addDeploymentOptions(certificate.command("revoked"))
     .description("list the revoked certificates that have not long expired")
     .option("--json", "print JSON")
-    .action((options: ListOptions) => withSession(terminal, options, (s) => list(s, options)));
+    .action(inSession(terminal, list));
   const revocation = addSearchOptions(
     addLogOptions(addChangeOptions(certificate.command("revoke"))),
     terminal,
@@ -49,15 +52,29 @@ export function certificateCommand(terminal: Terminal): Command {
   return certificate;
 }
 
-async function list(session: Session, options: ListOptions): Promise<void> {
+async function list(session: Session, options: SessionOptions): Promise<void> {
   requireMainStore(options);
   const { revocations } = await openStore(session);
   const reports = revokedStatuses(revocations, session.configuration.configuredRevocations);
-  if (options.json) session.terminal.printJson(reports);
-  else
-    session.terminal.print(
-      reports.length > 0
-        ? formatRevokedTable(session.terminal, reports)
-        : "No certificate is revoked.",
-    );
+  session.terminal.answer(reports, options, () => formatRevocations(session.terminal, reports));
+}
+
+/** Revoked certificates as a table. */
+export function formatRevocations(screen: Screen, revoked: readonly RevokedStatus[]): string {
+  if (revoked.length === 0) return "No certificate is revoked.";
+  const rows = revoked.map(({ serial, authority, revokedAt, expiresAt, reason, stated, why }) => [
+    serial,
+    authority.slice(0, 8),
+    formatInstant(revokedAt),
+    formatInstant(expiresAt),
+    reason,
+    stated,
+    printable(why ?? ""),
+  ]);
+  return formatTable(
+    screen,
+    ["SERIAL", "AUTHORITY", "REVOKED", "EXPIRES", "REASON", "STATED IN", "WHY"],
+    rows,
+    ["WHY", "STATED IN"],
+  );
 }

@@ -11,14 +11,20 @@ import type { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { instant } from "../../../foundation/text.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import { mayBeSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
-import { openStore, type Session, type SessionOptions } from "../../session/session.ts";
+import {
+  type ChangeOptions,
+  confirmIn,
+  openStore,
+  type Session,
+  type SessionOptions,
+} from "../../session/session.ts";
 import { requireWhy, usageError } from "../../terminal/command-line.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
-import { printable } from "../../terminal/text.ts";
+import type { Screen } from "../../terminal/screen.ts";
+import { formatTable } from "../../terminal/table.ts";
+import { configuredAnyway, formatInstant, printable } from "../../terminal/text.ts";
 import { typedSerialNumber } from "../log/entry.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import { type SearchFields, searchFieldsIn } from "../log/follower-index.ts";
@@ -26,16 +32,12 @@ import {
   type Candidate,
   candidateInFile,
   candidateOfSerial,
+  type LoggedCandidates,
   loggedCandidates,
 } from "./candidates.ts";
-import { formatCandidates } from "./revocation-report.ts";
 
 /** The options of `certificate revoke`. */
-export interface RevokeOptions
-  extends SessionOptions,
-    ConfirmationOptions,
-    FollowerOptions,
-    SearchFields {
+export interface RevokeOptions extends ChangeOptions, FollowerOptions, SearchFields {
   readonly withRenewals?: boolean;
   readonly authority?: string;
   readonly expiresAt?: string;
@@ -52,22 +54,24 @@ export async function revoke(
   requireMainStore(options);
   requireWhy(options.why);
   const { terminal, mint, now, isDry, place } = session;
-  const { chosen, foreign, tokens } = await choose(session, choices, options);
+  const { candidates: chosen, ...others } = await choose(session, choices, options);
   const { revocations } = await openStore(session);
   const known = [...revocations, ...session.configuration.configuredRevocations];
   const valid = chosen.filter(({ notAfter }) => notAfter >= now);
   const open = valid.filter((each) => !revocationOf(known, each));
-  printLeftOut(terminal, [
-    [foreign, "signed by no authority in the trust bundle"],
-    [tokens, "JWT-SVIDs, which end by themselves: `rampart deny` stops further ones"],
+  for (const [count, why] of [
+    [others.foreign, "signed by no authority in the trust bundle"],
+    [others.tokens, "JWT-SVIDs, which end by themselves: `rampart deny` stops further ones"],
     [chosen.length - valid.length, "expired"],
     [valid.length - open.length, "revoked already"],
-  ]);
+  ] as const) {
+    if (count > 0) terminal.notice(`rampart: left out ${count} of the chosen certificates: ${why}`);
+  }
   if (open.length === 0) return terminal.print("There is nothing to revoke.");
   requireRoom(revocations, statementsFor(session, now, open, options));
   terminal.print(formatCandidates(terminal, open));
   const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
-  await confirm(terminal, `Revoke ${those}? Nothing takes it back.`, { yes: options.yes || isDry });
+  await confirmIn(session, `Revoke ${those}? Nothing takes it back.`, options);
   // The question may have waited for long, and nobody knows of the revocation before it is written.
   const statements = statementsFor(session, terminal.clock(), open, options);
   await recordRevocations(mint, statements);
@@ -81,17 +85,11 @@ export function requireMainStore({ signer }: SessionOptions): void {
   throw usageError("leave out --signer: the revocations of all signers are in the store of the CA");
 }
 
-interface Chosen {
-  readonly chosen: readonly Candidate[];
-  readonly foreign: number;
-  readonly tokens: number;
-}
-
 async function choose(
   session: Session,
   choices: readonly string[],
   options: RevokeOptions,
-): Promise<Chosen> {
+): Promise<LoggedCandidates> {
   const authorities = await authoritiesOf(session);
   const hasLog = options.url !== undefined || options.dir !== undefined;
   const fields = searchFieldsIn(options);
@@ -111,21 +109,13 @@ async function choose(
     const { authority } = options;
     const until = expiryOf(session, options);
     const named = serials.map((each) => candidateOfSerial(each, authorities, { authority, until }));
-    return { chosen: distinct([...inFiles, ...named]), foreign: 0, tokens: 0 };
+    return { candidates: distinct([...inFiles, ...named]), foreign: 0, tokens: 0 };
   }
-  const choice = {
-    serials,
-    shown: inFiles.map(({ serialNumber }) => serialNumber),
-    fields,
-    withRenewals: options.withRenewals ?? false,
-  };
-  const { candidates, foreign, tokens } = await loggedCandidates(
-    session.terminal,
-    options,
-    choice,
-    authorities,
-  );
-  return { chosen: distinct([...inFiles, ...candidates]), foreign, tokens };
+  const { withRenewals = false } = options;
+  const shown = inFiles.map(({ serialNumber }) => serialNumber);
+  const choice = { serials, shown, fields, withRenewals };
+  const logged = await loggedCandidates(session.terminal, options, choice, authorities);
+  return { ...logged, candidates: distinct([...inFiles, ...logged.candidates]) };
 }
 
 async function authoritiesOf({ currentView }: Session): Promise<readonly SigningAuthority[]> {
@@ -148,15 +138,6 @@ function distinct(candidates: readonly Candidate[]): readonly Candidate[] {
     each,
   ]);
   return [...new Map(named).values()];
-}
-
-function printLeftOut(
-  terminal: Terminal,
-  counts: readonly (readonly [count: number, why: string])[],
-): void {
-  for (const [count, why] of counts) {
-    if (count > 0) terminal.notice(`rampart: left out ${count} of the chosen certificates: ${why}`);
-  }
 }
 
 function statementsFor(
@@ -222,12 +203,7 @@ ${denials(revoked, fields)
   .join("\n")}`);
   if (revoked.length > maximumConfigured) return;
   const entries = [...configuration.configuredRevocations, ...statements];
-  terminal.print(`
-Anybody who can write to the store can withhold this revocation. To have it count whatever the store says,
-put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
-REVOKED = [
-${entries.map((each) => `  ${formatRevoked(each)},`).join("\n")}
-]`);
+  terminal.print(configuredAnyway("revocation", "REVOKED", entries.map(formatRevoked)));
 }
 
 function denials(revoked: readonly Candidate[], fields: SearchFields): readonly string[] {
@@ -246,4 +222,26 @@ function denials(revoked: readonly Candidate[], fields: SearchFields): readonly 
   return distinct.length > 0 && distinct.length <= maximumSuggestions
     ? distinct
     : ["<SPIFFE ID, node/<name>, pod/<uid> or token/<jti>>"];
+}
+
+/** The most rows that an operator is shown before the question. */
+const maximumRows = 100;
+
+/** Certificates as a table, the newest of many. */
+export function formatCandidates(screen: Screen, candidates: readonly Candidate[]): string {
+  const shown = candidates.slice(-maximumRows);
+  const rows = shown.map(({ serialNumber, name, cluster, node, issuedAt, notAfter, authority }) =>
+    [
+      shownSerialNumber(serialNumber),
+      name,
+      cluster,
+      node,
+      issuedAt && formatInstant(issuedAt),
+      formatInstant(notAfter),
+      authority.slice(0, 8),
+    ].map((cell) => printable(cell || "-")),
+  );
+  const headings = ["SERIAL", "NAME", "CLUSTER", "NODE", "ISSUED", "EXPIRES", "AUTHORITY"];
+  const more = candidates.length - shown.length;
+  return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(screen, headings, rows, ["NAME", "NODE", "CLUSTER"])}`;
 }

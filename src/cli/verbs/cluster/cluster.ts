@@ -154,20 +154,19 @@ interface CheckOptions extends DeploymentChoice, LoginChoice {
   readonly json?: boolean;
 }
 
-async function check({ json, ...choice }: CheckOptions, terminal: Terminal): Promise<void> {
-  const deployment = await openDeployment(choice, terminal.environment, terminal.clock());
+async function check(options: CheckOptions, terminal: Terminal): Promise<void> {
+  const deployment = await openDeployment(options, terminal.environment, terminal.clock());
   try {
-    terminal.noticePlace(deployment.place, { json });
+    terminal.noticePlace(deployment.place, options);
     const inspect = () =>
       Promise.all([
         inspectIssuers(deployment.configuration, terminal.clock),
-        inspectDeliveries(deployment, choice, terminal),
+        inspectDeliveries(deployment, options, terminal),
       ]);
-    const [reports, deliveries] = await terminal.progress("asking issuers and clusters", inspect, {
-      json,
-    });
-    terminal.print(
-      json ? checkJson(reports, deliveries) : formatCheck(terminal, reports, deliveries),
+    const what = "asking issuers and clusters";
+    const [reports, deliveries] = await terminal.progress(what, inspect, options);
+    terminal.answer(checkJson(reports, deliveries), options, () =>
+      [formatIssuers(terminal, reports), formatDeliveries(terminal, deliveries)].join("\n\n"),
     );
     const faults = reports.filter(({ fault }) => fault !== undefined).length;
     if (faults > 0)
@@ -191,17 +190,11 @@ async function inspectDeliveries(
   return reportDeliveries(inspections, () => currentBundle(deployment, terminal.clock()));
 }
 
-const formatCheck = (
-  terminal: Terminal,
-  reports: readonly IssuerReport[],
-  deliveries: readonly DeliveryReport[],
-): string => `${formatIssuers(terminal, reports)}\n\n${formatDeliveries(terminal, deliveries)}`;
-
 /** Each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */
 function checkJson(
   reports: readonly IssuerReport[],
   deliveries: readonly DeliveryReport[],
-): string {
+): readonly object[] {
   const issuers = reports.map((report) => ({
     ...report,
     delivery: deliveries.find(({ issuer }) => issuer === report.issuer),
@@ -209,5 +202,5 @@ function checkJson(
   const others = deliveries
     .filter(({ issuer }) => issuer === undefined)
     .map((delivery) => ({ cluster: delivery.cluster, delivery }));
-  return JSON.stringify([...issuers, ...others], undefined, 2);
+  return [...issuers, ...others];
 }

@@ -1,16 +1,30 @@
+import { basename } from "node:path";
 import { Command } from "commander";
-import { type Finding, type Severity, worstOf } from "../../../status/finding.ts";
+import type { Configuration } from "../../../config/configuration.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { configurationFindings } from "../../../status/configuration-findings.ts";
+import {
+  type Finding,
+  finding,
+  type Severity,
+  worstFirst,
+  worstOf,
+} from "../../../status/finding.ts";
+import { configOf, type DeploymentChoice, readConfiguration } from "../../session/deployment.ts";
+import { type DeployedParts, readConfig } from "../../session/local-worker.ts";
 import { addExitCodes, addPlaceOptions, exitCodes } from "../../terminal/command-line.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { wrap } from "../../terminal/text.ts";
 import { addLoginOptions } from "../cluster/cluster-inspection.ts";
-import { examineDeployment } from "./deploy-examination.ts";
 import {
+  configurationFault,
   type Examination,
   type ExaminationChoice,
   examine,
   type Judgement,
+  judged,
+  textFindings,
 } from "./examination.ts";
 
 /** The exit codes of a checkup, by its worst finding. */
@@ -39,16 +53,12 @@ export function doctorCommand(terminal: Terminal): Command {
     .option("--offline", "ask neither issuers nor API servers")
     .option("--deploy", "look at what wrangler deploys, and at nothing of this machine")
     .option("--json", "print JSON")
-    .action(async ({ json, deploy, ...choice }: DoctorOptions) => {
-      const examination = await terminal.progress(
-        "examining the CA",
-        () => (deploy ? examineDeployment : examine)(choice, terminal),
-        {
-          json,
-        },
-      );
-      terminal.print(
-        json ? examinationJson(examination) : formatExamination(terminal, examination),
+    .action(async (options: DoctorOptions) => {
+      const look = options.deploy ? examineDeployment : examine;
+      const work = () => look(options, terminal);
+      const examination = await terminal.progress("examining the CA", work, options);
+      terminal.answer(examinationJson(examination), options, () =>
+        formatExamination(terminal, examination),
       );
       const worst = worstOf(examination.findings);
       if (worst) terminal.exitWith(codes[worst]);
@@ -57,15 +67,10 @@ export function doctorCommand(terminal: Terminal): Command {
 
 const page = (name: string): string => `docs/reference/doctor.md#${name}`;
 
-function examinationJson({ place, at, findings }: Examination): string {
-  const report = {
-    place,
-    at,
-    worst: worstOf(findings),
-    findings: findings.map((found) => ({ ...found, page: page(found.name) })),
-  };
-  return JSON.stringify(report, undefined, 2);
-}
+const examinationJson = ({ place, at, findings }: Examination): object => ({
+  ...{ place, at, worst: worstOf(findings) },
+  findings: findings.map((found) => ({ ...found, page: page(found.name) })),
+});
 
 function formatExamination(screen: Screen, { place, findings }: Examination): string {
   const where = place === undefined ? "The store was not looked at." : `Looked at the ${place}.`;
@@ -93,4 +98,68 @@ function summary(findings: readonly Finding[]): string {
     return count === 0 ? [] : [`${count} ${severity}${count === 1 ? "" : "s"}`];
   });
   return `${counts.flat().join(", ")}. docs/reference/doctor.md explains each.`;
+}
+
+/** A KEK of the right form: that of the deployed Worker is a secret, which nobody can read. */
+const anyKek = `k1:${"A".repeat(43)}=`;
+
+/**
+ * Examines what `wrangler deploy` would deploy: the file alone, and neither `.dev.vars`, which stays here, nor a store.
+ *
+ * @throws OperatorError for a file that cannot be read.
+ */
+export async function examineDeployment(
+  choice: DeploymentChoice,
+  { environment, clock }: Terminal,
+): Promise<Examination> {
+  const config = configOf(choice);
+  if (!config.endsWith("wrangler.toml"))
+    throw new OperatorError(`--deploy is for a wrangler.toml, and not for ${config}`);
+  const parts = await readConfig(config, choice.env);
+  const { KEK = anyKek } = environment;
+  const findings = [
+    ...(await textFindings(config)),
+    ...bindingFindings(parts),
+    ...variableFindings({ ...parts.vars, KEK }),
+  ];
+  const name = basename(config);
+  const place = `variables and bindings of ${name}, which wrangler deploys, and at no store`;
+  return { place, at: clock(), findings: worstFirst(judged(name, findings)) };
+}
+
+function variableFindings(variables: Readonly<Record<string, unknown>>): readonly Finding[] {
+  let configuration: Configuration;
+  try {
+    configuration = readConfiguration(variables, "");
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [configurationFault(error.message)];
+  }
+  return configurationFindings(configuration);
+}
+
+function bindingFindings({ kv_namespaces, routes, workers_dev }: DeployedParts): Finding[] {
+  const namespace = kv_namespaces.find(({ binding }) => binding === "AUTHORITIES");
+  const isWithoutId = namespace?.id === undefined;
+  const isWithoutName = (routes ?? []).length === 0 && !workers_dev;
+  const example = (what: string, remedy: string): Finding =>
+    finding("configuration-example", what, remedy);
+  return [
+    ...(isWithoutId
+      ? [
+          example(
+            "The KV namespace AUTHORITIES has no id.",
+            "`npx wrangler kv namespace create AUTHORITIES`, and set the id that it prints",
+          ),
+        ]
+      : []),
+    ...(isWithoutName
+      ? [
+          example(
+            "No host name leads to the Worker.",
+            "Set routes to the host name on which the CA answers",
+          ),
+        ]
+      : []),
+  ];
 }

@@ -1,18 +1,24 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
+import * as z from "zod/mini";
 import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { durationSeconds, instant } from "../../../foundation/text.ts";
 import {
   foreignSerialNumber,
   mayBeSerialNumber,
   shownSerialNumber,
 } from "../../../pki/encoding/serial-number.ts";
-import { addSeconds } from "../../../pki/x509/validity.ts";
 import { type Distrust, distrustOf } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import type { DeploymentChoice } from "../../session/deployment.ts";
 import { withSession } from "../../session/session.ts";
-import { addPlaceOptions, usageError } from "../../terminal/command-line.ts";
+import {
+  addPlaceOptions,
+  typedAs,
+  typedInstant,
+  typedInterval,
+  typedNumber,
+  usageError,
+} from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import {
   type Distrusted,
@@ -81,35 +87,48 @@ function addFollow(command: Command, terminal: Terminal): void {
     .description("copy what is new into --dir, verify it, and print findings as lines of JSON")
     .option("--authorities <file>", "PEM of every authority that you know; others are findings")
     .option("--config <file>", "a configuration whose ISSUERS say who may vouch for whom")
-    .option("--identities-per-node <number>", "the most identities in a day", parseCount, 500)
+    .option(
+      "--identities-per-node <number>",
+      "the most identities in a day",
+      typedNumber(9_999_999),
+      500,
+    )
     .option(
       "--others-per-node <number>",
       "the most identities of other nodes in a day",
-      parseCount,
+      typedNumber(9_999_999),
       3,
     )
     .addOption(
       new Option("--stale-after <duration>", "how long nothing may be new")
-        .argParser(parseSeconds)
+        .argParser(typedInterval)
         .default(86_400, "24h"),
     )
-    .option("--every <duration>", "go on, and look this often", parseSeconds)
+    .option("--every <duration>", "go on, and look this often", typedInterval)
     .action((options: FollowOptions) => judgingLog(() => follow(terminal, options)));
 }
 
 /** The options that narrow a search in a log. */
 export function addSearchOptions(command: Command, terminal: Terminal): Command {
   return command
-    .option("--spiffe-id <id>", "the whole name of the certificate", parseWith(spiffeId))
-    .option("--namespace <glob>", "the namespace in its name", parseWith(namespace))
-    .option("--account <glob>", "the account in its name", parseWith(account))
-    .option("--serial <number>", "the serial number, in any spelling", parseSerialNumber)
-    .option("--cluster <name>", "the cluster of the caller", parseWith(cluster))
-    .option("--node <name>", "the node that the caller's token or a signer names", parseWith(node))
-    .option("--pod <name|uid>", "the pod that the caller's token or a signer names", parseWith(pod))
+    .option("--spiffe-id <id>", "the whole name of the certificate", spiffeId)
+    .option("--namespace <glob>", "the namespace in its name", namespace)
+    .option("--account <glob>", "the account in its name", account)
+    .option("--serial <number>", "the serial number, in any spelling", serialNumber)
+    .option("--cluster <name>", "the cluster of the caller", cluster)
+    .option("--node <name>", "the node that the caller's token or a signer names", node)
+    .option("--pod <name|uid>", "the pod that the caller's token or a signer names", pod)
     .option("--token-id <jti>", "the id of the caller's token", (text) => text.replace(/^JTI=/, ""))
-    .option("--since <time>", "from this instant on, or this long ago", instantOf(terminal))
-    .option("--until <time>", "before this instant, or this long ago", instantOf(terminal));
+    .option(
+      "--since <time>",
+      "from this instant on, or this long ago",
+      typedInstant(terminal.clock),
+    )
+    .option(
+      "--until <time>",
+      "before this instant, or this long ago",
+      typedInstant(terminal.clock),
+    );
 }
 
 /** The options that choose a log. */
@@ -128,56 +147,29 @@ With --config, --env, --remote or --local, the store of that CA says which are r
 function addListOptions(command: Command): Command {
   return addPlaceOptions(addLogOptions(command))
     .addHelpText("after", statedHelp)
-    .option("-n, --limit <number>", "the most entries", parseCount, 20)
+    .option("-n, --limit <number>", "the most entries", typedNumber(9_999_999), 20)
     .option("--json", "print one line of JSON for each entry");
 }
 
-/** A form of text, and how its fault is told. */
-type Form = readonly [RegExp, string];
+/** What no certificate can have is not searched: nothing found would look like an answer. */
+const searched = (form: RegExp, fault: string) => typedAs(z.string().check(z.regex(form)), fault);
 
-const spiffeId: Form = [
+const spiffeId = searched(
   /^spiffe:\/\/[a-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$|^DNS:/,
   "must be a whole SPIFFE ID; --namespace and --account take globs",
-];
-const namespace: Form = [/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob such as team-*"];
-const account: Form = [/^[a-z0-9.*-]{1,253}$/, "must be an account, or a glob"];
-const cluster: Form = [/^[A-Za-z0-9._/-]{1,253}$/, "must be the whole name of a cluster"];
-const node: Form = [/^[a-z0-9.-]{1,253}$/, "must be the whole name of a node"];
-const pod: Form = [/^[A-Za-z0-9.-]{1,253}$/, "must be the whole name or the UID of a pod"];
-
-/** What no certificate can have is not searched: nothing found would look like an answer. */
-const parseWith =
-  ([form, fault]: Form) =>
-  (text: string): string => {
-    if (form.test(text)) return text;
-    throw new InvalidArgumentError(fault);
-  };
-
-function parseSerialNumber(text: string): string {
-  if (mayBeSerialNumber(text)) return shownSerialNumber(typedSerialNumber(text));
-  throw new InvalidArgumentError("must be two hexadecimal digits or more, with or without colons");
-}
-
-function parseCount(text: string): number {
-  if (/^[1-9][0-9]{0,6}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("must be a number from 1 to 9999999");
-}
-
-function parseSeconds(text: string): number {
-  const { data = 0 } = durationSeconds.safeParse(text);
-  if (data > 0) return data;
-  throw new InvalidArgumentError("must be a duration, such as 30s or 5m");
-}
-
-/** An instant in RFC 3339, or a duration before now. */
-const instantOf =
-  ({ clock }: Terminal) =>
-  (text: string): string => {
-    const ago = durationSeconds.safeParse(text);
-    const time = ago.success ? addSeconds(clock(), -ago.data) : instant.safeParse(text).data;
-    if (time) return time.toISOString();
-    throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, or 24h");
-  };
+);
+const namespace = searched(/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob such as team-*");
+const account = searched(/^[a-z0-9.*-]{1,253}$/, "must be an account, or a glob");
+const cluster = searched(/^[A-Za-z0-9._/-]{1,253}$/, "must be the whole name of a cluster");
+const node = searched(/^[a-z0-9.-]{1,253}$/, "must be the whole name of a node");
+const pod = searched(/^[A-Za-z0-9.-]{1,253}$/, "must be the whole name or the UID of a pod");
+const serialNumber = typedAs(
+  z.pipe(
+    z.string().check(z.refine(mayBeSerialNumber)),
+    z.transform((text) => shownSerialNumber(typedSerialNumber(text))),
+  ),
+  "must be two hexadecimal digits or more, with or without colons",
+);
 
 async function list(terminal: Terminal, options: ListOptions, fields: SearchFields): Promise<void> {
   const { since = "", until = "9", serial } = fields;

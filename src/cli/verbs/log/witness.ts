@@ -1,4 +1,5 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
+import * as z from "zod/mini";
 import { addressText } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../../foundation/events.ts";
@@ -7,6 +8,7 @@ import { startWitness } from "../../../node/log/witness-server.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { isOrigin } from "../../../tlog/note/checkpoint.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
+import { typedAs } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { judgingLog, orUsageError } from "./log-source.ts";
@@ -23,26 +25,22 @@ export function witnessCommand(terminal: Terminal): Command {
   return new Command("witness")
     .description("cosign the checkpoints of logs: a second party sees that nothing is rewritten")
     .requiredOption("--dir <folder>", "where its key and its memory rest")
-    .requiredOption("--name <name>", "the name of its key, such as witness.example.com", parseName)
+    .requiredOption("--name <name>", "the name of its key, such as witness.example.com", keyName)
     .requiredOption("--key <vkey...>", "the verifier keys of the logs")
     .addOption(
       new Option("--listen <address>", "where it listens, over HTTP")
-        .argParser(parseListen)
-        .default(parseListen(":8099"), ":8099"),
+        .argParser(listen)
+        .default(listen(":8099"), ":8099"),
     )
     .action((options: WitnessOptions) => judgingLog(() => runWitness(options, terminal)));
 }
 
-function parseName(text: string): string {
-  if (isOrigin(text)) return text;
-  throw new InvalidArgumentError("must be a name without white space and plus signs");
-}
+const keyName = typedAs(
+  z.string().check(z.refine(isOrigin)),
+  "must be a name without white space and plus signs",
+);
 
-function parseListen(text: string): ListenAddress {
-  const parsed = listenAddress.safeParse(text);
-  if (parsed.success) return parsed.data;
-  throw new InvalidArgumentError("must be an address such as :8099 or 127.0.0.1:8099");
-}
+const listen = typedAs(listenAddress, "must be an address such as :8099 or 127.0.0.1:8099");
 
 async function runWitness(options: WitnessOptions, { clock }: Terminal): Promise<void> {
   using signals = watchSignals();

@@ -7,8 +7,7 @@ import { ConfigurationError, OperatorError } from "../../../foundation/errors.ts
 import { configOf } from "../../session/deployment.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { readRules } from "./read-rules.ts";
-import { ruled } from "./replayed.ts";
+import { readRules, ruled } from "./replayed.ts";
 
 /** What the CA would know of a described request. A mesh of one issuer need not name it. */
 function circumstancesOf(asks: Question, { issuers }: Configuration): Circumstances {

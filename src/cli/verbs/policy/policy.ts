@@ -1,18 +1,19 @@
-import { Command, InvalidArgumentError } from "commander";
-import { durationSeconds, instant } from "../../../foundation/text.ts";
-import { addSeconds } from "../../../pki/x509/validity.ts";
-import { exitCodes } from "../../terminal/command-line.ts";
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+import { Command } from "commander";
+import * as z from "zod/mini";
+import { circumstances } from "../../../ca/policy/rule.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
+import { exitCodes, typedInstant } from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
 import { addLogOptions } from "../log/log.ts";
 import { addLogExitCodes, judgingLog } from "../log/log-source.ts";
-import { addMissingRequests, requestsSince } from "../log/logged-requests.ts";
-import { refusalsIn } from "./audit-lines.ts";
+import { addMissingRequests, type PastRequest, requestsSince } from "../log/logged-requests.ts";
 import { addExplain, testRules } from "./cases.ts";
-import { readRules } from "./read-rules.ts";
-import { changing, type ReplayReport, replay } from "./replayed.ts";
+import { changing, type ReplayReport, readRules, replay } from "./replayed.ts";
 
 interface ReplayOptions extends FollowerOptions {
   readonly env?: string;
@@ -30,7 +31,11 @@ export function policyCommand(terminal: Terminal): Command {
     .argument("<config>", "the new configuration, rampart.toml or wrangler.toml")
     .description("say what the rules of a configuration would have done with past requests")
     .option("-e, --env <name>", "an environment of wrangler.toml")
-    .option("--since <time>", "from this instant on, or this long ago", instantOf(terminal))
+    .option(
+      "--since <time>",
+      "from this instant on, or this long ago",
+      typedInstant(terminal.clock),
+    )
     .option("--audit <file>", "lines of the audit trail, for what rules have refused")
     .option("--json", "print JSON")
     .action((config: string, options: ReplayOptions) =>
@@ -46,17 +51,6 @@ export function policyCommand(terminal: Terminal): Command {
   return policy;
 }
 
-/** An instant in RFC 3339, or a duration before now, in days as well. */
-const instantOf =
-  ({ clock }: Terminal) =>
-  (text: string): string => {
-    const [, days] = /^(\d{1,5})d$/.exec(text) ?? [];
-    const ago = durationSeconds.safeParse(days === undefined ? text : `${Number(days) * 24}h`);
-    const time = ago.success ? addSeconds(clock(), -ago.data) : instant.safeParse(text).data;
-    if (time) return time.toISOString();
-    throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, 30d or 24h");
-  };
-
 async function replayLog(
   terminal: Terminal,
   config: string,
@@ -66,7 +60,7 @@ async function replayLog(
   using follower = await openFollower(terminal, options);
   await synchronize(follower);
   const { index } = follower;
-  const { since = "", audit, json } = options;
+  const { since = "", audit } = options;
   const report = await terminal.progress(
     "replaying the log",
     async () => {
@@ -75,10 +69,9 @@ async function replayLog(
       const instants = rules.policy.rules.flatMap((rule) => rule.since ?? []);
       return replay(rules, requestsSince(index, since, instants), refusals);
     },
-    { json },
+    options,
   );
-  if (json) terminal.printJson(report);
-  else terminal.print(formatReport(terminal, report));
+  terminal.answer(report, options, () => formatReport(terminal, report));
   if (report.changes > 0) terminal.exitWith(exitCodes.attention);
 }
 
@@ -101,4 +94,40 @@ function formatReport(terminal: Terminal, report: ReplayReport): string {
       ? `It would have changed ${report.changes} of ${report.requests} requests.`
       : `It would have changed none of ${report.requests} requests.`,
   ].join("\n");
+}
+
+/** A call that a rule refused: no log has it. */
+const refusal = z.object({
+  reason: z.enum(["policy-denied", "audience-denied"]),
+  time: z.iso.datetime({ offset: true }),
+  detail: z.string(),
+  asked: circumstances,
+});
+
+/** The refusals by rules among the lines of an audit trail, whose other lines are skipped. */
+export async function refusalsIn(file: string, since: string): Promise<readonly PastRequest[]> {
+  const found: PastRequest[] = [];
+  let number = 0;
+  try {
+    for await (const line of createInterface({ input: createReadStream(file) })) {
+      number++;
+      const parsed = line.includes('-denied"') ? refusal.safeParse(jsonOf(line)) : undefined;
+      if (!parsed?.success || new Date(parsed.data.time) < new Date(since)) continue;
+      const { asked, detail } = parsed.data;
+      const made = { denied: detail, lifeSeconds: undefined, signer: asked.signer };
+      found.push({ circumstances: asked, made, count: 1, place: `line ${number}` });
+    }
+  } catch (error) {
+    throw new OperatorError(`${file} cannot be read`, { cause: error });
+  }
+  return found;
+}
+
+function jsonOf(line: string): unknown {
+  try {
+    // journald and kubectl put words before a line.
+    return JSON.parse(line.slice(line.indexOf("{")));
+  } catch {
+    return undefined;
+  }
 }

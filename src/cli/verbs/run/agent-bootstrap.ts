@@ -84,7 +84,7 @@ export function bootstrapCommand(terminal: Terminal): Command {
           ? createMachineBootstrap(terminal.environment, flags.type)
           : bootstrapOf(flags, parseVariables(terminal.environment)),
       );
-      terminal.printJson(bootstrap);
+      terminal.print(JSON.stringify(bootstrap, undefined, 2));
     });
 }
 

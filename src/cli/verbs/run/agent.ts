@@ -18,7 +18,7 @@ import { fetchTrusting } from "../../../program/http/node-fetch.ts";
 import { handleSignals, watchSignals } from "../../../program/signals.ts";
 import { addExitCodes, exitCodes } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
+import type { Audience, Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 
@@ -50,7 +50,7 @@ export function agentCommand(terminal: Terminal): Command {
         parseVariables(terminal.environment),
       );
       const { host, port } = RAMPART_STATUS_ADDR;
-      await showStatus(terminal, `http://${host}:${port}/status`, options.json === true);
+      await showStatus(terminal, `http://${host}:${port}/status`, options);
     });
   return agent;
 }
@@ -132,11 +132,15 @@ const ask = fetchTrusting(undefined);
 const maximumOctets = 16 * 1024 * 1024;
 
 /** Prints the status of a running agent. @throws OperatorError when no agent answers. */
-export async function showStatus(terminal: Terminal, url: string, asJson: boolean): Promise<void> {
+export async function showStatus(
+  terminal: Terminal,
+  url: string,
+  options: Audience,
+): Promise<void> {
   const answer = await fetchStatus(url).catch(() => undefined);
   if (answer === undefined) throw new OperatorError(`no agent answers at ${url}`);
   const status = answer as AgentStatus;
-  terminal.print(asJson ? JSON.stringify(status, undefined, 2) : describe(status).join("\n"));
+  terminal.answer(status, options, () => describe(status).join("\n"));
   if (!status.isReady) terminal.exitWith(exitCodes.attention);
 }
 

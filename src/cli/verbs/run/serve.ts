@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { configurationKeys } from "../../../config/configuration.ts";
 import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
@@ -10,6 +10,7 @@ import {
   serveRestartKeys,
 } from "../../../node/serve/serve-configuration.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
+import { typedNumber } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printUnit, runFollowing, unitOption, warnOfUnread } from "./following.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
@@ -28,9 +29,9 @@ export function serveCommand(terminal: Terminal): Command {
       "Serve the whole CA from here: native gRPC over TLS, its store in files, in Kubernetes or in a bucket.",
     )
     .option("-c, --config <file>", "the configuration", "rampart.toml")
-    .option("-p, --processes <number>", "how many processes share the ports", parseNumber, 1)
+    .option("-p, --processes <number>", "how many processes share the ports", typedNumber(999), 1)
     .option(...unitOption)
-    .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
+    .addOption(new Option("--process <number>").argParser(typedNumber(999)).hideHelp())
     .action(async (options: ServeOptions) => {
       const { config, processes, unit } = options;
       if (unit) return printUnit("serve", terminal);
@@ -100,9 +101,4 @@ function childConfiguration(whole: ServeConfiguration, number: number): ServeCon
       port: monitoringListen.port === 0 ? 0 : monitoringListen.port + number - 1,
     },
   };
-}
-
-function parseNumber(text: string): number {
-  if (/^[1-9][0-9]{0,2}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("must be a number from 1 to 999");
 }

@@ -14,7 +14,7 @@ import {
   reportDelivery,
   rootReach,
 } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
-import { rootTargets } from "../../../../src/config/root-targets.ts";
+import { rootTargets } from "../../../../src/config/cluster-access.ts";
 import { createClusterPush } from "../../../../src/delivery/cluster-push.ts";
 import { trustBundleContent } from "../../../../src/delivery/push-content.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { writeDocuments } from "../../../../src/cli/verbs/authority/documents.ts";
-import { tokenFindings } from "../../../../src/cli/verbs/doctor/token-findings.ts";
+import { tokenFindings } from "../../../../src/cli/verbs/doctor/world-findings.ts";
 import { importKek } from "../../../../src/custody/kek.ts";
 import { FetchError } from "../../../../src/foundation/fetch.ts";
 import { createMemoryMint } from "../../../testkit/ca/memory-mint.ts";

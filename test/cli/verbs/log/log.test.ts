@@ -129,7 +129,7 @@ describe("rampart log", () => {
     async (time) => {
       const { code, stderr } = await log(`search --url ${ca.url} --since=${time}`);
       expect(code).not.toBe(0);
-      expect(stderr).toContain("must be an instant such as 2026-11-22T12:00:00Z, or 24h");
+      expect(stderr).toContain("must be an instant such as 2026-11-22T12:00:00Z, 30d or 24h");
     },
   );
 

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { createPolicy } from "../../../../src/ca/policy/policy.ts";
 import { policyTable } from "../../../../src/ca/policy/rule.ts";
 import { requestsSince } from "../../../../src/cli/verbs/log/logged-requests.ts";
-import { refusalsIn } from "../../../../src/cli/verbs/policy/audit-lines.ts";
+import { refusalsIn } from "../../../../src/cli/verbs/policy/policy.ts";
 import { replay } from "../../../../src/cli/verbs/policy/replayed.ts";
 import { generatedRules } from "../../../testkit/ca/generated-rules.ts";
 import { historyOf, livedThrough } from "../../../testkit/ca/past-mesh.ts";

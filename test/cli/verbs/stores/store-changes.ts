@@ -9,7 +9,7 @@ import { init } from "../../../../src/cli/verbs/authority/authority.ts";
 import { exportBackup, restore } from "../../../../src/cli/verbs/authority/backup.ts";
 import { writeBackup } from "../../../../src/cli/verbs/authority/backup-file.ts";
 import { importAuthority, install } from "../../../../src/cli/verbs/authority/install.ts";
-import { request, withdraw } from "../../../../src/cli/verbs/authority/request.ts";
+import { request, withdraw } from "../../../../src/cli/verbs/authority/own-root.ts";
 import { rotateNow, taint } from "../../../../src/cli/verbs/authority/rotation.ts";
 import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny.ts";
 import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root.ts";

@@ -1,16 +1,22 @@
 import type { Command } from "commander";
+import { Option } from "commander";
 import { makeRequest, withdrawRequest } from "../../../ca/rotation/install-intermediate.ts";
+import { createServiceRoot } from "../../../custody/key-service/service-root.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
-import { OperatorError } from "../../../foundation/errors.ts";
+import { ConfigurationError, messageOf, OperatorError } from "../../../foundation/errors.ts";
+import { fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
+import { openKeyServices } from "../../session/current-view.ts";
 import {
+  confirmIn,
+  inSession,
   openStore,
   requireAllOpen,
   type Session,
   type SessionOptions,
-  withSession,
 } from "../../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../../terminal/questions.ts";
+import { typedSeconds, usageError } from "../../terminal/command-line.ts";
+import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -18,15 +24,13 @@ import { formatInstant, shortId } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./requirements.ts";
 import { backupStep } from "./store-summary.ts";
 
-interface WithdrawOptions extends SessionOptions, ConfirmationOptions {}
-
 /** `rampart authority request`. */
 export function addRequest(command: Command, terminal: Terminal): void {
   command
     .description(
       "make a key, seal it, and print a CSR for an intermediate, which your own CA signs; `install` takes its answer",
     )
-    .action((options: SessionOptions) => withSession(terminal, options, request));
+    .action(inSession(terminal, request));
 }
 
 /** `rampart authority requests`. */
@@ -34,7 +38,7 @@ export function addRequests(command: Command, terminal: Terminal): void {
   command
     .description("list the requests that have no answer yet, with their age")
     .option("--json", "print JSON, with each CSR")
-    .action((options: SessionOptions) => withSession(terminal, options, (s) => list(s, options)));
+    .action(inSession(terminal, list));
 }
 
 /** `rampart authority withdraw`. */
@@ -43,9 +47,7 @@ export function addWithdraw(command: Command, terminal: Terminal): void {
     .argument("<id>", "the request's id as `requests` shows it, or its first 4 characters or more")
     .description("delete a request with its key; a certificate for it can never be installed")
     .option("-y, --yes", "do not ask for confirmation")
-    .action((id: string, options: WithdrawOptions) =>
-      withSession(terminal, options, (s) => withdraw(s, id, options)),
-    );
+    .action(inSession(terminal, withdraw));
 }
 
 export async function request(session: Session): Promise<void> {
@@ -71,15 +73,13 @@ export async function request(session: Session): Promise<void> {
   ]);
 }
 
-async function list(session: Session, { json }: SessionOptions): Promise<void> {
+async function list(session: Session, options: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const { terminal, now } = session;
   const open = store.requests.toSorted((a, b) => a.requestedAt.getTime() - b.requestedAt.getTime());
-  if (json) terminal.printJson(open.map(toJson));
-  else
-    terminal.print(
-      open.length > 0 ? formatRequests(terminal, open, now) : "The store holds no open request.",
-    );
+  terminal.answer(open.map(toJson), options, () =>
+    open.length > 0 ? formatRequests(terminal, open, now) : "The store holds no open request.",
+  );
   requireAllOpen(store);
 }
 
@@ -108,13 +108,54 @@ const ageText = (hours: number): string =>
 export async function withdraw(
   session: Session,
   prefix: string,
-  options: WithdrawOptions,
+  options: ConfirmationOptions,
 ): Promise<void> {
   const { terminal, mint, isDry, place } = session;
   const { requests } = await openStore(session);
   const { id } = findByIdPrefix(requests, prefix, "request");
   const question = `Withdraw ${id} from the ${place}? Its key is gone then, and so is what a certificate for it is worth.`;
-  await confirm(terminal, question, { yes: options.yes || isDry });
+  await confirmIn(session, question, options);
   await withdrawRequest(mint, id);
   terminal.print(isDry ? `Nothing was written. ${id} would be withdrawn.` : `${id} is withdrawn.`);
+}
+
+interface RootOptions extends SessionOptions {
+  readonly lifetime: number;
+}
+
+/** `rampart authority root`: the certificate of a root whose key a service holds. */
+export function addRoot(command: Command, terminal: Terminal): void {
+  command
+    .argument("<key>", "the URI of a key that signs: EC P-256, EC P-384 or RSA")
+    .addOption(
+      new Option("--lifetime <duration>", "how long the root shall live")
+        .argParser(typedSeconds)
+        .default(87_600 * 3600, "87600h"),
+    )
+    .description("print the certificate of a root whose key is in a key service, which signs it")
+    .action((key: string, options: RootOptions) => print(terminal, key, options));
+}
+
+async function print(
+  terminal: Terminal,
+  uri: string,
+  { lifetime, ...options }: RootOptions,
+): Promise<void> {
+  if (lifetime < 86_400 || lifetime > 40 * 366 * 86_400)
+    throw usageError("--lifetime must be a duration from 24h to 40 years, such as 87600h");
+  const { configuration, keyServices } = await openKeyServices(terminal, options);
+  try {
+    const { trustDomain } = configuration;
+    const root = await createServiceRoot(keyServices(uri), trustDomain, lifetime, terminal.clock());
+    terminal.print(toPem("CERTIFICATE", root).trimEnd());
+    terminal.noticeNext([
+      [
+        `UPSTREAM_AUTHORITY = { kind = "key-service", keys = ["${uri}"], root = "…" }`,
+        `and AUTHORITY_ROOT = "upstream" have this root (SHA-256 ${fingerprintOf(root).slice(0, 16)}…) sign the intermediates`,
+      ],
+    ]);
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
+    throw new OperatorError(`${uri} ${messageOf(error)}`);
+  }
 }
