@@ -87,7 +87,7 @@ export async function assembleParts(
     store: (svid) => cache.store(svid),
   });
   life.endsWith("the identities", () => identities.end());
-  await followCache(trust, cache);
+  await followCache(trust, cache, life);
   const mounted = new MountedFiles({
     ...ports,
     metrics,
@@ -120,7 +120,16 @@ function bounded(issue: Issue): Issue {
 }
 
 /** Restores the roots of an earlier run, and stores each change of them. */
-async function followCache(trust: TrustRoots, cache: CertificateCache): Promise<void> {
+async function followCache(
+  trust: TrustRoots,
+  cache: CertificateCache,
+  life: Lifetime,
+): Promise<void> {
   trust.recall((await cache.loadRoots()) ?? "");
-  trust.changes.add(() => void cache.storeRoots(trust.record));
+  let writing: Promise<void> | undefined;
+  trust.changes.add(() => {
+    writing = cache.storeRoots(trust.record);
+  });
+  // The next run must know of every root that this one saw withdrawn.
+  life.endsWith("the cache", () => writing);
 }

@@ -53,8 +53,8 @@ const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000
 /** A value to fetch, and when to fetch it again. */
 interface Refresh<T> {
   readonly fetch: () => Promise<T>;
-  /** The time of the next fetch, after a value was fetched at `now`. */
-  readonly dueAt: (value: T, now: Date) => Date;
+  /** The time of the next fetch for a value that was fetched at this instant. It may come nearer later. */
+  readonly dueAt: (value: T, fetchedAt: Date) => Date;
   /** Called for each failed fetch while an earlier value still serves. */
   readonly failed: (error: unknown) => void;
 }
@@ -70,28 +70,28 @@ export function createRefreshing<T>({
   dueAt,
   failed,
 }: Refresh<T>): (now: Date) => Promise<T> {
-  let value: { readonly of: T } | undefined;
+  let value: { readonly of: T; readonly at: Date } | undefined;
   let failure: unknown;
-  let nextTry = new Date(0);
+  let retryAt = new Date(0);
   let failures = 0;
   let renewing: Promise<void> | undefined;
 
   async function renew(now: Date): Promise<void> {
     try {
-      const fetched = await fetch();
-      value = { of: fetched };
-      nextTry = dueAt(fetched, now);
+      value = { of: await fetch(), at: now };
       failures = 0;
     } catch (error) {
       failure = error;
-      nextTry = new Date(now.getTime() + backoffMilliseconds(backoff, ++failures));
+      retryAt = new Date(now.getTime() + backoffMilliseconds(backoff, ++failures));
       if (value) failed(error);
     }
   }
 
+  const nextFetch = (): Date => (value && failures === 0 ? dueAt(value.of, value.at) : retryAt);
+
   return async (now) => {
     // One fetch serves all concurrent callers, so that they cannot flood the CA.
-    if (now >= nextTry) {
+    if (now >= nextFetch()) {
       renewing ??= renew(now).finally(() => {
         renewing = undefined;
       });

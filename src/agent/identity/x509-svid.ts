@@ -1,10 +1,10 @@
 import { generateKeyPair, type KeyObject, type X509Certificate } from "node:crypto";
 import { promisify } from "node:util";
 import { namesWorkload, type SpiffeId } from "../../pki/spiffe-id.ts";
+import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
 import type { SubjectKey } from "../../program/certificate-request.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { CertificatePurpose, SubjectKeyKind } from "../configuration/ca-settings.ts";
-import { isIssuedBy } from "../trust/trust-roots.ts";
 
 /** A workload's identity document with its private key. */
 export interface X509Svid {

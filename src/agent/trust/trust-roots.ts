@@ -1,8 +1,9 @@
 import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
 import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
-import { mayBeRoot, parseCertificates } from "../../program/files/pem-file.ts";
+import { parseCertificates } from "../../program/files/pem-file.ts";
 
 /** The outcome for a published bundle. */
 type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
@@ -18,9 +19,6 @@ interface RootedChain {
   readonly svid: Chain;
   readonly roots: readonly X509Certificate[];
 }
-
-/** More roots than a mesh has in years. */
-const maximumFormer = 100;
 
 const formerLine = /^former ([0-9A-F:]{95})$/gm;
 
@@ -39,17 +37,15 @@ export class TrustRoots {
   readonly #certificates = new Map<string, X509Certificate>();
   readonly #restored = new Set<string>();
   readonly #withdrawn = new Set<string>();
-  /** The fingerprints of all roots that ever were current, the newest last. */
-  readonly #former = new Set<string>();
+  readonly #mesh = new MeshRoots();
   #bundle: SpiffeBundle | undefined;
-  #roots: readonly X509Certificate[] = [];
   #heldBack: readonly X509Certificate[] = [];
   #served: readonly X509Certificate[] = [];
   #pem = "";
 
   /** Sorted by PEM, as in Istio, without duplicates. */
   get current(): readonly X509Certificate[] {
-    return this.#roots;
+    return this.#mesh.current;
   }
 
   /** Those that verifiers get: all but the new ones whose CRLs are awaited. */
@@ -71,7 +67,7 @@ export class TrustRoots {
     const { promise, resolve } = Promise.withResolvers<void>();
     const end = this.changes.add(resolve);
     signal.addEventListener("abort", () => resolve());
-    if (this.#roots.length === 0 && !signal.aborted) await promise;
+    if (this.current.length === 0 && !signal.aborted) await promise;
     end();
   }
 
@@ -92,26 +88,20 @@ export class TrustRoots {
 
   /** What {@link recall} takes in the next run. */
   get record(): string {
-    const former = [...this.#former].map((fingerprint) => `former ${fingerprint}`);
-    return [pemOf(this.#roots), ...former, ""].join("\n");
+    const former = this.#mesh.known.map((fingerprint) => `former ${fingerprint}`);
+    return [pemOf(this.current), ...former, ""].join("\n");
   }
 
   /** Takes the record of an earlier run. */
   recall(record: string): void {
     const roots = parseCertificates(record);
-    for (const [, name = ""] of record.matchAll(formerLine)) this.#former.add(name);
+    this.#mesh.recall([...record.matchAll(formerLine)].map(([, name = ""]) => name));
     if (roots.length > 0) this.restore("", roots);
   }
 
-  /**
-   * The roots for a connection to a CA whose roots are in a file that nobody may update. Where the file has had a root
-   * of the mesh, the roots of the mesh count in place of it, because they were learned through it. So one that was
-   * withdrawn does not count, even if the file still has it. Any other root of the file counts.
-   */
+  /** As {@link MeshRoots.forConnection}. */
   forConnection(file: readonly X509Certificate[]): readonly X509Certificate[] {
-    const others = file.filter((root) => !this.#former.has(root.fingerprint256));
-    const isOfMesh = others.length < file.length && this.#roots.length > 0;
-    return isOfMesh ? [...others, ...this.#roots] : file;
+    return this.#mesh.forConnection(file);
   }
 
   /** Takes the published bundle, unless it is empty or older than the known one. */
@@ -147,7 +137,7 @@ export class TrustRoots {
 
   /** Whether a verifier with these roots accepts the certificate. */
   verifies({ chain }: Pick<Chain, "chain">, now: Date): boolean {
-    return isIssuedBy(chain, this.#roots, now);
+    return isIssuedBy(chain, this.current, now);
   }
 
   /** Whether an answer's certificate leads to a root that no newer bundle has withdrawn. */
@@ -171,33 +161,21 @@ export class TrustRoots {
       for (const each of fingerprints) if (!this.#withdrawn.has(each)) named.add(each);
     }
     const isSame =
-      named.size === this.#roots.length &&
-      this.#roots.every((root) => named.has(root.fingerprint256));
+      named.size === this.current.length &&
+      this.current.every((root) => named.has(root.fingerprint256));
     if (isSame) return false;
     for (const each of this.#certificates.keys()) {
       if (!named.has(each)) this.#certificates.delete(each);
     }
-    this.#roots = [...this.#certificates.values()].toSorted(byPem);
-    this.#remember();
+    this.#mesh.update([...this.#certificates.values()].toSorted(byPem));
     this.#serve();
     this.changes.notify();
     return true;
   }
 
-  #remember(): void {
-    for (const { fingerprint256 } of this.#roots) {
-      this.#former.delete(fingerprint256);
-      this.#former.add(fingerprint256);
-    }
-    for (const oldest of this.#former) {
-      if (this.#former.size <= maximumFormer) break;
-      this.#former.delete(oldest);
-    }
-  }
-
   /** @returns Whether verifiers get other roots. */
   #serve(): boolean {
-    this.#served = this.#roots.filter((root) => !this.#heldBack.includes(root));
+    this.#served = this.current.filter((root) => !this.#heldBack.includes(root));
     const before = this.#pem;
     this.#pem = pemOf(this.#served);
     return this.#pem !== before;
@@ -211,22 +189,4 @@ function pemOf(roots: readonly X509Certificate[]): string {
 
 function byPem(a: X509Certificate, b: X509Certificate): number {
   return a.toString() < b.toString() ? -1 : 1;
-}
-
-/** Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. */
-export function isIssuedBy(
-  chain: readonly X509Certificate[],
-  roots: readonly X509Certificate[],
-  now: Date,
-): boolean {
-  return chain.every((certificate, i) => {
-    const next = chain[i + 1];
-    const issuers = next ? [next].filter(({ ca }) => ca) : roots.filter(mayBeRoot);
-    return issuers.some(
-      (issuer) =>
-        now < issuer.validToDate &&
-        certificate.checkIssued(issuer) &&
-        certificate.verify(issuer.publicKey),
-    );
-  });
 }

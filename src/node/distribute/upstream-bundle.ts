@@ -1,3 +1,4 @@
+import type { X509Certificate } from "node:crypto";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { pause as pauseOnTimer } from "../../foundation/pause.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
@@ -7,8 +8,9 @@ import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
+import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
 import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
-import { readRootFile } from "../../program/files/pem-file.ts";
+import { parseCertificates, readRootFile } from "../../program/files/pem-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 
@@ -17,14 +19,17 @@ const usualRefreshSeconds = 300;
 
 /**
  * @param known The bundle of a former follower of the same CA.
+ * @param former The roots by which a former follower knew the CA.
  * @throws OperatorError when the roots of the CA's certificate cannot be read.
  */
 export async function followUpstreamBundle(
   source: UpstreamPlace,
   context: ServerContext,
   known?: NumberedBundle,
+  former?: ServerRoots,
 ) {
   const { log } = context;
+  const serverRoots = new ServerRoots(source, former);
   const asked = Promise.withResolvers<void>();
   let current = known;
   let jwtKeys: KeySet = [];
@@ -36,6 +41,7 @@ export async function followUpstreamBundle(
     if (refusal === undefined) {
       logChange(log, next, current);
       current = next;
+      serverRoots.learn(bundle.roots);
       ({ refreshSeconds, jwtKeys } = bundle);
     } else {
       logFault(log, "bundle-not-fetched", new Error(refusal));
@@ -49,11 +55,13 @@ export async function followUpstreamBundle(
     asked.resolve();
   }
 
-  await tlsOptionsFor(source);
+  await serverRoots.read();
   const document = { path: "/bundle.json", kind: spiffeBundle, onDocument: accept, failed };
-  const end = followUpstream(source, document, context);
+  const end = followUpstream(source, { ...document, serverRoots }, context);
   return {
     source,
+    /** The roots by which the CA is known. */
+    serverRoots,
     /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
     current: () => current,
     /** The keys for JWT-SVIDs in the same bundle. */
@@ -107,25 +115,61 @@ export interface UpstreamDocument<Document>
   > {
   /** Of its URL, with a slash in front. */
   readonly path: string;
+  readonly serverRoots: ServerRoots;
 }
 
-/** The TLS options for a CA. @throws OperatorError when the roots of its certificate cannot be read. */
-async function tlsOptionsFor({ upstreamRootsFile }: UpstreamPlace): Promise<{ ca?: string }> {
-  const ca = await readRootFile(upstreamRootsFile);
-  return ca === undefined ? {} : { ca };
+/**
+ * The roots by which a program knows the CA. Where the file of them has had a root of the mesh, the roots of the bundle
+ * count in place of it: nobody has to update the file at a rotation.
+ */
+export class ServerRoots {
+  readonly #path: string | undefined;
+  readonly #mesh: MeshRoots;
+  #file: string | undefined;
+  #pem: string | undefined;
+
+  /** @param former What it has learned still counts: the same CA may have another address now. */
+  constructor({ upstreamRootsFile }: UpstreamPlace, former?: ServerRoots) {
+    this.#path = upstreamRootsFile;
+    this.#mesh = former ? former.#mesh : new MeshRoots();
+  }
+
+  /** PEM; `undefined` for the roots of the system. */
+  get pem(): string | undefined {
+    return this.#pem;
+  }
+
+  /** Reads the file anew. @throws OperatorError when it cannot be read. */
+  async read(): Promise<string | undefined> {
+    this.#file = await readRootFile(this.#path);
+    return this.#choose();
+  }
+
+  learn(roots: readonly X509Certificate[]): void {
+    this.#mesh.update(roots);
+    this.#choose();
+  }
+
+  #choose(): string | undefined {
+    this.#pem = this.#file && this.#mesh.forConnection(parseCertificates(this.#file)).join("");
+    return this.#pem;
+  }
 }
 
 /** Follows a document of a CA. @returns A function that ends it. */
 export function followUpstream<Document>(
   source: UpstreamPlace,
-  { path, ...document }: UpstreamDocument<Document>,
+  { path, serverRoots, ...document }: UpstreamDocument<Document>,
   { clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
 ): () => Promise<void> {
   const ending = new AbortController();
   const follower = new DocumentFollower({
     ...document,
     url: `${source.upstream}${path}`,
-    tlsOptions: () => tlsOptionsFor(source),
+    tlsOptions: async () => {
+      const ca = await serverRoots.read();
+      return ca === undefined ? {} : { ca };
+    },
     ...{ longestRefreshSeconds, longestWaitSeconds, clock, random },
     sleepUntil: (instant, signal) => pause(instant.getTime() - clock().getTime(), signal),
   });

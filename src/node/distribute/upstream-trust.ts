@@ -11,6 +11,7 @@ import type { ServerContext } from "../server.ts";
 import {
   followUpstream,
   followUpstreamBundle,
+  type ServerRoots,
   type UpstreamBundle,
   type UpstreamDocument,
 } from "./upstream-bundle.ts";
@@ -55,7 +56,9 @@ export async function followUpstreamTrust(
 ): Promise<UpstreamTrust> {
   const { log, clock } = context;
   const before = former?.published.source.upstream === source.upstream ? former : undefined;
-  const published = await followUpstreamBundle(source, context, before?.published.current());
+  const known = before?.published.current();
+  const serverRoots = former?.published.serverRoots;
+  const published = await followUpstreamBundle(source, context, known, serverRoots);
   const authorities = rootsOf(published.current);
   const lists = new FollowedCrls(published, authorities, context, before);
   const content = contentOf((detail) => {
@@ -110,7 +113,7 @@ class FollowedCrls {
   #hurriedAt = 0;
 
   constructor(
-    { source }: UpstreamBundle,
+    { source, serverRoots }: UpstreamBundle,
     authorities: () => MeshAuthorities,
     context: ServerContext,
     before: UpstreamTrust | undefined,
@@ -120,7 +123,7 @@ class FollowedCrls {
     this.#context = context;
     this.#latest = before?.document();
     this.#isAsked = this.#latest !== undefined;
-    this.#endFollowing = followUpstream(source, this.#upstream(), {
+    this.#endFollowing = followUpstream(source, this.#upstream(serverRoots), {
       ...context,
       pause: (milliseconds, signal) => this.#sleep(milliseconds, signal),
     });
@@ -152,10 +155,11 @@ class FollowedCrls {
     await this.#endFollowing();
   }
 
-  #upstream(): UpstreamDocument<readonly Crl[]> {
+  #upstream(serverRoots: ServerRoots): UpstreamDocument<readonly Crl[]> {
     const { log, clock } = this.#context;
     return {
       path: "/crl.pem",
+      serverRoots,
       kind: crlDocument,
       onDocument: (crls) => this.#take(crls),
       mayBeAbsent: () => {

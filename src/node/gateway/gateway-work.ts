@@ -7,7 +7,10 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
+import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { Program } from "../../program/program.ts";
 import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
@@ -53,12 +56,12 @@ export async function beginGatewayWork(
   const { log, clock, ended, slowCalls } = context;
   const { trustDomain, rootPlaces } = configuration;
   await using starting = new AsyncDisposableStack();
-  const opened = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
-  const upstream = closingWhenIdle(opened);
-  starting.defer(upstream.close);
-  const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
   const trust = await followUpstreamTrust(configuration, context, before?.trust);
   starting.defer(trust.end);
+  const { serverRoots } = trust.published;
+  const upstream = closingWhenIdle(openUpstream(configuration.upstream, () => serverRoots.pem));
+  starting.defer(upstream.close);
+  const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
   const isSameCa = before?.configuration.upstream === configuration.upstream;
   const isSamePlace = isSameCa && isDeepStrictEqual(rootPlaces, before?.configuration.rootPlaces);
   // A list of all namespaces takes its time, and what they had before they still have.
@@ -72,7 +75,7 @@ export async function beginGatewayWork(
   return {
     ...{ configuration, trust, roots },
     forwarded: forwardingRpcs(forwarding),
-    certificateAt: servingCertificate(configuration, forwarding, context.life.ending),
+    certificateAt: servingCertificate(configuration, forwarding, trust, context.life.ending),
     end: () => begun.disposeAsync(),
   };
 }
@@ -104,16 +107,26 @@ function closingWhenIdle(upstream: Upstream): Upstream {
   };
 }
 
+/** Isolates of a CA that has tainted an authority learn of it one after the other. */
+const refusedSeconds = 5;
+
 function servingCertificate(
   { certificateFiles }: GatewayConfiguration,
   { upstream, credentials, log }: Forwarding,
+  { published }: UpstreamTrust,
   ending: AbortSignal,
 ): ServingCertificateSource {
   if (certificateFiles) return certificateInFiles(certificateFiles);
   return createRefreshing({
     fetch: () => requestCertificate(upstream, credentials, ending),
-    // Before half of its life is over.
-    dueAt: ({ chainPem }, now) => renewalOf(new X509Certificate(chainPem).validToDate, now),
+    // Before half of its life is over, and soon where its root has left the bundle: callers refuse it.
+    dueAt: ({ chainPem }, fetchedAt) => {
+      const roots = parseCertificates(published.current()?.pem ?? "");
+      const isAccepted =
+        roots.length === 0 || isIssuedBy(parseCertificates(chainPem), roots, fetchedAt);
+      if (!isAccepted) return addSeconds(fetchedAt, refusedSeconds);
+      return renewalOf(new X509Certificate(chainPem).validToDate, fetchedAt);
+    },
     failed: (error) => logFault(log, "renewal-failed", error, { what: "serving certificate" }),
   });
 }

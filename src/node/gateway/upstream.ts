@@ -4,7 +4,6 @@ import * as z from "zod/mini";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
 import { jsonText } from "../../foundation/json.ts";
-import { readRootFile } from "../../program/files/pem-file.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
 import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";
 import type { WholeAnswer } from "../../program/http/http-exchange.ts";
@@ -83,19 +82,14 @@ const maximumOctets = 256 * 1024;
 /** No CA waits longer, and Connect allows ten digits. */
 const longestTimeoutMs = 1e9;
 
-/**
- * @param rootsFile A PEM file with the roots of the CA's serving certificate, instead of the system's.
- * @throws OperatorError when the roots cannot be read.
- */
-export async function openUpstream(url: string, rootsFile: string | undefined): Promise<Upstream> {
-  const roots = await readRootFile(rootsFile);
-  const tls = roots === undefined ? {} : { ca: roots };
-  const client = createHttpClient(tls, maximumConnections);
+/** @param roots PEM of the roots of the CA's own certificate at this moment; `undefined` for the system's. */
+export function openUpstream(url: string, roots: () => string | undefined): Upstream {
+  const client = createHttpClient({}, maximumConnections);
   const poster = (path: string) => {
     const target = parseTarget(`${url}${path}`);
     return (body: Uint8Array, headers: Record<string, string>, signal?: AbortSignal) =>
       client
-        .send({ target, method: "POST", headers, body, signal }, maximumOctets)
+        .send({ target, method: "POST", headers, body, signal, ca: roots() }, maximumOctets)
         .catch(toUpstreamFault);
   };
   const rpc = (path: string, codes: ReadonlySet<Code> = forwardedCodes): UpstreamRpc => {

@@ -10,6 +10,7 @@ import { addReadGauge } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
 import { recur } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
+import { followUpstreamBundle, type ServerRoots } from "../distribute/upstream-bundle.ts";
 import { openApiServer } from "../files/places.ts";
 import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
 import { monitorWork, type ServerContext } from "../server.ts";
@@ -27,8 +28,8 @@ export function runSigner(
 ): Promise<RunningProgram<SignerConfiguration>> {
   return begin(context, async (program) => {
     const answered = countAnswers(program.registry);
-    const work = await ReplaceableWork.open(configuration, (next) =>
-      beginSigning(next, { ...program, answered }),
+    const work = await ReplaceableWork.open(configuration, (next, before?: Signing) =>
+      beginSigning(next, { ...program, answered }, before?.serverRoots),
     );
     program.life.endsWith("the answers to requests", work.end);
     addGauges(program.registry, work.current);
@@ -47,11 +48,16 @@ export function runSigner(
  */
 async function beginSigning(
   configuration: SignerConfiguration,
-  { log, clock, pause, answered }: ServerContext & { readonly answered: Answered },
+  { answered, ...context }: ServerContext & { readonly answered: Answered },
+  former: ServerRoots | undefined,
 ) {
-  const { upstream: url, upstreamRootsFile, tokenFile, cluster, lease } = configuration;
+  const { upstream: url, tokenFile, cluster, lease } = configuration;
+  const { log, clock, pause } = context;
   await using starting = new AsyncDisposableStack();
-  const upstream = await openUpstream(url, upstreamRootsFile);
+  const bundle = await followUpstreamBundle(configuration, context, undefined, former);
+  const { serverRoots, end } = bundle;
+  starting.defer(end);
+  const upstream = openUpstream(url, () => serverRoots.pem);
   starting.defer(upstream.close);
   const client = await openApiServer(configuration.apiServer);
   const identity = `${hostname()}_${randomUUID()}`;
@@ -69,6 +75,7 @@ async function beginSigning(
   starting.defer(leadership.end);
   const begun = starting.move();
   return {
+    serverRoots,
     isLeading: leadership.isLeading,
     pending: () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0),
     reasons: () => current?.reasons() ?? [],

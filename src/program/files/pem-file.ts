@@ -49,8 +49,8 @@ export async function readRootFile(path: string | undefined): Promise<string | u
   return pem;
 }
 
-/** More certificates than any CA or bundle file of a mesh holds. */
-const maximumCertificates = 100;
+/** More certificates than the bundle of any operating system holds. */
+const maximumCertificates = 1_000;
 
 /** The certificates of a PEM text, in order. As Istio does, it skips blocks that do not parse. */
 export function parseCertificates(pem: string): readonly X509Certificate[] {

@@ -27,6 +27,8 @@ export interface OutgoingRequest extends ExchangeOptions {
   readonly target: Target;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** PEM of the roots for this connection, where those of the client may change. */
+  readonly ca?: string | undefined;
 }
 
 const pooling = {
@@ -59,11 +61,11 @@ export function createHttpClient(
   const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
   const plain = new HttpAgent(settings);
   const secure = new HttpsAgent({ ...settings, ...tls });
-  const begin = ({ target, method, headers }: OutgoingRequest): ClientRequest => {
+  const begin = ({ target, method, headers, ca }: OutgoingRequest): ClientRequest => {
     const { protocol, hostname, port, path } = target;
     return protocol === "http:"
       ? httpRequest({ agent: plain, hostname, port, path, method, headers })
-      : httpsRequest({ agent: secure, hostname, port, path, method, headers });
+      : httpsRequest({ agent: secure, hostname, port, path, method, headers, ...(ca && { ca }) });
   };
 
   async function perform<Answer>(

@@ -9,6 +9,7 @@ import type { Environment } from "../../../src/agent/configuration/environment.t
 import { openCertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
 import { startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { startRotatingCa } from "../../testkit/network/rotating-ca.ts";
 import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
@@ -106,41 +107,13 @@ test("warns of no missing bundle where the operator wants none, or gives its URL
   expect(given.events.map(({ event }) => event)).not.toContain("bundle-unfollowed");
 });
 
-/** A CA at a port of its own choice, whose certificate and bundle the test sets. */
-async function rotating(first: TlsIdentity) {
-  let state = { certificate: first, roots: [first] };
-  let sequence = 0;
-  const options = () => ({ key: state.certificate.key, cert: state.certificate.ca });
-  const server = createServer(options(), (_request, response) => {
-    const keys = state.roots.map(({ ca }) => ({
-      use: "x509-svid",
-      x5c: [new X509Certificate(ca).raw.toString("base64")],
-    }));
-    const hint = { spiffe_sequence: sequence, spiffe_refresh_hint: 1 };
-    response.end(JSON.stringify({ ...hint, keys }));
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return {
-    port: (server.address() as AddressInfo).port,
-    publish: (certificate: TlsIdentity, roots: readonly TlsIdentity[]): void => {
-      state = { certificate, roots: [...roots] };
-      sequence++;
-      server.setSecureContext(options());
-    },
-  };
-}
-
 test("verifies its CA by learned roots after rotations and a restart, until they are withdrawn", async () => {
   const [old, next, last] = [
     identity,
     await createTlsIdentity(true),
     await createTlsIdentity(true),
   ];
-  const ca = await rotating(old);
+  const ca = await startRotatingCa(old);
   const variables = { RAMPART_CACHE: await temporaryFolder() };
   const first = await runAt(ca.port, variables);
   const read = (sequence: number) =>
@@ -175,7 +148,7 @@ test("verifies its CA by learned roots after rotations and a restart, until they
 
 test("says what to do when roots have changed faster than it could follow, and goes on with a new file", async () => {
   const [next, last] = [await createTlsIdentity(true), await createTlsIdentity(true)];
-  const ca = await rotating(identity);
+  const ca = await startRotatingCa(identity);
   const variables = { RAMPART_CACHE: await temporaryFolder() };
   const before = await runAt(ca.port, variables);
   await before.event("bundle-read");

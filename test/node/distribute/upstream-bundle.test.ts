@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -5,6 +6,8 @@ import { followUpstreamBundle } from "../../../src/node/distribute/upstream-bund
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { startRotatingCa } from "../../testkit/network/rotating-ca.ts";
+import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -93,4 +96,31 @@ test("roots that cannot be read are refused at the start, and logged later", asy
       expect.objectContaining({ detail: `${rootsFile} does not exist` }),
     ),
   );
+});
+
+test("the CA is known by the roots of its bundle, which count in place of those that its file has", async () => {
+  const [old, next] = [await createTlsIdentity(true), await createTlsIdentity(true)];
+  const ca = await startRotatingCa(old);
+  const upstreamRootsFile = join(await temporaryFolder(), "roots.pem");
+  await writeFile(upstreamRootsFile, old.ca);
+  const log = createEventRecorder();
+  const { current, serverRoots, end } = await followUpstreamBundle(
+    { upstream: `https://127.0.0.1:${ca.port}`, upstreamRootsFile },
+    { log, clock: () => new Date(), pause: () => new Promise(setImmediate) },
+  );
+  onTestFinished(end);
+  const reads = (sequence: number) => eventually(() => expect(current()?.sequence).toBe(sequence));
+  await reads(0);
+  ca.publish(old, [old, next]);
+  await reads(1);
+  ca.publish(next, [next]);
+  await reads(2);
+  expect(serverRoots.pem).toBe(String(new X509Certificate(next.ca)));
+  // A thief of the withdrawn key, which the file still has.
+  ca.publish(old, [old]);
+  const refused = expect.stringContaining("showed a certificate that is not accepted");
+  await eventually(() =>
+    expect(log.operations).toContainEqual(expect.objectContaining({ detail: refused })),
+  );
+  expect(current()?.sequence).toBe(2);
 });

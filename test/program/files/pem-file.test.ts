@@ -2,11 +2,13 @@ import { execFileSync } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { rootCertificates } from "node:tls";
 import { beforeEach, describe, expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import {
   maximumPemOctets,
+  parseCertificates,
   readPemFile,
   readPemFileNow,
   readRootFile,
@@ -107,4 +109,9 @@ test("a missing file and a folder are refused by name", async () => {
 
 test("without a file there are no roots of its own", async () => {
   expect(await readRootFile(undefined)).toBeUndefined();
+});
+
+test("every root of an operating system's bundle is read", () => {
+  expect(rootCertificates.length).toBeGreaterThan(100);
+  expect(parseCertificates(rootCertificates.join("\n"))).toHaveLength(rootCertificates.length);
 });

@@ -1,0 +1,67 @@
+import type { X509Certificate } from "node:crypto";
+import { mayBeRoot } from "../files/pem-file.ts";
+
+/** More roots than a mesh has in years. */
+const maximumKnown = 100;
+
+/** The roots of a mesh, now and before: programs know a CA below them, whatever their file of its roots says. */
+export class MeshRoots {
+  #current: readonly X509Certificate[] = [];
+  /** The newest last. */
+  readonly #known = new Set<string>();
+
+  get current(): readonly X509Certificate[] {
+    return this.#current;
+  }
+
+  /** The fingerprints of all roots that ever were current. */
+  get known(): readonly string[] {
+    return [...this.#known];
+  }
+
+  /** Takes what an earlier run knew. */
+  recall(fingerprints: readonly string[]): void {
+    for (const each of fingerprints) this.#known.add(each);
+  }
+
+  update(roots: readonly X509Certificate[]): void {
+    this.#current = roots;
+    for (const { fingerprint256 } of roots) {
+      this.#known.delete(fingerprint256);
+      this.#known.add(fingerprint256);
+    }
+    for (const oldest of this.#known) {
+      if (this.#known.size <= maximumKnown) break;
+      this.#known.delete(oldest);
+    }
+  }
+
+  /**
+   * The roots for a connection to a CA whose roots are in a file that nobody may update. Where the file has had a root
+   * of the mesh, the roots of the mesh count in place of it, because they were learned through it. So one that was
+   * withdrawn does not count, even if the file still has it. Any other root of the file counts.
+   */
+  forConnection(file: readonly X509Certificate[]): readonly X509Certificate[] {
+    const others = file.filter(({ fingerprint256 }) => !this.#known.has(fingerprint256));
+    const isOfMesh = others.length < file.length && this.#current.length > 0;
+    return isOfMesh ? [...others, ...this.#current] : file;
+  }
+}
+
+/** Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. */
+export function isIssuedBy(
+  chain: readonly X509Certificate[],
+  roots: readonly X509Certificate[],
+  now: Date,
+): boolean {
+  return chain.every((certificate, i) => {
+    const next = chain[i + 1];
+    const issuers = next ? [next].filter(({ ca }) => ca) : roots.filter(mayBeRoot);
+    return issuers.some(
+      (issuer) =>
+        now < issuer.validToDate &&
+        certificate.checkIssued(issuer) &&
+        certificate.verify(issuer.publicKey),
+    );
+  });
+}

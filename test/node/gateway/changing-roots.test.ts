@@ -1,0 +1,86 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { compose } from "../../../src/config/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { taintSigner } from "../../testkit/agent/taint-signer.ts";
+import { patientLimits } from "../../testkit/ca/patient-limits.ts";
+import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const issuer = "https://cluster.test";
+const clock = (): Date => new Date();
+
+/** `serve`, and a gateway before it whose file of roots nobody updates. */
+async function startBoth() {
+  const key = await createTokenKey("ES256", "k1");
+  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
+  const shared = {
+    ISSUERS: [{ issuer, jwks: jwksOf(key), gateways }],
+    KEK: randomKek(),
+    INCEPTION_DATE: clock().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+  };
+  const ca = await serveCa({ ...shared, SERVING_NAMES: ["localhost"] });
+  onTestFinished(ca.end);
+  const operator = await compose(parseConfiguration(shared), {
+    store: await openFileStore(ca.storeDirectory),
+    cryptoProvider: webCryptoProvider,
+    log: createEventRecorder(),
+    clock,
+  });
+  const folder = await temporaryFolder();
+  const tokenOf = (account: string) => mintAccountToken(key, issuer, account, clock());
+  await writeFile(join(folder, "roots.pem"), await ca.bundle());
+  await writeFile(join(folder, "token"), await tokenOf("istio-system:rampart-gateway"));
+  const values = {
+    UPSTREAM: `https://localhost:${ca.port}`,
+    UPSTREAM_CA_FILE: join(folder, "roots.pem"),
+    TOKEN_FILE: join(folder, "token"),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    LIMITS: patientLimits,
+  };
+  const configuration = parseGatewayConfiguration(values);
+  const gateway = await runGateway(configuration, { log: createEventRecorder(), clock });
+  onTestFinished(() => gateway.close(1000));
+  const { port } = await gateway.address;
+  const { csrPem: csr } = await createWorkload();
+  const authorization = `Bearer ${await tokenOf("foo:bar")}`;
+  /** A caller with these roots alone. */
+  const call = async (roots: string) => {
+    const client = nativeClient(port, servedName, { roots });
+    const answer = await client.createCertificate({ csr }, { authorization });
+    client.close();
+    return answer;
+  };
+  const taint = () => taintSigner(operator, "immediately", clock());
+  return { ca, call, taint, reload: () => gateway.reconfigure(configuration) };
+}
+
+test("a gateway goes on when the CA's root leaves at once, for callers with the new roots alone", async () => {
+  const { ca, call, taint, reload } = await startBoth();
+  const first = await ca.bundle();
+  expect(await call(first)).toHaveProperty("certChain");
+  let before = first;
+  for (let change = 1; change <= 2; change++) {
+    await taint();
+    await eventually(async () => expect(await ca.bundle()).not.toBe(before));
+    before = await ca.bundle();
+    expect(before).not.toContain(first);
+    await eventually(async () => expect(await call(before)).toHaveProperty("certChain"));
+    await reload();
+    expect(await call(before)).toHaveProperty("certChain");
+  }
+  await expect(call(first)).resolves.not.toHaveProperty("certChain");
+});
