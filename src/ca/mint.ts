@@ -1,8 +1,9 @@
 import { openAuthority, sealAuthority } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
+import { sealKeyed } from "../custody/keyed-statement.ts";
+import type { StatementName, Statements } from "../custody/record-kinds.ts";
 import { sealStatement } from "../custody/statement.ts";
-import { sealTokenKey } from "../custody/token-key-record.ts";
 import type { EventName } from "../foundation/events.ts";
 import {
   type AuthorityKey,
@@ -74,9 +75,18 @@ export async function storeRecord(
   return mint.store.put(record, before);
 }
 
+/** Stores a statement under a seal of the newest KEK. @throws RecordError if its record does not open. */
+export async function storeStatement<K extends StatementName>(
+  mint: Mint,
+  kind: K,
+  value: Statements[K],
+): Promise<void> {
+  await storeRecord(mint, await sealStatement(kind, value, mint));
+}
+
 /** Stores an authority under a seal of the newest KEK. @throws RecordError if its record does not open. */
 export async function storeAuthority(mint: Mint, created: NewAuthority): Promise<void> {
-  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
+  await storeRecord(mint, await sealAuthority(created, mint));
 }
 
 /**
@@ -84,9 +94,9 @@ export async function storeAuthority(mint: Mint, created: NewAuthority): Promise
  * root without a CRL keeps those of all others from use.
  */
 async function storePublishable(mint: Mint, created: NewAuthority): Promise<void> {
-  const record = await sealAuthority(created, mint.trustDomain, mint.keks);
+  const record = await sealAuthority(created, mint);
   if (mint.crl) {
-    const issuer = await openAuthority(record, mint.trustDomain, mint.keks, mint.cryptoProvider);
+    const issuer = await openAuthority(record, mint, mint.cryptoProvider);
     const { id, schedule } = issuer.authority;
     const { propagationSeconds } = mint.phaseLengths;
     const content = planCrl(id, [], { ...mint.crl, propagationSeconds }, schedule.publishedFrom);
@@ -127,13 +137,13 @@ export async function mintTokenKey(
   algorithm: TokenAlgorithm,
   schedule: Schedule,
 ): Promise<void> {
-  const created = await generateTokenKey(algorithm, schedule);
-  await storeRecord(mint, await sealTokenKey(created, mint.trustDomain, mint.keks));
+  const { key, extractablePrivateKey } = await generateTokenKey(algorithm, schedule);
+  await storeRecord(mint, await sealKeyed("tokenKey", key, extractablePrivateKey, mint));
   mint.log.operation({
     event: "token-key-minted",
     level: "info",
     detail: "a new key for JWT-SVIDs is in the store",
-    key: created.key.id,
+    key: key.id,
     publishedFrom: schedule.publishedFrom.toISOString(),
     signsFrom: schedule.signsFrom.toISOString(),
     signsUntil: schedule.signsUntil.toISOString(),
@@ -145,7 +155,7 @@ export async function mintTokenKey(
  * may sign.
  */
 export async function recordTaint(mint: Mint, taint: Taint): Promise<void> {
-  await storeRecord(mint, await sealStatement("taint", taint, mint.trustDomain, mint.keks));
+  await storeStatement(mint, "taint", taint);
   mint.log.operation({
     event: "authority-tainted",
     level: "warning",

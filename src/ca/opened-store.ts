@@ -1,6 +1,7 @@
 import { openAuthority } from "../custody/authority-record.ts";
 import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
-import type { KekRing } from "../custody/kek.ts";
+import type { Custodian } from "../custody/kek.ts";
+import { openTokenKey } from "../custody/keyed-statement.ts";
 import { RecordError } from "../custody/record-fields.ts";
 import {
   type AuthorityRequest,
@@ -12,7 +13,6 @@ import {
   taintedSubject,
 } from "../custody/record-kinds.ts";
 import { openStatement } from "../custody/statement.ts";
-import { openTokenKey } from "../custody/token-key-record.ts";
 import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
@@ -46,9 +46,8 @@ export interface RefusedRecord extends RecordName {
 }
 
 /** All that it takes to open records. */
-export interface RecordOpening extends StorePolicy {
+export interface RecordOpening extends StorePolicy, Custodian {
   readonly trustDomain: TrustDomain;
-  readonly keks: KekRing;
   readonly cryptoProvider: CryptoProvider;
   readonly log: EventLog;
 }
@@ -109,24 +108,18 @@ export async function openRecord(
 /** Opens one record of any kind. @throws RecordError */
 export async function openWhole(
   stored: StoredRecord,
-  { trustDomain, keks, cryptoProvider }: Omit<RecordOpening, "log" | keyof StorePolicy>,
+  opening: Omit<RecordOpening, "log" | keyof StorePolicy>,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   if (kind === "authority") {
-    return { kind, id, issuer: await openAuthority(stored, trustDomain, keks, cryptoProvider) };
+    return { kind, id, issuer: await openAuthority(stored, opening, opening.cryptoProvider) };
   }
   if (kind === "tokenKey") {
-    return { kind, id, says: await openTokenKey(stored, trustDomain, keks, cryptoProvider) };
+    return { kind, id, says: await openTokenKey(stored, opening, opening.cryptoProvider) };
   }
-  if (kind === "denial") {
-    const content = await openStatement(kind, stored, trustDomain, keks);
-    return { kind, id, says: requireKnown(content) };
-  }
-  return {
-    kind,
-    id,
-    says: await openStatement(kind, stored, trustDomain, keks),
-  } as OpenedStatement;
+  const says = await openStatement(kind, stored, opening);
+  if (kind === "denial") return { kind, id, says: requireKnown(says as DenialContent) };
+  return { kind, id, says } as OpenedStatement;
 }
 
 /** A newer version may know descriptions that this one does not. */

@@ -9,11 +9,10 @@ import {
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
-import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { maximumRecordOctets, type StoredRecord } from "./authority-store.ts";
 import {
+  type Custodian,
   type Kek,
-  type KekRing,
   openKey,
   refuseSeal,
   sealingKek,
@@ -62,8 +61,7 @@ export type AuthorityRecord = Omit<ValuesOf<typeof recordFields>, "version">;
 /** Seals a new authority under the newest KEK, and binds its key to every field of the record. */
 export async function sealAuthority(
   { authority, extractablePrivateKey }: NewAuthority,
-  trustDomain: TrustDomain,
-  [kek]: KekRing,
+  { trustDomain, keks: [kek] }: Custodian,
 ): Promise<StoredRecord> {
   const { id } = authority;
   const head = { id, trustDomain, kek: kek.id, ...publicPartOf(authority) };
@@ -133,11 +131,10 @@ function requireCanonical(record: AuthorityRecord, value: string): AuthorityReco
  */
 export async function openAuthority(
   stored: StoredRecord,
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
   cryptoProvider: CryptoProvider,
 ): Promise<OpenAuthority> {
-  const { record, kek } = parseStored(stored, trustDomain, keks);
+  const { record, kek } = parseStored(stored, custodian);
   const authority = await readAuthority(record);
   const wrapped = {
     octets: record.sealedKey,
@@ -157,10 +154,9 @@ export async function openAuthority(
  */
 export async function openExtractable(
   stored: StoredRecord,
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
 ): Promise<NewAuthority> {
-  const { record, kek } = parseStored(stored, trustDomain, keks);
+  const { record, kek } = parseStored(stored, custodian);
   return openToSeal(record, kek);
 }
 
@@ -171,12 +167,11 @@ export async function openExtractable(
  */
 export async function resealAuthority(
   stored: StoredRecord,
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
 ): Promise<StoredRecord | undefined> {
-  const { record, kek } = parseStored(stored, trustDomain, keks);
-  if (kek === keks[0]) return undefined;
-  return sealAuthority(await openToSeal(record, kek), trustDomain, keks);
+  const { record, kek } = parseStored(stored, custodian);
+  if (kek === custodian.keks[0]) return undefined;
+  return sealAuthority(await openToSeal(record, kek), custodian);
 }
 
 async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthority> {
@@ -188,11 +183,10 @@ async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthori
 
 function parseStored(
   stored: StoredRecord,
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
 ): { readonly record: AuthorityRecord; readonly kek: Kek } {
   const record = parseAuthorityRecord(stored.value);
-  return { record, kek: sealingKek(record, stored, trustDomain, keks) };
+  return { record, kek: sealingKek(record, stored, custodian) };
 }
 
 async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority> {

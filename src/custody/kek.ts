@@ -15,6 +15,12 @@ export interface Kek {
 /** Every KEK that may open a record. The first one seals. */
 export type KekRing = readonly [Kek, ...Kek[]];
 
+/** Whoever seals and opens records: those of another trust domain do not open. */
+export interface Custodian {
+  readonly trustDomain: string;
+  readonly keks: KekRing;
+}
+
 /** The KEKs of a CA, which it may hold for good, or for as long as a key service lets it. */
 export interface HeldKeks {
   /** The KEKs of the unnamed authorities, or of a named signer. Each throws a CaError once it is not held. */
@@ -104,8 +110,7 @@ interface SealedHead {
 export function sealingKek(
   head: SealedHead,
   stored: { readonly id: string },
-  trustDomain: string,
-  keks: KekRing,
+  { trustDomain, keks }: Custodian,
 ): Kek {
   if (head.id !== stored.id) throw new RecordError("id", "stored under another id");
   if (head.trustDomain !== trustDomain) {

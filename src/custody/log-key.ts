@@ -1,11 +1,10 @@
 import * as z from "zod/mini";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { createLogSigner } from "../tlog/note/checkpoint.ts";
 import type { NoteSigner } from "../tlog/note/note.ts";
 import { generateEd25519, rawPublicKey } from "../tlog/note/verifier-key.ts";
 import type { LogKeys, OpenedLogKey } from "../tlog/sequencer/storage.ts";
-import { type Kek, type KekRing, openKey, requireHeld, sealingKek, sealKey } from "./kek.ts";
+import { type Custodian, type Kek, openKey, requireHeld, sealingKek, sealKey } from "./kek.ts";
 import {
   encodeFields,
   octets,
@@ -32,16 +31,16 @@ type LogKeyRecord = ValuesOf<typeof recordFields>;
  * The key of a log at rest: its own Ed25519 key, sealed under a KEK as an authority's is. It rests beside
  * the entries of its log, because neither is of use without the other.
  */
-export function logKeysFor(origin: string, trustDomain: TrustDomain, keks: KekRing): LogKeys {
+export function logKeysFor(origin: string, custodian: Custodian): LogKeys {
   return {
     create: async () => {
       const { privateKey, publicKey } = await generateEd25519();
-      return sealed(origin, trustDomain, keks, privateKey, await rawPublicKey(publicKey));
+      return sealed(origin, custodian, privateKey, await rawPublicKey(publicKey));
     },
     open: async (value) => {
       const record = parseRecord(value);
-      const kek = sealingKek(record, { id: origin }, trustDomain, keks);
-      if (kek === keks[0]) {
+      const kek = sealingKek(record, { id: origin }, custodian);
+      if (kek === custodian.keks[0]) {
         const key = await unwrap(record, kek, false);
         return {
           signer: whileHeld(kek, createLogSigner(origin, key, record.publicKey)),
@@ -50,15 +49,14 @@ export function logKeysFor(origin: string, trustDomain: TrustDomain, keks: KekRi
       }
       // An older KEK is about to leave the configuration.
       const extractable = await unwrap(record, kek, true);
-      return sealed(origin, trustDomain, keks, extractable, record.publicKey);
+      return sealed(origin, custodian, extractable, record.publicKey);
     },
   };
 }
 
 async function sealed(
   origin: string,
-  trustDomain: TrustDomain,
-  [kek]: KekRing,
+  { trustDomain, keks: [kek] }: Custodian,
   extractableKey: CryptoKey,
   publicKey: Bytes,
 ): Promise<OpenedLogKey> {

@@ -1,9 +1,8 @@
 import * as z from "zod/mini";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { StoredRecord } from "./authority-store.ts";
-import { type Kek, type KekRing, sealingKek } from "./kek.ts";
+import { type Custodian, type Kek, sealingKek } from "./kek.ts";
 import { parseJson, RecordError, recordVersion } from "./record-fields.ts";
 import {
   type RecordKind,
@@ -28,22 +27,20 @@ type Statement = z.output<typeof statementForm>;
 export async function sealStatement<K extends StatementName>(
   kind: K,
   value: Statements[K],
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
 ): Promise<StoredRecord> {
   const { content, idOf } = statementKinds[kind];
-  return sealContent({ kind, id: idOf(value) }, content(value), trustDomain, keks);
+  return sealContent({ kind, id: idOf(value) }, content(value), custodian);
 }
 
 /** What a statement of a kind says. @throws RecordError */
 export async function openStatement<K extends StatementName>(
   kind: K,
   stored: StoredRecord,
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
 ): Promise<Statements[K]> {
   const { read, idOf } = statementKinds[kind];
-  const { says } = await openContent(stored, trustDomain, keks);
+  const { says } = await openContent(stored, custodian);
   const value = read(says);
   if (idOf(value) === stored.id) return value;
   throw new RecordError("id", `stored under the name of another ${kind}`);
@@ -53,8 +50,7 @@ export async function openStatement<K extends StatementName>(
 export async function sealContent(
   { kind, id }: { readonly kind: StatementName; readonly id: string },
   says: StatementContent,
-  trustDomain: TrustDomain,
-  [kek]: KekRing,
+  { trustDomain, keks: [kek] }: Custodian,
 ): Promise<StoredRecord> {
   const statement = { version: recordVersion, id, trustDomain, kek: kek.id, says } as const;
   const mac = await crypto.subtle.sign("HMAC", kek.statementKey, boundOctets(kind, statement));
@@ -69,11 +65,10 @@ export async function sealContent(
  */
 export async function openContent(
   stored: StoredRecord,
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
 ): Promise<{ readonly says: StatementContent; readonly kek: Kek }> {
   const statement = parseStatement(stored);
-  const kek = sealingKek(statement, stored, trustDomain, keks);
+  const kek = sealingKek(statement, stored, custodian);
   const mac = parseBase64(statement.mac);
   const octets = boundOctets(stored.kind, statement);
   if (mac && (await crypto.subtle.verify("HMAC", kek.statementKey, mac, octets))) {
@@ -89,12 +84,11 @@ export async function openContent(
  */
 export async function resealStatement(
   stored: StoredRecord & { readonly kind: StatementName },
-  trustDomain: TrustDomain,
-  keks: KekRing,
+  custodian: Custodian,
 ): Promise<StoredRecord | undefined> {
-  const { says, kek } = await openContent(stored, trustDomain, keks);
-  if (kek === keks[0]) return undefined;
-  return sealContent(stored, says, trustDomain, keks);
+  const { says, kek } = await openContent(stored, custodian);
+  if (kek === custodian.keks[0]) return undefined;
+  return sealContent(stored, says, custodian);
 }
 
 function parseStatement({ kind, value }: StoredRecord): Statement {

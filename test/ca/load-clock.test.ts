@@ -233,8 +233,7 @@ test("a load that began before a taint does not undo the taint by ending last", 
   const taint = await sealStatement(
     "taint",
     { id, taintedAt: begin, retiresAt: begin },
-    clusterLocal,
-    keks,
+    { trustDomain: clusterLocal, keks },
   );
   const ends: ((records: readonly StoredRecord[]) => void)[] = [];
   const authorities = createAuthorities({

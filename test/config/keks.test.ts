@@ -22,9 +22,9 @@ const keksOf = async (KEK: string, signer?: string) => {
 };
 
 const created = await createAuthority(clusterLocal, "EC-P256", tenDays);
-const seal = (keks: KekRing) => sealAuthority(created, clusterLocal, keks);
+const seal = (keks: KekRing) => sealAuthority(created, { trustDomain: clusterLocal, keks });
 const open = async (record: Awaited<ReturnType<typeof seal>>, keks: KekRing) =>
-  openAuthority(record, clusterLocal, keks, webCryptoProvider);
+  openAuthority(record, { trustDomain: clusterLocal, keks }, webCryptoProvider);
 
 test("the first KEK of a configuration seals, and every one opens", async () => {
   const ring = await keksOf(`${second},${first}`);

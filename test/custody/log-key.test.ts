@@ -8,7 +8,7 @@ import { createKek } from "../testkit/pki/sealed-record.ts";
 const [kek, newer, stranger] = await Promise.all(["k1", "k2", "k1"].map((id) => createKek(id)));
 if (!kek || !newer || !stranger) throw new Error("no KEK");
 const origin = "log.example.com/2026/0";
-const keys = logKeysFor(origin, clusterLocal, [kek]);
+const keys = logKeysFor(origin, { trustDomain: clusterLocal, keks: [kek] });
 const created = await keys.create();
 
 test("a stored key signs checkpoints that the first one's reader accepts", async () => {
@@ -32,17 +32,28 @@ test("the record keeps the key to itself", () => {
 
 test("a record stays as it is under the newest KEK, and is sealed anew under a newer one", async () => {
   expect((await keys.open(created.record)).record).toBe(created.record);
-  const { record } = await logKeysFor(origin, clusterLocal, [newer, kek]).open(created.record);
+  const { record } = await logKeysFor(origin, {
+    trustDomain: clusterLocal,
+    keks: [newer, kek],
+  }).open(created.record);
   expect(JSON.parse(record)).toMatchObject({ kek: "k2" });
-  const { signer } = await logKeysFor(origin, clusterLocal, [newer]).open(record);
+  const { signer } = await logKeysFor(origin, { trustDomain: clusterLocal, keks: [newer] }).open(
+    record,
+  );
   expect(signer.key).toEqual(created.signer.key);
 });
 
 test.each([
-  ["another log", logKeysFor("log.example.com/2026/1", clusterLocal, [kek])],
-  ["another trust domain", logKeysFor(origin, trustDomain("other.local"), [kek])],
-  ["another KEK of the same name", logKeysFor(origin, clusterLocal, [stranger])],
-  ["other KEKs", logKeysFor(origin, clusterLocal, [newer])],
+  ["another log", logKeysFor("log.example.com/2026/1", { trustDomain: clusterLocal, keks: [kek] })],
+  [
+    "another trust domain",
+    logKeysFor(origin, { trustDomain: trustDomain("other.local"), keks: [kek] }),
+  ],
+  [
+    "another KEK of the same name",
+    logKeysFor(origin, { trustDomain: clusterLocal, keks: [stranger] }),
+  ],
+  ["other KEKs", logKeysFor(origin, { trustDomain: clusterLocal, keks: [newer] })],
 ])("a record does not open for %s", async (_, others) => {
   await expect(others.open(created.record)).rejects.toThrow();
 });
@@ -50,7 +61,9 @@ test.each([
 test("a record does not open for another log whose name somebody has written into it", async () => {
   const id = "log.example.com/2026/1";
   const moved = JSON.stringify({ ...JSON.parse(created.record), id });
-  await expect(logKeysFor(id, clusterLocal, [kek]).open(moved)).rejects.toThrow("seal");
+  await expect(
+    logKeysFor(id, { trustDomain: clusterLocal, keks: [kek] }).open(moved),
+  ).rejects.toThrow("seal");
 });
 
 test("a record with any changed character does not open", async () => {

@@ -22,13 +22,18 @@ const revocation: RevocationContent = {
   ]),
 };
 const open = async (says: Readonly<Record<string, string>>, id = "ab") => {
-  const stored = await sealContent({ kind: "revocation", id }, says, clusterLocal, keks);
-  return openStatement("revocation", stored, clusterLocal, keks);
+  const stored = await sealContent({ kind: "revocation", id }, says, {
+    trustDomain: clusterLocal,
+    keks,
+  });
+  return openStatement("revocation", stored, { trustDomain: clusterLocal, keks });
 };
 
 test("opens as it was sealed", async () => {
-  const stored = await sealStatement("revocation", revocation, clusterLocal, keks);
-  expect(await openStatement("revocation", stored, clusterLocal, keks)).toEqual(revocation);
+  const stored = await sealStatement("revocation", revocation, { trustDomain: clusterLocal, keks });
+  expect(await openStatement("revocation", stored, { trustDomain: clusterLocal, keks })).toEqual(
+    revocation,
+  );
 });
 
 test("a statement holds as many certificates as it may, with the longest serial numbers", async () => {
@@ -41,13 +46,13 @@ test("a statement holds as many certificates as it may, with the longest serial 
   const stored = await sealStatement(
     "revocation",
     { ...revocation, certificates },
-    clusterLocal,
-    keks,
+    { trustDomain: clusterLocal, keks },
   );
   expect(stored.value.length).toBeLessThan(250 * 1024);
-  expect((await openStatement("revocation", stored, clusterLocal, keks)).certificates.size).toBe(
-    maximumCertificates,
-  );
+  expect(
+    (await openStatement("revocation", stored, { trustDomain: clusterLocal, keks })).certificates
+      .size,
+  ).toBe(maximumCertificates);
 });
 
 test("refuses a statement under the name of another", async () => {

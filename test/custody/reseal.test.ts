@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { resealAuthority } from "../../src/custody/authority-record.ts";
-import { openTokenKey, resealTokenKey, sealTokenKey } from "../../src/custody/token-key-record.ts";
+import type { KekRing } from "../../src/custody/kek.ts";
+import { openTokenKey, resealKeyed, sealKeyed } from "../../src/custody/keyed-statement.ts";
 import { generateTokenKey } from "../../src/pki/jose/token-key.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { inHex } from "../testkit/der/mutation.ts";
@@ -12,7 +13,10 @@ const [old, newest] = [await createKek("old"), await createKek("newest")];
 const record = await createRecord(old);
 
 const reseal = async () => {
-  const resealed = await resealAuthority(record, clusterLocal, [newest, old]);
+  const resealed = await resealAuthority(record, {
+    trustDomain: clusterLocal,
+    keks: [newest, old],
+  });
   if (!resealed) throw new Error("left as it was");
   return resealed;
 };
@@ -37,7 +41,9 @@ test("a record sealed anew differs in its KEK, IV and sealed key alone", async (
 });
 
 test("a record under the newest KEK is not sealed anew", async () => {
-  expect(await resealAuthority(record, clusterLocal, [old, newest])).toBeUndefined();
+  expect(
+    await resealAuthority(record, { trustDomain: clusterLocal, keks: [old, newest] }),
+  ).toBeUndefined();
 });
 
 test("a record that does not open is not sealed anew", async () => {
@@ -45,13 +51,12 @@ test("a record that does not open is not sealed anew", async () => {
     schedule: { ...schedule, retiresAt: "2027-03-11T00:00:00.000Z" },
   }));
   const keks = [newest, old] as const;
-  await expect(resealAuthority(changed, clusterLocal, keks)).rejects.toHaveProperty(
-    "check",
-    "seal",
-  );
-  const elsewhere = resealAuthority(record, trustDomain("other.local"), keks);
+  await expect(
+    resealAuthority(changed, { trustDomain: clusterLocal, keks }),
+  ).rejects.toHaveProperty("check", "seal");
+  const elsewhere = resealAuthority(record, { trustDomain: trustDomain("other.local"), keks });
   await expect(elsewhere).rejects.toHaveProperty("check", "trust-domain");
-  const withoutOld = resealAuthority(record, clusterLocal, [newest]);
+  const withoutOld = resealAuthority(record, { trustDomain: clusterLocal, keks: [newest] });
   await expect(withoutOld).rejects.toHaveProperty("check", "kek");
 });
 
@@ -61,28 +66,25 @@ test.each(["ES256", "RS256"] as const)(
     const at = new Date("2026-06-01T00:00:00.000Z");
     const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: at };
     const made = await generateTokenKey(algorithm, schedule);
-    const stored = await sealTokenKey(made, clusterLocal, [old]);
-    const resealed = await resealTokenKey(stored, clusterLocal, [newest, old]);
+    const held = (...keks: KekRing) => ({ trustDomain: clusterLocal, keks });
+    const key = made.extractablePrivateKey;
+    const stored = await sealKeyed("tokenKey", made.key, key, held(old));
+    const resealed = await resealKeyed("tokenKey", stored, held(newest, old));
     if (!resealed) throw new Error("left as it was");
-    const { signingKey, ...key } = await openTokenKey(
-      resealed,
-      clusterLocal,
-      [newest],
-      webCryptoProvider,
-    );
-    expect(key).toEqual(made.key);
+    const { signingKey, ...opened } = await openTokenKey(resealed, held(newest), webCryptoProvider);
+    expect(opened).toEqual(made.key);
     const signed = new TextEncoder().encode("signed");
-    const before = await openTokenKey(stored, clusterLocal, [old], webCryptoProvider);
+    const before = await openTokenKey(stored, held(old), webCryptoProvider);
     // RSASSA-PKCS1-v1_5 signs the same octets alike.
     if (algorithm === "RS256") {
       expect(await signingKey.sign(signed)).toEqual(await before.signingKey.sign(signed));
     }
-    const opening = openTokenKey(resealed, clusterLocal, [old], webCryptoProvider);
+    const opening = openTokenKey(resealed, held(old), webCryptoProvider);
     await expect(opening).rejects.toHaveProperty("check", "kek");
-    expect(await resealTokenKey(resealed, clusterLocal, [newest, old])).toBeUndefined();
+    expect(await resealKeyed("tokenKey", resealed, held(newest, old))).toBeUndefined();
     const json = JSON.parse(stored.value);
     json.says.signsUntil = "2026-07-01T00:00:00.000Z";
     const moved = { ...stored, value: JSON.stringify(json) };
-    await expect(resealTokenKey(moved, clusterLocal, [newest, old])).rejects.toThrow();
+    await expect(resealKeyed("tokenKey", moved, held(newest, old))).rejects.toThrow();
   },
 );

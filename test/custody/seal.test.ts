@@ -23,7 +23,7 @@ const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-40
 
 describe.each(keys)("a sealed authority of %s", async (key) => {
   const made = await createAuthority(clusterLocal, key, tenDays);
-  const record = await sealAuthority(made, clusterLocal, [kek]);
+  const record = await sealAuthority(made, { trustDomain: clusterLocal, keks: [kek] });
   const issuer = await openRecord(record, clusterLocal, [kek]);
 
   test("opens as the authority that was sealed", () => {
@@ -74,8 +74,7 @@ test.each(cryptoProviders)(
     const record = await createRecord(kek);
     const { signingKey, authority } = await openAuthority(
       record,
-      clusterLocal,
-      [kek],
+      { trustDomain: clusterLocal, keks: [kek] },
       cryptoProvider,
     );
     const { dsaEncoding } = signingKey;
@@ -95,7 +94,8 @@ test("a KEK cannot be exported, and does nothing but wrap and open", () => {
 
 test("sealing one authority twice gives two IVs and two ciphertexts", async () => {
   const made = await createAuthority(clusterLocal, "EC-P256", tenDays);
-  const seal = async () => fieldsOf(await sealAuthority(made, clusterLocal, [kek]));
+  const seal = async () =>
+    fieldsOf(await sealAuthority(made, { trustDomain: clusterLocal, keks: [kek] }));
   const [one, other] = [await seal(), await seal()];
   expect(Buffer.from(one.iv, "base64")).toHaveLength(12);
   expect(one.iv).not.toBe(other.iv);
@@ -105,8 +105,8 @@ test("sealing one authority twice gives two IVs and two ciphertexts", async () =
 test("the first KEK of the ring seals, and any of them opens", async () => {
   const newer = await createKek("k2");
   const made = await createAuthority(clusterLocal, "EC-P256", tenDays);
-  const old = await sealAuthority(made, clusterLocal, [kek]);
-  const fresh = await sealAuthority(made, clusterLocal, [newer, kek]);
+  const old = await sealAuthority(made, { trustDomain: clusterLocal, keks: [kek] });
+  const fresh = await sealAuthority(made, { trustDomain: clusterLocal, keks: [newer, kek] });
   expect([fieldsOf(old).kek, fieldsOf(fresh).kek]).toEqual(["k1", "k2"]);
   for (const record of [old, fresh]) {
     const issuer = await openRecord(record, clusterLocal, [newer, kek]);

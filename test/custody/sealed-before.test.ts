@@ -4,9 +4,9 @@ import { openBackup } from "../../src/cli/verbs/authority/backup-file.ts";
 import { openAuthority, openExtractable } from "../../src/custody/authority-record.ts";
 import { parseRecordKey, type RecordName, recordKey } from "../../src/custody/authority-store.ts";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";
+import { openKeyed } from "../../src/custody/keyed-statement.ts";
 import { logKeysFor } from "../../src/custody/log-key.ts";
 import type { StatementName } from "../../src/custody/record-kinds.ts";
-import { openRequestKey } from "../../src/custody/request-record.ts";
 import { openStatement, resealStatement, sealStatement } from "../../src/custody/statement.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { formatVerifierKey } from "../../src/tlog/note/verifier-key.ts";
@@ -38,10 +38,17 @@ const [authority] = stored;
 if (!authority) throw new Error("no record of an authority");
 
 test("the authority of an earlier version opens, with the key that its certificate has", async () => {
-  const issuer = await openAuthority(authority, clusterLocal, keks, webCryptoProvider);
+  const issuer = await openAuthority(
+    authority,
+    { trustDomain: clusterLocal, keks },
+    webCryptoProvider,
+  );
   expect(issuer.authority.id).toBe(authority.id);
   expect(issuer.authority.schedule.signsFrom).toEqual(instants("2026-03-02T00:00:00Z"));
-  const { extractablePrivateKey } = await openExtractable(authority, clusterLocal, keks);
+  const { extractablePrivateKey } = await openExtractable(authority, {
+    trustDomain: clusterLocal,
+    keks,
+  });
   expect(extractablePrivateKey.extractable).toBe(true);
 });
 
@@ -90,10 +97,13 @@ test.each(statements.map((record) => [recordKey(record).slice(0, 40), record] as
   async (_, record) => {
     const { kind } = record;
     const same = statements.filter((each) => each.kind === kind).indexOf(record);
-    const opened = await openStatement(kind, record, clusterLocal, keks);
+    const opened = await openStatement(kind, record, { trustDomain: clusterLocal, keks });
     expect(opened).toMatchObject(said[kind]?.[same] as object);
-    expect(await sealStatement(kind, opened, clusterLocal, keks)).toEqual(record);
-    const resealed = await resealStatement(record, clusterLocal, [newest, kek]);
+    expect(await sealStatement(kind, opened, { trustDomain: clusterLocal, keks })).toEqual(record);
+    const resealed = await resealStatement(record, {
+      trustDomain: clusterLocal,
+      keks: [newest, kek],
+    });
     if (!resealed) throw new Error("left as it was");
     expect(nameOf(resealed)).toEqual(nameOf(record));
   },
@@ -104,13 +114,14 @@ const nameOf = ({ kind, id }: RecordName): RecordName => ({ kind, id });
 test("the key of a request of an earlier version opens", async () => {
   const [request] = stored.filter(({ kind }) => kind === "request");
   if (!request) throw new Error("no request");
-  const key = await openRequestKey(request, clusterLocal, keks);
-  expect(key.algorithm).toMatchObject({ name: "ECDSA", namedCurve: "P-256" });
+  const custodian = { trustDomain: clusterLocal, keks };
+  const { privateKey } = await openKeyed("request", request, custodian);
+  expect(privateKey.algorithm).toMatchObject({ name: "ECDSA", namedCurve: "P-256" });
 });
 
 test("the key of a log of an earlier version opens, and its record stays", async () => {
   const { origin, record, verifierKey } = sealed.logKey;
-  const opened = await logKeysFor(origin, clusterLocal, keks).open(record);
+  const opened = await logKeysFor(origin, { trustDomain: clusterLocal, keks }).open(record);
   expect(opened.record).toBe(record);
   expect(formatVerifierKey(opened.signer.key)).toBe(verifierKey);
 });
@@ -124,7 +135,9 @@ test("a backup of an earlier version has all that its store had", async () => {
   );
   for (const kind of ["taint", "root", "denial", "revocation"] as const) {
     const opened = statements.filter((each) => each.kind === kind);
-    const held = opened.map((each) => openStatement(kind, each, clusterLocal, keks));
+    const held = opened.map((each) =>
+      openStatement(kind, each, { trustDomain: clusterLocal, keks }),
+    );
     expect(lists[kind]).toEqual(await Promise.all(held));
   }
 });

@@ -15,13 +15,17 @@ import { createKek } from "../testkit/pki/sealed-record.ts";
 
 const kek = await createKek("k1");
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
-const record = await sealStatement("taint", taint, clusterLocal, [kek]);
+const record = await sealStatement("taint", taint, { trustDomain: clusterLocal, keks: [kek] });
 const { value } = record;
 
 /** The wrong answer to a text that must be refused; `undefined` for a right refusal. */
 async function wrongAnswer(text: string): Promise<string | undefined> {
   try {
-    await openStatement("taint", { ...record, value: text }, clusterLocal, [kek]);
+    await openStatement(
+      "taint",
+      { ...record, value: text },
+      { trustDomain: clusterLocal, keks: [kek] },
+    );
     return "opened";
   } catch (error) {
     return error instanceof RecordError ? undefined : String(error);
@@ -86,10 +90,15 @@ test("refuses a text that is longer than any statement, whatever it says", async
   expect(await wrongAnswer("[".repeat(100_000))).toBeUndefined();
   expect(await wrongAnswer(`${value}${" ".repeat(1 << 20)}`)).toBeUndefined();
   const { kind, id } = { kind: "taint" as const, id: taint.id };
-  const long = await sealContent({ kind, id }, { note: "x".repeat(40_000) }, clusterLocal, [
-    kek,
-  ]).then(
-    (sealed) => openContent(sealed, clusterLocal, [kek]).catch((error: unknown) => error),
+  const long = await sealContent(
+    { kind, id },
+    { note: "x".repeat(40_000) },
+    { trustDomain: clusterLocal, keks: [kek] },
+  ).then(
+    (sealed) =>
+      openContent(sealed, { trustDomain: clusterLocal, keks: [kek] }).catch(
+        (error: unknown) => error,
+      ),
     (error: unknown) => error,
   );
   expect(long).toBeInstanceOf(Error);
@@ -111,7 +120,9 @@ test("two statements that differ in any part never have the same MAC", async () 
     id: string;
     says: Record<string, string>;
   }) =>
-    JSON.parse((await sealContent({ kind, id }, says, clusterLocal, [kek])).value).mac as string;
+    JSON.parse(
+      (await sealContent({ kind, id }, says, { trustDomain: clusterLocal, keks: [kek] })).value,
+    ).mac as string;
   await fc.assert(
     fc.asyncProperty(statements, statements, async (a, b) => {
       const isSame =
@@ -124,6 +135,8 @@ test("two statements that differ in any part never have the same MAC", async () 
 test("a root of a size that certificates have opens again", async () => {
   const der = await createRoot({ notAfter: second(1000), paddingOctets: 20_000 });
   const root = await createAdditionalRoot(der, second(0));
-  const sealed = await sealStatement("root", root, clusterLocal, [kek]);
-  expect((await openStatement("root", sealed, clusterLocal, [kek])).id).toBe(root.id);
+  const sealed = await sealStatement("root", root, { trustDomain: clusterLocal, keks: [kek] });
+  expect((await openStatement("root", sealed, { trustDomain: clusterLocal, keks: [kek] })).id).toBe(
+    root.id,
+  );
 });

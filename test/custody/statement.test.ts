@@ -22,14 +22,16 @@ const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
 const keks = [kek, spare] as const;
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
-const sealedTaint = await sealStatement("taint", taint, clusterLocal, keks);
+const sealedTaint = await sealStatement("taint", taint, { trustDomain: clusterLocal, keks });
 const root = await createAdditionalRoot(await createRoot({ notAfter: second(1000) }), second(10));
-const sealedRoot = await sealStatement("root", root, clusterLocal, keks);
+const sealedRoot = await sealStatement("root", root, { trustDomain: clusterLocal, keks });
 
 type Open = (stored: StoredRecord, domain: typeof clusterLocal, ring: KekRing) => Promise<unknown>;
 
-const openTaint: Open = (...opening) => openStatement("taint", ...opening);
-const openRoot: Open = (...opening) => openStatement("root", ...opening);
+const openTaint: Open = (stored, trustDomain, keks) =>
+  openStatement("taint", stored, { trustDomain, keks });
+const openRoot: Open = (stored, trustDomain, keks) =>
+  openStatement("root", stored, { trustDomain, keks });
 
 async function checkOf(
   stored: StoredRecord,
@@ -53,12 +55,16 @@ describe("a statement opens as it was sealed", () => {
   test("as a taint, under a name that repeats its content", async () => {
     const name = [taint.id, taint.taintedAt.getTime(), taint.retiresAt.getTime()].join("-");
     expect([sealedTaint.kind, sealedTaint.id]).toEqual(["taint", name]);
-    expect(await openStatement("taint", sealedTaint, clusterLocal, keks)).toEqual(taint);
+    expect(await openStatement("taint", sealedTaint, { trustDomain: clusterLocal, keks })).toEqual(
+      taint,
+    );
   });
 
   test("as a root, under its own id and kind", async () => {
     expect([sealedRoot.kind, sealedRoot.id]).toEqual(["root", root.id]);
-    expect(await openStatement("root", sealedRoot, clusterLocal, keks)).toEqual(root);
+    expect(await openStatement("root", sealedRoot, { trustDomain: clusterLocal, keks })).toEqual(
+      root,
+    );
   });
 
   test("as any taint", async () => {
@@ -74,8 +80,10 @@ describe("a statement opens as it was sealed", () => {
     });
     await fc.assert(
       fc.asyncProperty(taints, async (each) => {
-        const sealed = await sealStatement("taint", each, clusterLocal, keks);
-        expect(await openStatement("taint", sealed, clusterLocal, keks)).toEqual(each);
+        const sealed = await sealStatement("taint", each, { trustDomain: clusterLocal, keks });
+        expect(await openStatement("taint", sealed, { trustDomain: clusterLocal, keks })).toEqual(
+          each,
+        );
       }),
     );
   });
@@ -89,19 +97,28 @@ describe("a statement opens as it was sealed", () => {
     const kinds = fc.constantFrom("taint" as const, "root" as const);
     await fc.assert(
       fc.asyncProperty(kinds, text, said, async (kind, id, words) => {
-        const sealed = await sealContent({ kind, id }, words, clusterLocal, keks);
-        expect((await openContent(sealed, clusterLocal, keks)).says).toEqual(words);
+        const sealed = await sealContent({ kind, id }, words, { trustDomain: clusterLocal, keks });
+        expect((await openContent(sealed, { trustDomain: clusterLocal, keks })).says).toEqual(
+          words,
+        );
       }),
     );
   });
 
   test("and is sealed to the same text each time, because nothing in it is random", async () => {
-    expect(await sealStatement("taint", taint, clusterLocal, keks)).toEqual(sealedTaint);
+    expect(await sealStatement("taint", taint, { trustDomain: clusterLocal, keks })).toEqual(
+      sealedTaint,
+    );
   });
 
   test("with its KEK imported again, at any place in the ring", async () => {
     const again = await importKek("k1", octets);
-    expect(await openStatement("taint", sealedTaint, clusterLocal, [spare, again])).toEqual(taint);
+    expect(
+      await openStatement("taint", sealedTaint, {
+        trustDomain: clusterLocal,
+        keks: [spare, again],
+      }),
+    ).toEqual(taint);
   });
 });
 
@@ -185,8 +202,13 @@ describe("a statement is refused", () => {
 
   test("of more octets than any of its kind has, before anything in it is read", async () => {
     const long = { note: "a".repeat(40_000) };
-    const sealed = await sealContent({ kind: "taint", id: "ab" }, long, clusterLocal, keks);
-    await expect(openContent(sealed, clusterLocal, keks)).rejects.toMatchObject({ check: "form" });
+    const sealed = await sealContent({ kind: "taint", id: "ab" }, long, {
+      trustDomain: clusterLocal,
+      keks,
+    });
+    await expect(openContent(sealed, { trustDomain: clusterLocal, keks })).rejects.toMatchObject({
+      check: "form",
+    });
   });
 
   test("by the trust domain that somebody has written into it", async () => {
@@ -230,7 +252,11 @@ describe("a statement is refused", () => {
       await createRoot({ notAfter: second(1000) }),
       second(10),
     );
-    const sealed = await sealStatement("root", { ...another, id: root.id }, clusterLocal, keks);
+    const sealed = await sealStatement(
+      "root",
+      { ...another, id: root.id },
+      { trustDomain: clusterLocal, keks },
+    );
     expect(await checkOf(sealed, { open: openRoot })).toBe("id");
   });
 
@@ -262,9 +288,15 @@ describe("a statement is refused", () => {
       "form",
     ],
   ])("when it is authentic and holds %s", async (_, words, check) => {
-    const sealed = await sealContent({ kind: "root", id: root.id }, words, clusterLocal, keks);
+    const sealed = await sealContent({ kind: "root", id: root.id }, words, {
+      trustDomain: clusterLocal,
+      keks,
+    });
     expect(await checkOf(sealed, { open: openRoot })).toBe(check);
-    const said = await sealContent({ kind: "taint", id: taint.id }, words, clusterLocal, keks);
+    const said = await sealContent({ kind: "taint", id: taint.id }, words, {
+      trustDomain: clusterLocal,
+      keks,
+    });
     expect(await checkOf(said)).toBe("form");
   });
 });
@@ -272,7 +304,10 @@ describe("a statement is refused", () => {
 describe("a statement under an older KEK", () => {
   const newest = [spare, kek] as const;
   const reseal = (record: StoredRecord, ring: readonly [typeof kek, ...(typeof kek)[]]) =>
-    resealStatement(record as Parameters<typeof resealStatement>[0], clusterLocal, ring);
+    resealStatement(record as Parameters<typeof resealStatement>[0], {
+      trustDomain: clusterLocal,
+      keks: ring,
+    });
 
   test.each([
     ["taint", sealedTaint, taint, openTaint],
@@ -323,7 +358,10 @@ describe("a KEK", () => {
       ["sign", "verify"],
     );
     const impostor = { ...kek, statementKey: own };
-    const sealed = await sealStatement("taint", taint, clusterLocal, [impostor]);
+    const sealed = await sealStatement("taint", taint, {
+      trustDomain: clusterLocal,
+      keks: [impostor],
+    });
     expect(await checkOf(sealed)).toBe("seal");
   });
 });

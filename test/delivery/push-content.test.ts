@@ -83,7 +83,7 @@ test("CRLs are emptied while a root has no CRL, and the log says so", async () =
   await push();
   const notAfter = new Date("2030-01-01T00:00:00Z");
   const root = await createAdditionalRoot(await createRoot({ notAfter }), new Date(0));
-  await ca.store.put(await sealStatement("root", root, ca.mint.trustDomain, ca.mint.keks));
+  await ca.store.put(await sealStatement("root", root, ca.mint));
   ca.pass(120);
   await push();
   expect(delivered("shop")).toEqual({ "ca-crl.pem": "" });

@@ -40,7 +40,7 @@ test("counts the keys for tokens that no backup has", async () => {
   const before = addSeconds(now, -3 * 86_400);
   await rotate(mint, before);
   const backup = async (madeAt: Date) =>
-    mint.store.put(await sealStatement("backup", { madeAt }, trustDomain, keks));
+    mint.store.put(await sealStatement("backup", { madeAt }, { trustDomain, keks }));
   const findings = async () =>
     found({}, viewAt(await openStored(await mint.store.load(), mint), now));
   await backup(addSeconds(before, 600));

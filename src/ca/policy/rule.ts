@@ -136,7 +136,6 @@ export type PolicyTable = z.output<typeof table>;
 export type RuleTable = PolicyTable["rules"][number];
 export type Condition = RuleTable["when"];
 export type Product = NonNullable<Condition["product"]>[number];
-export type KeyType = NonNullable<Condition["key_type"]>[number];
 
 const known = z.optional(z.string());
 

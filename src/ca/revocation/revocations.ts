@@ -4,8 +4,7 @@ import {
   type RevocationContent,
   statementKinds,
 } from "../../custody/record-kinds.ts";
-import { sealStatement } from "../../custody/statement.ts";
-import { type Mint, storeRecord } from "../mint.ts";
+import { type Mint, storeStatement } from "../mint.ts";
 
 /** The most certificates that a store has as revoked: their CRLs have about ten megabytes. */
 export const maximumRevoked = 200_000;
@@ -32,10 +31,7 @@ export async function recordRevocations(
   statements: readonly RevocationContent[],
 ): Promise<void> {
   for (const statement of statements) {
-    await storeRecord(
-      mint,
-      await sealStatement("revocation", statement, mint.trustDomain, mint.keks),
-    );
+    await storeStatement(mint, "revocation", statement);
     mint.log.operation({
       event: "certificates-revoked",
       level: "warning",

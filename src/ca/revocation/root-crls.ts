@@ -1,5 +1,4 @@
 import { type RevocationContent, statementKinds } from "../../custody/record-kinds.ts";
-import { sealStatement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
@@ -15,7 +14,7 @@ import {
 } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
-import { type Mint, storeRecord } from "../mint.ts";
+import { type Mint, storeStatement } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 import { type CrlLengths, planCrl } from "./crl-plan.ts";
 
@@ -113,9 +112,8 @@ async function keepCrl(
   const known = newestOf(root.certificate, own.statements.crl);
   if (known && numberOf(known) >= BigInt(`0x${toHex(content.number)}`)) return;
   const crl = parseCrl(await signCrl(root, prepareCrl(root, content)));
-  const { trustDomain, keks, log } = keeper;
-  await storeRecord(keeper, await sealStatement("crl", crl, trustDomain, keks));
-  log.operation({
+  await storeStatement(keeper, "crl", crl);
+  keeper.log.operation({
     event: "root-crl-signed",
     level: "info",
     detail: "a root in a key service signed its next CRL",

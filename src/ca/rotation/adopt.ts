@@ -1,5 +1,4 @@
 import { taintedSubject } from "../../custody/record-kinds.ts";
-import { sealStatement } from "../../custody/statement.ts";
 import { requireForeign } from "../../pki/authority/foreign-authority.ts";
 import { adoptedSchedule, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import {
@@ -13,7 +12,7 @@ import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
 import { earlier } from "../../pki/x509/validity.ts";
-import { addAuthority, type Mint, storeRecord } from "../mint.ts";
+import { addAuthority, type Mint, storeStatement } from "../mint.ts";
 
 /** An authority that signed for this mesh before Rampart did. */
 interface AdoptedAuthority {
@@ -76,7 +75,7 @@ export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Pr
     throw new Error("a root that was removed does not come back");
   }
   if (stored.some(({ kind, id }) => kind === "root" && id === root.id)) return;
-  await storeRecord(mint, await sealStatement("root", root, mint.trustDomain, mint.keks));
+  await storeStatement(mint, "root", root);
   mint.log.operation({
     event: "root-trusted",
     level: "info",

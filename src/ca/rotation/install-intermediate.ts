@@ -1,6 +1,6 @@
 import type { StoredRecord } from "../../custody/authority-store.ts";
+import { openKeyed, sealKeyed } from "../../custody/keyed-statement.ts";
 import type { AuthorityRequest } from "../../custody/record-kinds.ts";
-import { openRequestKey, sealRequest } from "../../custody/request-record.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { requireForeign } from "../../pki/authority/foreign-authority.ts";
 import { createIntermediateRequest } from "../../pki/authority/new-authority.ts";
@@ -137,9 +137,12 @@ export async function makeRequest(
   mint: Mint,
   now: Date,
 ): Promise<Pick<AuthorityRequest, "id" | "csr">> {
-  const request = await createIntermediateRequest(mint.trustDomain, mint.authorityKey);
-  const requestedAt = wholeSeconds(now);
-  await storeRecord(mint, await sealRequest(request, requestedAt, mint.trustDomain, mint.keks));
+  const { extractablePrivateKey, ...request } = await createIntermediateRequest(
+    mint.trustDomain,
+    mint.authorityKey,
+  );
+  const requested = { ...request, requestedAt: wholeSeconds(now) };
+  await storeRecord(mint, await sealKeyed("request", requested, extractablePrivateKey, mint));
   mint.log.operation({
     event: "intermediate-requested",
     level: "info",
@@ -170,5 +173,5 @@ export async function requestedKey(
     (each): each is StoredRecord => each.kind === "request" && each.id === id,
   );
   if (!record) throw new Error("an opened request that the store does not hold");
-  return openRequestKey(record, mint.trustDomain, mint.keks);
+  return (await openKeyed("request", record, mint)).privateKey;
 }

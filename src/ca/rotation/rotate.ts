@@ -4,9 +4,8 @@ import {
   recordKey,
   type StoredRecord,
 } from "../../custody/authority-store.ts";
-import { resealRequest } from "../../custody/request-record.ts";
+import { resealKeyed } from "../../custody/keyed-statement.ts";
 import { resealStatement } from "../../custody/statement.ts";
-import { resealTokenKey } from "../../custody/token-key-record.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {
   lastSignature,
@@ -152,13 +151,13 @@ async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
 }
 
 async function resealRecord(
-  { trustDomain, keks }: Mint,
+  mint: Mint,
   { kind, id, value }: StoredRecord,
 ): Promise<StoredRecord | undefined> {
-  if (kind === "authority") return resealAuthority({ kind, id, value }, trustDomain, keks);
-  if (kind === "request") return resealRequest({ kind, id, value }, trustDomain, keks);
-  if (kind === "tokenKey") return resealTokenKey({ kind, id, value }, trustDomain, keks);
-  return resealStatement({ kind, id, value }, trustDomain, keks);
+  if (kind === "authority") return resealAuthority({ kind, id, value }, mint);
+  if (kind === "request" || kind === "tokenKey")
+    return resealKeyed(kind, { kind, id, value }, mint);
+  return resealStatement({ kind, id, value }, mint);
 }
 
 const causeDetails: Readonly<Record<Exclude<MintCause, "due">, string>> = {

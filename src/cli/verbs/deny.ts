@@ -1,9 +1,8 @@
 import { Command } from "commander";
 import { deniedForms, toDenial } from "../../ca/denial.ts";
-import { storeRecord } from "../../ca/mint.ts";
+import { storeStatement } from "../../ca/mint.ts";
 import { deniableSubject, formatDenied } from "../../config/distrust.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
-import { sealStatement } from "../../custody/statement.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { durationSeconds, instant } from "../../foundation/text.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
@@ -87,7 +86,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
   await confirmIn(session, `Give ${subject} no certificate ${end}?`, options);
   // The question may have waited for long, and nobody knows of the denial before it is written.
   const denial = denialOf(session, subject, options, terminal.clock());
-  await storeRecord(mint, await sealStatement("denial", denial, mint.trustDomain, mint.keks));
+  await storeStatement(mint, "denial", denial);
   mint.log.operation({
     event: "denial-added",
     level: "warning",

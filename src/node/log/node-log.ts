@@ -199,7 +199,7 @@ export async function openSequencer(
   await keks.hold(clock());
   return Sequencer.open({
     ...opened,
-    keys: logKeysFor(opened.origin, trustDomain, keks.ring()),
+    keys: logKeysFor(opened.origin, { trustDomain, keks: keks.ring() }),
     mayBegin: () => clock().toISOString().slice(0, 10) === configuration.inceptionDate,
     hashEntry,
     yieldTurn: () => new Promise(setImmediate),

@@ -126,7 +126,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       origin,
       stage: sqlStage(this.ctx.storage),
       objects,
-      keys: logKeysFor(origin, trustDomain, keks.ring()),
+      keys: logKeysFor(origin, { trustDomain, keks: keks.ring() }),
       mayBegin: () => today === log.inceptionDate,
       hashEntry: leafHash,
       yieldTurn: async () => {},

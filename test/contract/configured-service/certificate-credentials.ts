@@ -62,14 +62,18 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     const [a, b, c, d] = hours.map((each) => each * hour) as [number, number, number, number];
     const schedule = scheduleAfter(new Date(), [a, b, c, d]);
     const created = await createAuthority(clusterLocal, "EC-P256", schedule);
-    await service.store.put(await sealAuthority(created, clusterLocal, service.keks));
+    await service.store.put(
+      await sealAuthority(created, { trustDomain: clusterLocal, keks: service.keks }),
+    );
     return created;
   }
 
   async function taint({ authority: { id } }: NewAuthority, seconds: number): Promise<void> {
     const taintedAt = wholeSeconds(new Date());
     const said = { id, taintedAt, retiresAt: addSeconds(taintedAt, seconds) };
-    await service.store.put(await sealStatement("taint", said, clusterLocal, service.keks));
+    await service.store.put(
+      await sealStatement("taint", said, { trustDomain: clusterLocal, keks: service.keks }),
+    );
   }
 
   /** A leaf of which the last token is so many seconds ago. */
@@ -229,7 +233,9 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
         scheduleAfter(new Date(), [-hour, -hour, hour, hour]),
       );
       const root = await createAdditionalRoot(foreign.authority.certificate.der, new Date(0));
-      await service.store.put(await sealStatement("root", root, clusterLocal, service.keks));
+      await service.store.put(
+        await sealStatement("root", root, { trustDomain: clusterLocal, keks: service.keks }),
+      );
       const running = await start();
       await expectRefused(running, await leafOf(foreign), "authority");
     });

@@ -63,8 +63,7 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
     const sealed = await sealStatement(
       "denial",
       { subject, knownFrom, until: undefined, why: undefined },
-      clusterLocal,
-      service().keks,
+      { trustDomain: clusterLocal, keks: service().keks },
     );
     await service().store.put(sealed);
     const { reason, check } = (await ask(asked)) ?? {};

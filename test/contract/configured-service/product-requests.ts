@@ -92,7 +92,9 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
     service = await open();
     const schedule = scheduleAfter(new Date(), [-7200, -3600, 36_000, 72_000]);
     authority = await createAuthority(clusterLocal, "EC-P256", schedule);
-    await service.store.put(await sealAuthority(authority, clusterLocal, service.keks));
+    await service.store.put(
+      await sealAuthority(authority, { trustDomain: clusterLocal, keks: service.keks }),
+    );
     table = {
       issuer,
       cluster: "alpha",

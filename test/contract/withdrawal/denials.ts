@@ -137,7 +137,7 @@ export function describeDenials(
   const deny = async (subject: string, others: Partial<DenialContent> = {}) => {
     const { mint } = await composed();
     const denial = { subject, knownFrom: begin, ...others };
-    const sealed = await sealStatement("denial", denial, mint.trustDomain, mint.keks);
+    const sealed = await sealStatement("denial", denial, mint);
     await stores.own.put(sealed);
     return sealed;
   };

@@ -133,7 +133,7 @@ export function describeRevocations(
       certificates: new Map([[serial, addSeconds(begin, 24 * 3600).getTime() / 1000]]),
       ...others,
     };
-    const sealed = await sealStatement("revocation", content, mint.trustDomain, mint.keks);
+    const sealed = await sealStatement("revocation", content, mint);
     await stores.own.put(sealed);
     return sealed;
   }

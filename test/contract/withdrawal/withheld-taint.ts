@@ -158,7 +158,7 @@ export function describeWithheldTaint(
       const { der } = (await createAuthority(trustDomain, "EC-P256", schedule)).authority
         .certificate;
       const root = createAdditionalRoot(der, new Date(0));
-      await stores.own.put(await sealStatement("root", root, trustDomain, keks));
+      await stores.own.put(await sealStatement("root", root, { trustDomain, keks }));
       const holdsIt = async (stated: readonly unknown[]) =>
         (await viewOf(await composed(stated))).trustBundle.roots.some((each) =>
           bytesEqual(each, der),

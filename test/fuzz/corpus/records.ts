@@ -39,8 +39,12 @@ async function statements(): Promise<StoredRecord[]> {
   const { signsFrom: taintedAt, retiresAt } = tenDays;
   const root = await createAdditionalRoot(new Uint8Array(second ?? []), tenDays.publishedFrom);
   return [
-    await sealStatement("taint", { id: root.id, taintedAt, retiresAt }, clusterLocal, corpusKeks),
-    await sealStatement("root", root, clusterLocal, corpusKeks),
+    await sealStatement(
+      "taint",
+      { id: root.id, taintedAt, retiresAt },
+      { trustDomain: clusterLocal, keks: corpusKeks },
+    ),
+    await sealStatement("root", root, { trustDomain: clusterLocal, keks: corpusKeks }),
   ];
 }
 

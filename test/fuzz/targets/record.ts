@@ -44,7 +44,7 @@ function fromText(text: string): StoredRecord | undefined {
 const open = (stored: StoredRecord): Promise<unknown> =>
   stored.kind === "authority"
     ? openRecord(stored, clusterLocal, corpusKeks)
-    : openStatement(stored.kind, stored, clusterLocal, corpusKeks);
+    : openStatement(stored.kind, stored, { trustDomain: clusterLocal, keks: corpusKeks });
 
 async function failedCheck(stored: StoredRecord): Promise<string | undefined> {
   try {

@@ -47,6 +47,8 @@ export async function authoritiesIn({
   cryptoProvider,
 }: MemoryMint): Promise<SigningAuthority[]> {
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
-  const opened = records.map((record) => openAuthority(record, clusterLocal, keks, cryptoProvider));
+  const opened = records.map((record) =>
+    openAuthority(record, { trustDomain: clusterLocal, keks }, cryptoProvider),
+  );
   return (await Promise.all(opened)).map(({ authority }) => authority);
 }

@@ -22,7 +22,7 @@ export async function revokeCertificates(
       reason: "keyCompromise" as const,
       certificates: new Map(part.map((each) => [contentOctets(each), end] as const)),
     };
-    await mint.store.put(await sealStatement("revocation", content, mint.trustDomain, mint.keks));
+    await mint.store.put(await sealStatement("revocation", content, mint));
   }
 }
 

@@ -34,7 +34,7 @@ export async function sealNewAuthority(
   key: AuthorityKey = "EC-P256",
 ): Promise<StoredRecord> {
   const created = await createAuthority(clusterLocal, key, schedule);
-  return sealAuthority(created, clusterLocal, keks);
+  return sealAuthority(created, { trustDomain: clusterLocal, keks });
 }
 
 /** The record with one character of its sealed key changed. */

@@ -12,6 +12,6 @@ export const openRecord = (
   keks: KekRing,
 ): Promise<OpenAuthority> =>
   alike(
-    (cryptoProvider) => openAuthority(stored, trustDomain, keks, cryptoProvider),
+    (cryptoProvider) => openAuthority(stored, { trustDomain, keks }, cryptoProvider),
     ({ authority }) => authority.id,
   );

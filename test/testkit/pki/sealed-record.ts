@@ -17,7 +17,10 @@ export async function createRecord(
   key: AuthorityKey = "EC-P256",
   domain: TrustDomain = clusterLocal,
 ): Promise<StoredRecord> {
-  return sealAuthority(await createAuthority(domain, key, tenDays), domain, [kek]);
+  return sealAuthority(await createAuthority(domain, key, tenDays), {
+    trustDomain: domain,
+    keks: [kek],
+  });
 }
 
 /** The fields of an authority's record, for a test to change. */

@@ -27,7 +27,7 @@ async function revoke(ca: RunningCa, serial: string, others: Partial<RevocationC
     certificates: new Map([[serial, addSeconds(now, 24 * hour).getTime() / 1000]]),
     ...others,
   };
-  await ca.store.put(await sealStatement("revocation", content, mint.trustDomain, mint.keks));
+  await ca.store.put(await sealStatement("revocation", content, mint));
 }
 
 async function crlsOf(ca: RunningCa) {
@@ -164,7 +164,7 @@ test("/readyz names a root without a CRL, and is ready all the same", async () =
   expect(await readiness()).toMatchObject({ ready: true, reasons: [] });
   const der = await createRoot({ notAfter: addSeconds(ca.now(), 1000 * hour) });
   const root = await createAdditionalRoot(der, ca.now());
-  await ca.store.put(await sealStatement("root", root, ca.mint.trustDomain, ca.mint.keks));
+  await ca.store.put(await sealStatement("root", root, ca.mint));
   ca.pass(60);
   expect(await readiness()).toMatchObject({
     ready: true,

@@ -49,7 +49,7 @@ test("a taint in KV ends the signing in a running isolate, and the cron mints th
   const now = wholeSeconds(new Date());
   const taint = { id, taintedAt: now, retiresAt: now };
   await createKvStore(env.AUTHORITIES).put(
-    await sealStatement("taint", taint, clusterLocal, await kekRing()),
+    await sealStatement("taint", taint, { trustDomain: clusterLocal, keks: await kekRing() }),
   );
   await becomes({ ready: false });
   expect((await get("/bundle.pem")).status).toBe(503);

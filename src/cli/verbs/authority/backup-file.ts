@@ -1,7 +1,8 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
-import { storeAuthority, storeRecord } from "../../../ca/mint.ts";
+import { storeAuthority, storeRecord, storeStatement } from "../../../ca/mint.ts";
 import { openExtractable } from "../../../custody/authority-record.ts";
+import { openKeyed, sealKeyed } from "../../../custody/keyed-statement.ts";
 import { instant } from "../../../custody/record-fields.ts";
 import {
   type RecordKind,
@@ -9,9 +10,6 @@ import {
   type Statements,
   statementKinds,
 } from "../../../custody/record-kinds.ts";
-import { sealRequest } from "../../../custody/request-record.ts";
-import { sealStatement } from "../../../custody/statement.ts";
-import { openExtractableTokenKey, sealTokenKey } from "../../../custody/token-key-record.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import type { NewAuthority } from "../../../pki/authority/new-authority.ts";
@@ -88,22 +86,23 @@ function addRecipient(encrypter: Encrypter, recipient: string): void {
 }
 
 async function collect(session: Session): Promise<object> {
-  const { store, trustDomain, keks } = session.mint;
+  const { mint } = session;
   const opened = await openStore(session);
   requireAllOpen(opened);
   const { taints, storedTaints, statements } = opened;
   const requests = await Promise.all(opened.requests.map((each) => requestContent(session, each)));
-  const stored = await store.load();
+  const stored = await mint.store.load();
   const ofKind = (wanted: RecordKind) => stored.filter(({ kind }) => kind === wanted);
   const authorities = await Promise.all(
     ofKind("authority").map(async (record) =>
-      authorityContent(await openExtractable(record, trustDomain, keks)),
+      authorityContent(await openExtractable(record, mint)),
     ),
   );
   const tokenKeys = await Promise.all(
-    ofKind("tokenKey").map(async (record) =>
-      tokenKeyContent(await openExtractableTokenKey(record, trustDomain, keks)),
-    ),
+    ofKind("tokenKey").map(async (record) => {
+      const { value: key, privateKey } = await openKeyed("tokenKey", record, mint);
+      return tokenKeyContent({ key, extractablePrivateKey: privateKey });
+    }),
   );
   if (authorities.length + requests.length === 0) {
     throw new OperatorError("the store holds no authority");
@@ -116,7 +115,7 @@ async function collect(session: Session): Promise<object> {
     format: "rampart backup",
     version: 1,
     writtenAt: session.now.toISOString(),
-    trustDomain,
+    trustDomain: mint.trustDomain,
     authorities,
     ...listsOf({ ...statements, taint: all, tokenKey: [] }),
     ...(requests.length > 0 && { requests }),
@@ -214,31 +213,24 @@ function parseJson(text: string): unknown {
  */
 export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
   const { mint } = session;
-  const { trustDomain, keks } = mint;
-  if (backup.trustDomain !== trustDomain) {
+  if (backup.trustDomain !== mint.trustDomain) {
     throw new OperatorError(
-      `the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`,
+      `the backup is of trust domain ${backup.trustDomain}, not ${mint.trustDomain}`,
     );
   }
-  for (const kind of kinds) await restoreStatements(session, kind, backup.statements);
-  for (const authority of backup.authorities) {
-    await storeAuthority(mint, authority);
+  for (const kind of kinds) {
+    for (const value of backup.statements[kind]) await storeStatement(mint, kind, value);
   }
-  for (const request of backup.requests) {
-    await storeRecord(mint, await sealRequest(request, request.requestedAt, trustDomain, keks));
+  for (const authority of backup.authorities) await storeAuthority(mint, authority);
+  for (const { extractablePrivateKey: key, ...request } of backup.requests) {
+    await storeRecord(mint, await sealKeyed("request", request, key, mint));
   }
   const store = await openStore(session);
-  for (const key of restoredTokenKeys(backup.tokenKeys, store, session.now)) {
-    await storeRecord(mint, await sealTokenKey(key, trustDomain, keks));
-  }
-}
-
-async function restoreStatements<K extends StatementName>(
-  { mint }: Session,
-  kind: K,
-  { [kind]: values }: StatementLists,
-): Promise<void> {
-  for (const value of values) {
-    await storeRecord(mint, await sealStatement(kind, value, mint.trustDomain, mint.keks));
+  for (const { key, extractablePrivateKey } of restoredTokenKeys(
+    backup.tokenKeys,
+    store,
+    session.now,
+  )) {
+    await storeRecord(mint, await sealKeyed("tokenKey", key, extractablePrivateKey, mint));
   }
 }

@@ -95,9 +95,7 @@ export async function exportBackup(
 /** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */
 async function noteBackup({ mint, now, log }: Session): Promise<void> {
   try {
-    await mint.store.put(
-      await sealStatement("backup", { madeAt: now }, mint.trustDomain, mint.keks),
-    );
+    await mint.store.put(await sealStatement("backup", { madeAt: now }, mint));
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     log.operation({ event: "backup-not-noted", level: "warning", detail: error.message });

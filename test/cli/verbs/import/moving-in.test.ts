@@ -43,7 +43,11 @@ async function reopened(imported: ImportedAuthority): Promise<OpenAuthority> {
   const schedule = scheduleAfter(now, [0, 0, 86_400, 172_800]);
   const authority = await createSigningAuthority(imported.certificates, schedule);
   const created = { authority, extractablePrivateKey: imported.privateKey };
-  return openRecord(await sealAuthority(created, clusterLocal, keks), clusterLocal, keks);
+  return openRecord(
+    await sealAuthority(created, { trustDomain: clusterLocal, keks }),
+    clusterLocal,
+    keks,
+  );
 }
 
 async function obtain(issuer: OpenAuthority, name: string): Promise<PeerCredentials> {

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
+import { openKeyed, resealKeyed, sealKeyed } from "../../src/custody/keyed-statement.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
-import { openRequestKey, resealRequest, sealRequest } from "../../src/custody/request-record.ts";
 import { openStatement } from "../../src/custody/statement.ts";
 import { createIntermediateRequest } from "../../src/pki/authority/new-authority.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
@@ -11,7 +11,15 @@ import { createKek } from "../testkit/pki/sealed-record.ts";
 const [old, newest] = [await createKek("old"), await createKek("newest")];
 const request = await createIntermediateRequest(clusterLocal, "EC-P256");
 const requestedAt = new Date("2026-06-01T00:00:00.000Z");
-const record = await sealRequest(request, requestedAt, clusterLocal, [old]);
+const record = await sealKeyed(
+  "request",
+  { ...request, requestedAt },
+  request.extractablePrivateKey,
+  {
+    trustDomain: clusterLocal,
+    keks: [old],
+  },
+);
 
 const pkcs8 = async (key: CryptoKey) =>
   Buffer.from(await crypto.subtle.exportKey("pkcs8", key)).toString("base64");
@@ -25,8 +33,11 @@ async function checkOf(work: Promise<unknown>): Promise<string> {
   throw new Error(`ended in ${error}`);
 }
 
+const openKey = async (stored: StoredRecord, keks: KekRing) =>
+  (await openKeyed("request", stored, { trustDomain: clusterLocal, keks })).privateKey;
+
 const opened = (stored: StoredRecord, keks: KekRing = [old], domain = clusterLocal) =>
-  openStatement("request", stored, domain, keks);
+  openStatement("request", stored, { trustDomain: domain, keks });
 
 /** The record with another statement, and the MAC that it had. */
 interface Says {
@@ -45,7 +56,7 @@ test("opens with its age and its CSR, and its key apart", async () => {
   const { id, csr, publicKey } = request;
   expect(record).toMatchObject({ kind: "request", id });
   expect(await opened(record)).toMatchObject({ id, requestedAt, csr, publicKey });
-  const key = await openRequestKey(record, clusterLocal, [old]);
+  const key = await openKey(record, [old]);
   expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
 });
 
@@ -66,7 +77,7 @@ test.for<[string, StoredRecord, string]>([
   ["a stranger's text", { ...record, value: "{}" }, "form"],
 ])("does not open with %s", async ([, stored, check]) => {
   expect(await checkOf(opened(stored))).toBe(check);
-  expect(await checkOf(openRequestKey(stored, clusterLocal, [old]))).toBe(check);
+  expect(await checkOf(openKey(stored, [old]))).toBe(check);
 });
 
 test("does not open elsewhere: as another kind, for another trust domain, under another KEK", async () => {
@@ -77,13 +88,18 @@ test("does not open elsewhere: as another kind, for another trust domain, under 
 });
 
 test("is sealed anew under the newest KEK, key and all, and not twice", async () => {
-  const resealed = await resealRequest(record, clusterLocal, [newest, old]);
+  const resealed = await resealKeyed("request", record, {
+    trustDomain: clusterLocal,
+    keks: [newest, old],
+  });
   if (!resealed) throw new Error("left as it was");
   const [after, before] = [await opened(resealed, [newest]), await opened(record)];
   expect(after.sealedKey).not.toEqual(before.sealedKey);
   const { iv, sealedKey } = after;
   expect(after).toEqual({ ...before, iv, sealedKey });
-  const key = await openRequestKey(resealed, clusterLocal, [newest]);
+  const key = await openKey(resealed, [newest]);
   expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
-  expect(await resealRequest(resealed, clusterLocal, [newest, old])).toBeUndefined();
+  expect(
+    await resealKeyed("request", resealed, { trustDomain: clusterLocal, keks: [newest, old] }),
+  ).toBeUndefined();
 });
