@@ -130,6 +130,7 @@ export type EventName =
   | "renewal-failed"
   | "ending"
   | "process-ended"
+  | "platform-limits"
   | "configuration-warning"
   | "configuration-fault"
   | "configuration-reloaded"

@@ -3,6 +3,10 @@ import type { Quota } from "../ca/issuance/quotas.ts";
 import type { QuotaName } from "../foundation/errors.ts";
 import { logFault, type OperationLog } from "../foundation/events.ts";
 
+/** What the platform keeps from a CA, in a sentence. docs/tutorials/worker.md has it too. */
+export const workerLimits =
+  "A Worker has no trailers, a client certificate only where the zone asks for one, no timer between requests but its cron, and no files";
+
 /** The part of a rate-limit binding of Workers that a quota needs. */
 interface RateLimitBinding {
   readonly limit: (options: { readonly key: string }) => Promise<{ readonly success: boolean }>;

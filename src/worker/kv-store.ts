@@ -78,8 +78,13 @@ async function readAll(
   return new Map(chunks.flatMap((chunk) => [...chunk]));
 }
 
-/** The stores of the named signers. */
-export const signerStoreIn =
-  (namespace: KvNamespace) =>
-  (signer: string): AuthorityStore =>
-    createKvStore(namespace, `signers/${signer}/`);
+/** The store of the authorities without a name, and those of the named signers. */
+interface KvStores {
+  readonly store: AuthorityStore;
+  readonly signerStore: (signer: string) => AuthorityStore;
+}
+
+export const kvStores = (namespace: KvNamespace): KvStores => ({
+  store: createKvStore(namespace),
+  signerStore: (signer) => createKvStore(namespace, `signers/${signer}/`),
+});

@@ -12,10 +12,16 @@ import { writeToConsole } from "../foundation/events.ts";
 import type { FetchTrusting } from "../foundation/fetch.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp, createRoutes } from "../transport/http/routes.ts";
-import { bindingNames, boundQuota, callCountsBinding, countingInDataset } from "./bindings.ts";
+import {
+  bindingNames,
+  boundQuota,
+  callCountsBinding,
+  countingInDataset,
+  workerLimits,
+} from "./bindings.ts";
 import type { AddConsole } from "./console.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
-import { createKvStore, signerStoreIn } from "./kv-store.ts";
+import { kvStores } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
 import {
   type Environment,
@@ -112,11 +118,10 @@ async function startConfigured(
   if (!isKvNamespace(AUTHORITIES)) {
     throw new ConfigurationError(["AUTHORITIES: is required, as a KV namespace binding"]);
   }
+  log.operation({ event: "platform-limits", level: "info", detail: workerLimits });
   for (const detail of configuration.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  const store = createKvStore(AUTHORITIES);
-  const signerStore = signerStoreIn(AUTHORITIES);
   const cryptoProvider = webCryptoProvider;
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
   const quotas = {
@@ -127,7 +132,7 @@ async function startConfigured(
   const { inBackground, openKeyCustody } = context;
   const keyCustody = openKeyCustody?.(configuration, { fetch: fetchTrusting(undefined), clock });
   const keys = { keyCustody, inBackground };
-  const parts = { store, signerStore, cryptoProvider, log, clock, fetching, quotas };
+  const parts = { ...kvStores(AUTHORITIES), cryptoProvider, log, clock, fetching, quotas };
   const platform = { ...parts, ...logs, ...keys };
   const composition = await compose(configuration, platform);
   const { certificateAuthority, mint, signerMints } = composition;

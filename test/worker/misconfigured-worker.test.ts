@@ -118,3 +118,12 @@ test("a Worker without the flag for ML-DSA says so, and signs with its own autho
   await expect(runCron()).rejects.toThrow();
   expect(lines.join()).toContain("webcrypto_modern_algorithms");
 });
+
+test("a Worker says once in each isolate what its platform cannot do", async () => {
+  const { send } = startWorker({});
+  for (let i = 0; i < 3; i++) await send(new Request(`${origin}/readyz`));
+  const limits = lines.filter((line) => line.includes("platform-limits"));
+  expect(limits.map((line) => parseLogLine(line))).toEqual([
+    expect.objectContaining({ level: "info", detail: expect.stringContaining("no trailers") }),
+  ]);
+});

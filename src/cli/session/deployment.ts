@@ -16,13 +16,13 @@ import {
   viewFileStore,
   viewSignerStore,
 } from "../../node/files/file-store.ts";
-import { onLambda } from "../../node/lambda/events.ts";
+import { lambdaLimits } from "../../node/lambda/events.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import type { BucketPlace } from "../../node/stores/bucket-place.ts";
 import type { NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import type { CertificateFiles } from "../../node/tls/serving-certificate.ts";
-import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
+import { kvStores } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
 import { openLocalWorker, readWorkerVariables, viewLocalWorker } from "./local-worker.ts";
@@ -109,9 +109,7 @@ async function openLocal(
       "it belongs into .dev.vars, which npm start writes",
     );
     const place = `local state of ${dirname(config)}`;
-    const store = createKvStore(namespace);
-    const signerStore = signerStoreIn(namespace);
-    return { configuration, store, signerStore, place, environment, close };
+    return { configuration, ...kvStores(namespace), place, environment, close };
   } catch (error) {
     await close();
     throw error;
@@ -130,10 +128,9 @@ async function openRemote(
     "set the environment variable KEK to the Worker's secret; Cloudflare does not show it again",
   );
   const namespace = createRemoteNamespace(config, env, environment);
-  const store = createKvStore(namespace);
   const place = env ? `deployed namespace of ${env}` : "deployed namespace";
-  const signerStore = signerStoreIn(namespace);
-  return { configuration, store, signerStore, place, environment, close: async () => {} };
+  const close = async (): Promise<void> => {};
+  return { configuration, ...kvStores(namespace), place, environment, close };
 }
 
 export function readConfiguration(
@@ -174,7 +171,8 @@ async function openServed(
       case "kubernetes":
         return { ...(await openNamespace(ca, store, environment)), ...files };
       case "s3":
-        return { ...(await openBucketStores(onLambda(ca), store)), ...files };
+        // Nothing but a function keeps an issuance log in a bucket.
+        return { ...(await openBucketStores(ca, store)), ...files, limits: ca.log && lambdaLimits };
     }
   });
 }
@@ -246,5 +244,7 @@ export interface Deployment {
   /** Absent where the CA certifies its port itself. */
   readonly certificateFiles?: CertificateFiles | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** What the platform of a function keeps from it. */
+  readonly limits?: readonly string[] | undefined;
   close(): Promise<void>;
 }

@@ -1,5 +1,4 @@
 import * as z from "zod/mini";
-import type { Configuration } from "../../config/configuration.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 
@@ -12,10 +11,6 @@ export const lambdaLimits: readonly string[] = [
   "Lambda keeps no file, and modes protect none: who may read the function reads rampart.toml",
   "Lambda counts in each instance: CALLER_QUOTA and ISSUER_QUOTA bound what one instance issues",
 ];
-
-/** What a checkup knows of a CA on a bucket. An issuance log there is one of a function: nothing else writes it. */
-export const onLambda = (ca: Configuration): Configuration =>
-  ca.log ? { ...ca, warnings: [...ca.warnings, ...lambdaLimits] } : ca;
 
 const scheduledForm = z.object({
   source: z.literal("aws.events"),

@@ -94,7 +94,10 @@ async function startConfigured(
   log: EventLog,
 ): Promise<Instance> {
   const { ca, perMinute } = configuration;
-  for (const detail of [...lambdaLimits, ...ca.warnings]) {
+  for (const detail of lambdaLimits) {
+    log.operation({ event: "platform-limits", level: "info", detail });
+  }
+  for (const detail of ca.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const { propagationSeconds } = ca.phaseLengths;

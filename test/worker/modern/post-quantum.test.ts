@@ -12,7 +12,7 @@ import {
   hasPostQuantumKey,
   parseSubjectPublicKey,
 } from "../../../src/pki/x509/subject-public-key.ts";
-import { createKvStore, signerStoreIn } from "../../../src/worker/kv-store.ts";
+import { kvStores } from "../../../src/worker/kv-store.ts";
 import { openLogWithin } from "../../../src/worker/log/worker-log.ts";
 import { variablesOf } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
@@ -59,8 +59,7 @@ async function start() {
   const roots = async (path = "/signer/pq/bundle.pem") =>
     certificatesIn(await (await get(path)).text());
   const composition = await compose(parseConfiguration(variablesOf(environment)), {
-    store: createKvStore(env.AUTHORITIES),
-    signerStore: signerStoreIn(env.AUTHORITIES),
+    ...kvStores(env.AUTHORITIES),
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: () => now,

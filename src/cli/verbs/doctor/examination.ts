@@ -18,6 +18,7 @@ import {
   worstFirst,
 } from "../../../status/finding.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
+import { workerLimits } from "../../../worker/bindings.ts";
 import {
   configOf,
   type Deployment,
@@ -72,9 +73,7 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const config = configOf(choice);
   const opened = await open(choice, terminal, now);
   const source = await sourceOf(config, choice);
-  const ofRuntime = runtimeLimits().map((what) =>
-    finding("configuration-warning", `${what}.`, "See docs/tutorials/deno-and-bun.md"),
-  );
+  const ofRuntime = limitFindings(runtimeLimits(), "See docs/tutorials/deno-and-bun.md");
   const ofNode = [
     ...(otherRuntime ? ofRuntime : nodeFindings(process.versions.node)),
     ...keyExchangeFindings(offersPostQuantum()),
@@ -82,7 +81,7 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const before = [
     ...judged(`the ${otherRuntime ?? "Node"} that runs this`, ofNode),
     ...judged(basename(config), await textFindings(config)),
-    ...judged("Cloudflare Workers", basename(config).startsWith("wrangler.") ? [workerLimits] : []),
+    ...judged("Cloudflare Workers", basename(config).startsWith("wrangler.") ? ofWorker : []),
   ];
   if (!("store" in opened)) {
     const findings = worstFirst([...before, ...judged(source, [opened])]);
@@ -131,9 +130,11 @@ export async function textFindings(config: string): Promise<readonly Finding[]> 
   }
 }
 
-const workerLimits = finding(
-  "platform-limits",
-  "A Worker has no trailers, a client certificate only where the zone asks for one, no timer between requests but its cron, and no files.",
+const limitFindings = (limits: readonly string[], remedy: string): readonly Finding[] =>
+  limits.map((what) => finding("platform-limits", `${what}.`, remedy));
+
+const ofWorker = limitFindings(
+  [workerLimits],
   "Native gRPC takes the zone's setting or rampart gateway: docs/tutorials/worker.md",
 );
 
@@ -181,6 +182,7 @@ async function deploymentFindings(
   const world = choice.offline ? [] : await worldFindings(deployment, choice, terminal, now);
   return [
     ...judged(choice.source, configurationFindings(configuration)),
+    ...judged("AWS Lambda", limitFindings(deployment.limits ?? [], "See docs/tutorials/lambda.md")),
     ...judged(place, [...others, ...records]),
     ...judged(
       "TLS_CERTIFICATE_FILE and TLS_KEY_FILE",

@@ -37,7 +37,7 @@ export async function runFollowing<C>({
   }
   const { start, context, parse, restartKeys } = program;
   for (const detail of runtimeLimits()) {
-    context.log.operation({ event: "configuration-warning", level: "warning", detail });
+    context.log.operation({ event: "platform-limits", level: "info", detail });
   }
   const variables = { ...environment };
   let reads = 0;
