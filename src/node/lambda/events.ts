@@ -48,9 +48,12 @@ const maximumAddressLength = 45;
 /**
  * The request in an event, and its peer as AWS knows it: no header says anything about the peer.
  *
+ * @returns `undefined` for a request that no server takes, such as one with a field that is no text of HTTP.
  * @throws Error for any other event.
  */
-export function parseRequest(event: unknown): { readonly request: Request; readonly peer: Peer } {
+export function parseRequest(
+  event: unknown,
+): { readonly request: Request; readonly peer: Peer } | undefined {
   const parsed = requestForm.safeParse(event);
   if (!parsed.success) {
     throw new Error("rampart takes scheduled events, and requests in payload format 2.0, alone");
@@ -67,12 +70,19 @@ export function parseRequest(event: unknown): { readonly request: Request; reado
   const query = rawQueryString === "" ? "" : `?${rawQueryString}`;
   const octets = isBase64Encoded ? parseBase64(body) : new TextEncoder().encode(body);
   const hasBody = http.method !== "GET" && http.method !== "HEAD";
-  const request = new Request(`https://${domainName}${rawPath}${query}`, {
-    method: http.method,
-    headers,
-    ...(hasBody && octets && { body: octets }),
-  });
-  return { request, peer: { address: http.sourceIp.slice(0, maximumAddressLength) } };
+  const url = `https://${domainName}${rawPath}${query}`;
+  // An HTTP API hands on a decoded path, and every path has one spelling.
+  if (!octets || URL.parse(url)?.pathname !== rawPath) return undefined;
+  const request = requestOf(url, { method: http.method, headers, body: hasBody ? octets : null });
+  return request && { request, peer: { address: http.sourceIp.slice(0, maximumAddressLength) } };
+}
+
+function requestOf(...[url, init]: [string, RequestInit]): Request | undefined {
+  try {
+    return new Request(url, init);
+  } catch {
+    return undefined;
+  }
 }
 
 export async function toAnswer(response: Response): Promise<LambdaAnswer> {

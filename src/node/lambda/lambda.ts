@@ -55,8 +55,9 @@ export function createLambda(
   return async (event) => {
     const { answer, runCron } = await startOnce();
     if (isScheduled(event)) return void (await runCron());
-    const { request, peer } = parseRequest(event);
-    return toAnswer(await answer(request, peer));
+    const parsed = parseRequest(event);
+    const response = parsed && (await answer(parsed.request, parsed.peer));
+    return toAnswer(response ?? new Response("bad request\n", { status: 400 }));
   };
 }
 

@@ -23,6 +23,11 @@ const request = {
   isBase64Encoded: false,
 };
 
+const by = (method: string): typeof request => ({
+  ...request,
+  requestContext: { ...request.requestContext, http: { method, sourceIp: "192.0.2.1" } },
+});
+
 const scheduled = { source: "aws.events", "detail-type": "Scheduled Event" };
 
 describe("an event", () => {
@@ -32,19 +37,32 @@ describe("an event", () => {
   });
 
   test("is a request whose peer is AWS's word, not a header's", async () => {
-    const { request: parsed, peer } = parseRequest(request);
-    expect(parsed.url).toBe("https://a.lambda-url.test/bundle.pem");
-    expect(peer).toEqual({ address: "192.0.2.1" });
+    const parsed = parseRequest(request);
+    expect(parsed?.request.url).toBe("https://a.lambda-url.test/bundle.pem");
+    expect(parsed?.peer).toEqual({ address: "192.0.2.1" });
   });
 
   test("has its octets in base64", async () => {
-    const http = { method: "POST", sourceIp: "192.0.2.1" };
-    const { request: parsed } = parseRequest({
-      ...request,
-      requestContext: { ...request.requestContext, http },
-      ...{ body: Buffer.from([0, 255]).toString("base64"), isBase64Encoded: true },
-    });
-    expect([...new Uint8Array(await parsed.arrayBuffer())]).toEqual([0, 255]);
+    const body = Buffer.from([0, 255]).toString("base64");
+    const parsed = parseRequest({ ...by("POST"), body, isBase64Encoded: true });
+    expect(await parsed?.request.bytes()).toEqual(new Uint8Array([0, 255]));
+  });
+
+  test("has its text as it is", async () => {
+    const parsed = parseRequest({ ...by("POST"), body: "é" });
+    expect(await parsed?.request.bytes()).toEqual(new Uint8Array([0xc3, 0xa9]));
+  });
+
+  test.each([
+    ["a field that is no text of HTTP", { ...request, headers: { "x-a": "€" } }],
+    ["a method that no server takes", by("TRACE")],
+    ["a body that is no base64", { ...by("POST"), body: "é", isBase64Encoded: true }],
+    ["a path that was decoded to a query", { ...request, rawPath: "/bundle.pem?a" }],
+    ["a path that was decoded to a fragment", { ...request, rawPath: "/bundle.pem#a" }],
+    ["a path that was decoded to another", { ...request, rawPath: "/log/../bundle.pem" }],
+    ["a path that names another host", { ...request, rawPath: "@other.test/bundle.pem" }],
+  ])("with %s is no request", (_, event) => {
+    expect(parseRequest(event)).toBeUndefined();
   });
 
   test.each([
@@ -128,6 +146,14 @@ describe("a function", () => {
     expect(await handler(scheduled)).toBeUndefined();
     pass(60);
     expect((await handler(request))?.statusCode).toBe(200);
+  });
+
+  test("answers a request that is none by 400, and goes on", async () => {
+    const { handler } = await functionOf({});
+    expect(await handler(scheduled)).toBeUndefined();
+    const answer = await handler({ ...request, headers: { "x-a": "€" } });
+    expect([answer?.statusCode, answer?.isBase64Encoded]).toEqual([400, true]);
+    expect((await handler(request))?.statusCode).not.toBe(400);
   });
 
   test("with a faulty configuration answers 503, and fails its schedule", async () => {
