@@ -1,19 +1,11 @@
 import * as z from "zod/mini";
-import type { Denial } from "../ca/denial.ts";
-import type { TokenPolicy } from "../ca/issuance/product.ts";
-import { type PolicyTable, policyTable } from "../ca/policy/rule.ts";
-import { type CrlLifetime, crlLifetime } from "../ca/revocation/crl-plan.ts";
-import type { ConfiguredKek } from "../custody/key-service/kek-lease.ts";
-import type { RevocationContent } from "../custody/record-kinds.ts";
+import { policyTable } from "../ca/policy/rule.ts";
+import { crlLifetime } from "../ca/revocation/crl-plan.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { durationSeconds } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
-import type { AuthorityKey } from "../pki/authority/new-authority.ts";
-import type { AuthorityRoot } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
-import type { ConfiguredTaint } from "../pki/authority/taint.ts";
-import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
-import type { LeafLifetimes } from "../pki/x509/validity.ts";
+import { isFullyQualified } from "../pki/spiffe-id.ts";
 import { contradictions, idleRules, policyFaults } from "./contradictions.ts";
 import {
   deniedTable,
@@ -23,21 +15,13 @@ import {
   taintedAuthorities,
 } from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
-import {
-  credentialName,
-  credentialText,
-  type IssuerTable,
-  issuerTables,
-  sharedKeys,
-} from "./issuer-table.ts";
+import { credentialName, credentialText, issuerTables, sharedKeys } from "./issuer-table.ts";
 import { kekKeys, keyServiceCredential, keyServiceCredentialText } from "./keks.ts";
 import {
-  type ConsoleConfiguration,
   consoleConfiguration,
   consoleKeys,
   idleTokens,
   jwtKeys,
-  type LogConfiguration,
   logConfiguration,
   logKeys,
   tokenFaults,
@@ -46,51 +30,14 @@ import {
 import {
   authorityKey,
   inceptionDate,
-  type SignerTable,
   sharedPostQuantum,
   signerTables,
   unknownIssuers,
 } from "./signer-table.ts";
-import { rootFaults, type UpstreamTable, upstreamTable } from "./upstream.ts";
+import { rootFaults, upstreamTable } from "./upstream.ts";
 
 /** A configuration, checked and in the terms of the domain. */
-export interface Configuration {
-  readonly trustDomain: TrustDomain;
-  readonly issuers: readonly IssuerTable[];
-  readonly leafLifetimes: LeafLifetimes;
-  /** How long after its token a certificate suffices for a renewal, unless an issuer's table differs. */
-  readonly renewalSeconds: number;
-  readonly authorityKey: AuthorityKey;
-  readonly phaseLengths: PhaseLengths;
-  readonly authorityRoot: AuthorityRoot;
-  /** Present if `authorityRoot` is `upstream`. */
-  readonly upstream: UpstreamTable | undefined;
-  readonly inceptionDate: string | undefined;
-  /** The longest time that a request may wait for the trust bundle to change. */
-  readonly bundleWaitSeconds: number;
-  readonly signers: readonly SignerTable[];
-  /** They count for the authorities of every signer. */
-  readonly configuredTaints: readonly ConfiguredTaint[];
-  /** Absent where no JWT-SVID is issued. */
-  readonly tokens: TokenPolicy | undefined;
-  /** Absent where nothing is logged. */
-  readonly log: LogConfiguration | undefined;
-  /** Absent where no operator is named who may see the console. */
-  readonly console: ConsoleConfiguration | undefined;
-  /** Absent where there are no rules. */
-  readonly policy: PolicyTable | undefined;
-  readonly configuredDenials: readonly Denial[];
-  readonly configuredRevocations: readonly RevocationContent[];
-  /** Absent where CRLs are switched off. */
-  readonly crl: CrlLifetime | undefined;
-  readonly keks: readonly ConfiguredKek[];
-  /** How long a KEK that a key service opened is held. */
-  readonly kekLeaseSeconds: number;
-  /** For API servers, by the names that the tables of `ISSUERS` use. */
-  readonly clusterCredentials: ReadonlyMap<string, Credential>;
-  /** One sentence each, for the log at start. */
-  readonly warnings: readonly string[];
-}
+export type Configuration = Readonly<ReturnType<typeof parseConfiguration>>;
 
 const hour = 3600;
 
@@ -148,7 +95,7 @@ export const isSecretKey = (key: string): boolean =>
 export function parseConfiguration(
   values: Readonly<Record<string, unknown>>,
   propagation: Propagation = kvPropagation,
-): Configuration {
+) {
   const [credentials, others] = partition(values, (key) => credentialName.test(key));
   const form = parseForm(configurationForm, {
     PROPAGATION_INTERVAL: propagation.usual,
@@ -174,25 +121,37 @@ export function parseConfiguration(
     trustDomain: form.TRUST_DOMAIN,
     issuers: form.ISSUERS,
     leafLifetimes,
+    /** How long after its token a certificate suffices for a renewal, unless an issuer's table differs. */
     renewalSeconds: form.RENEWAL_LIMIT,
     authorityKey: form.AUTHORITY_KEY,
     phaseLengths,
     authorityRoot: form.AUTHORITY_ROOT,
+    /** Present if `authorityRoot` is `upstream`. */
     upstream: form.UPSTREAM_AUTHORITY,
     inceptionDate: form.INCEPTION_DATE,
+    /** The longest time that a request may wait for the trust bundle to change. */
     bundleWaitSeconds: form.BUNDLE_WAIT,
     signers: form.SIGNERS,
+    /** They count for the authorities of every signer. */
     configuredTaints: form.TAINTED_AUTHORITIES,
+    /** Absent where no JWT-SVID is issued. */
     tokens: tokenPolicy(form),
+    /** Absent where nothing is logged. */
     log: logConfiguration(form),
+    /** Absent where no operator is named who may see the console. */
     console: consoleConfiguration(form),
+    /** Absent where there are no rules. */
     policy: form.POLICY,
     configuredDenials: form.DENIED,
     configuredRevocations: form.REVOKED,
+    /** Absent where CRLs are switched off. */
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
     keks: form.KEK,
+    /** How long a KEK that a key service opened is held. */
     kekLeaseSeconds: form.KEK_LEASE,
+    /** For API servers, by the names that the tables of `ISSUERS` use. */
     clusterCredentials: parseCredentials(credentials),
+    /** One sentence each, for the log at start. */
     warnings: warningsOf(form),
   };
 }

@@ -8,7 +8,6 @@ import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../p
 /** Keys and values, unchecked. */
 type Values = Readonly<Record<string, unknown>>;
 
-/** The values whose keys match, and the others. */
 export function partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {
   const entries = Object.entries(values);
   return [
@@ -42,7 +41,6 @@ function placeOf(path: readonly PropertyKey[]): string {
     .slice(1);
 }
 
-/** The DNS name of a host. */
 export const dnsName = z
   .string()
   .check(z.refine(isDnsName, "must be the name of a host, in lower case"));
@@ -57,10 +55,8 @@ export const audienceGlobs = globList(/^[\x21-\x7e]{1,255}$/, "audience").check(
   z.minLength(1, "must not be empty"),
 );
 
-/** The path of a file. */
 export const filePath = z.string().check(z.minLength(1, "must not be empty"));
 
-/** A trust domain. */
 export const trustDomainText = parsedText(
   parseTrustDomain,
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",

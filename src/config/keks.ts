@@ -8,7 +8,6 @@ import { durationSeconds, parsedText } from "../foundation/text.ts";
 import { parseBase64, parseBase64Url, toBase64, toBase64Url } from "../pki/encoding/base64.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 
-/** What a configuration says of its KEKs. */
 interface KekConfiguration {
   readonly keks: readonly ConfiguredKek[];
   readonly kekLeaseSeconds: number;
@@ -91,7 +90,6 @@ const lease = durationSeconds.check(
   z.refine((seconds) => seconds >= 60 && seconds <= 86_400, "must lie between 1m and 24h"),
 );
 
-/** The keys about KEKs. */
 export const kekKeys = { KEK_LEASE: z.prefault(lease, "1h"), KEK: kekRing };
 
 /** The names of secrets with credentials for key services. */
@@ -133,7 +131,6 @@ function parseWrapped(entry: string): WrappedKek | undefined {
   return ciphertext && mark ? { id, wrappings: [{ uri, ciphertext }], mark } : undefined;
 }
 
-/** A wrapped KEK as `KEK` has it. */
 export const formatWrappedKek = ({ id, wrappings, mark }: WrappedKek): string =>
   wrappings
     .map(({ uri, ciphertext }) => `${id}:${uri}#${toBase64Url(ciphertext)}.${toBase64Url(mark)}`)

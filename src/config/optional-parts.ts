@@ -1,5 +1,4 @@
 import * as z from "zod/mini";
-import type { LogMode } from "../ca/issuance/issuance-log.ts";
 import type { TokenPolicy } from "../ca/issuance/product.ts";
 import { jsonText } from "../foundation/json.ts";
 import { durationSeconds, isSafeToFetch, parsedText } from "../foundation/text.ts";
@@ -8,22 +7,7 @@ import type { IssuerTable } from "./issuer-table.ts";
 import { inceptionDate } from "./signer-table.ts";
 
 /** The issuance log of a CA, and who may read it. */
-export interface LogConfiguration {
-  /** Each shard of the log is a log of its own, with its number behind this origin. */
-  readonly origin: string;
-  readonly mode: LogMode;
-  readonly inceptionDate: string | undefined;
-  /** The time from one publication to the next. */
-  readonly intervalSeconds: number;
-  /** How many Durable Objects take entries; on Node every process is a shard. */
-  readonly shards: number;
-  /** A tlog-policy: the witnesses that are asked for cosignatures. */
-  readonly witnesses: string | undefined;
-  /** Bearer tokens of readers. */
-  readonly readers: readonly string[];
-  /** Whether anybody may read the checkpoint and the hashes. Entries always need a token. */
-  readonly hasPublicTiles: boolean;
-}
+export type LogConfiguration = Readonly<NonNullable<ReturnType<typeof logConfiguration>>>;
 
 /** Visible ASCII without a plus and with no slash at its end: an origin also names a key (C2SP signed-note). */
 const originForm = /^[\x21-\x2a\x2c-\x7e]*[\x21-\x2a\x2c-\x2e\x30-\x7e]$/;
@@ -48,7 +32,6 @@ const logReaders = parsedText((text) => {
   return tokens.every((token) => tokenForm.test(token)) ? tokens : undefined;
 }, "must be bearer tokens of 32 characters or more, separated by commas");
 
-/** The keys about the log, as operators write them. */
 export const logKeys = {
   LOG_ORIGIN: z.optional(logOrigin),
   LOG_MODE: z._default(z.enum(["required", "best-effort"]), "required"),
@@ -60,22 +43,27 @@ export const logKeys = {
   LOG_READERS: z.optional(logReaders),
 };
 
-/** The values of these keys. */
 type LogValues = z.infer<z.ZodMiniObject<typeof logKeys>>;
 
 /** @returns `undefined` when no origin is given: then nothing is logged. */
 export function logConfiguration(
   form: LogValues & { readonly INCEPTION_DATE?: string | undefined },
-): LogConfiguration | undefined {
+) {
   if (form.LOG_ORIGIN === undefined) return undefined;
   return {
+    /** Each shard of the log is a log of its own, with its number behind this origin. */
     origin: form.LOG_ORIGIN,
     mode: form.LOG_MODE,
     inceptionDate: form.LOG_INCEPTION_DATE ?? form.INCEPTION_DATE,
+    /** The time from one publication to the next. */
     intervalSeconds: form.LOG_INTERVAL,
+    /** How many Durable Objects take entries; on Node every process is a shard. */
     shards: form.LOG_SHARDS,
+    /** A tlog-policy: the witnesses that are asked for cosignatures. */
     witnesses: form.LOG_WITNESSES,
+    /** Bearer tokens. */
     readers: form.LOG_READERS ?? [],
+    /** Whether anybody may read the checkpoint and the hashes. Entries always need a token. */
     hasPublicTiles: form.LOG_TILES === "public",
   };
 }
@@ -169,7 +157,6 @@ const tokenLifetime = z.pipe(
     ),
 );
 
-/** The keys about JWT-SVIDs, as operators write them. */
 export const jwtKeys = {
   JWT_ISSUER: z.optional(tokenIssuer),
   JWT_ALGORITHM: z._default(z.enum(["ES256", "RS256"]), "ES256"),
@@ -177,7 +164,6 @@ export const jwtKeys = {
   MAX_JWT_TTL: z.prefault(tokenLifetime, "1h"),
 };
 
-/** The values of these keys. */
 type JwtValues = z.infer<z.ZodMiniObject<typeof jwtKeys>>;
 
 const usualTokenSeconds = 300;

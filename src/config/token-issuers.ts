@@ -102,7 +102,6 @@ function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
   return { fetchJson: createDocumentFetch(fetching), fetchTimeoutMilliseconds };
 }
 
-/** The means of one issuer. */
 interface IssuerMeans {
   readonly keys: KeyFetching;
   readonly access: ClusterAccess | undefined;

@@ -29,7 +29,6 @@ export const scriptHeaders: Readonly<Record<string, string>> = {
   "cache-control": "private, max-age=31536000, immutable",
 };
 
-/** The parts of a console. */
 export interface ConsoleParts {
   readonly status: Status;
   readonly guard: OperatorGuard;
@@ -212,7 +211,6 @@ const icon = mark
   .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" color="#0b6472" ')
   .replace(' aria-hidden="true"', "");
 
-/** Answers with the icon of the page. */
 export function answerIcon(): Response {
   return new Response(icon, {
     headers: {

@@ -141,7 +141,6 @@ function signerMessage({
 }
 
 const kinds = { authority: Kind.AUTHORITY, "additional root": Kind.ADDITIONAL_ROOT };
-/** The numbers of phases in messages. */
 export const phaseNumbers = {
   future: Phase.FUTURE,
   published: Phase.PUBLISHED,

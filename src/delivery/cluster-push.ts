@@ -29,7 +29,6 @@ export interface ClusterPush {
   readonly clusters: readonly string[];
 }
 
-/** The parts of a push. */
 export interface PushParts {
   readonly targets: readonly RootTarget[];
   readonly content: PushContent;

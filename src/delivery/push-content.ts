@@ -13,7 +13,6 @@ import { parseSubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { DeliverableContent } from "./push-to-cluster.ts";
 
-/** The content that a push delivers. */
 export interface PushContent {
   /** The first word of its events: `roots-delivered`. */
   readonly name: "roots" | "crls";
@@ -21,7 +20,6 @@ export interface PushContent {
   readonly at: (now: Date) => Promise<DeliverableContent>;
 }
 
-/** The trust bundle. */
 export function trustBundleContent(authorities: Authorities): PushContent {
   return { name: "roots", at: (now) => bundleAt(authorities, now) };
 }

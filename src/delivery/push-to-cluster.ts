@@ -26,7 +26,6 @@ export interface DeliverableContent extends NumberedBundle {
 /** The result of a run for one cluster. */
 export interface PushOutcome {
   readonly cluster: string;
-  /** The sequence of the bundle. */
   readonly sequence: number;
   /** How many namespaces should have the bundle, have it now, and got it in this run. */
   readonly namespaces: number;
@@ -82,7 +81,6 @@ const stateOf = async (held: HeldRoots, bundle: DeliverableContent): Promise<Nam
   deliveredAt: held.deliveredAt,
 });
 
-/** The result of the writes to a cluster. */
 interface Writes {
   readonly written: ReadonlySet<string>;
   /** The first failure: its namespace, and why. */

@@ -40,7 +40,6 @@ export function logDeliveryFault(
 /** A ConfigMap of roots, and the program that writes it. */
 interface RootsPlace {
   readonly namespace: string;
-  /** The name of the ConfigMap. */
   readonly configMap: string;
   /** A cluster shows it beside the fields, so that an operator sees which program has written them. */
   readonly fieldOwner: "rampart-ca" | "rampart-distribute";

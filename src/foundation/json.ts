@@ -78,6 +78,15 @@ function membersOf(value: unknown): number {
   return members;
 }
 
+/** The JSON of a text that somebody else has written; `undefined` for any other text. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. */
 export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
 

@@ -140,7 +140,6 @@ const crlDelivery =
 const crlEnd =
   "Start what delivers CRLs there (serve or rampart distribute), or delete the ConfigMaps istio-ca-crl";
 
-/** Findings about the CRLs in a cluster. */
 export function crlFindings(counts: CrlCounts): readonly Finding[] {
   const { cluster, namespaces, stale, missing, ended } = counts;
   const of = (count: number): string => `${count} of ${namespaces} namespaces`;

@@ -16,7 +16,6 @@ interface Stated {
   readonly why: string | undefined;
 }
 
-/** A denial. */
 export interface DenialStatus extends Stated {
   readonly subject: string;
   /** `undefined` where it lasts until somebody removes it. */
@@ -40,7 +39,6 @@ export function denialStatuses(
   return all.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
 }
 
-/** A revoked certificate. */
 export interface RevokedStatus extends Stated, Pick<RevocationContent, "authority" | "reason"> {
   readonly serial: string;
   readonly revokedAt: Date;

@@ -33,7 +33,6 @@ export interface FoundEntry extends LogPosition {
   readonly distrust?: Distrust | undefined;
 }
 
-/** An entry as it was read. */
 export type ReadEntry = FoundEntry & { readonly octets: Uint8Array };
 
 type NamedFields = Pick<FoundEntry, "name" | "serialNumber" | "notAfter" | "audiences">;

@@ -21,7 +21,6 @@ interface LogShard {
   readonly origin: string;
 }
 
-/** A question to a log. */
 export interface LogQuestion {
   /** A part of a name, of a serial number, or of a cluster, node or pod; empty for the newest entries. */
   readonly query: string;
@@ -114,7 +113,7 @@ async function searchShards(
   const shards = (await log.shards()).slice(0, maximumBundles);
   const bundles = Math.max(1, Math.floor(maximumBundles / Math.max(1, shards.length)));
   const found = await Promise.all(
-    shards.map((shard) => searchShard(log, shard, { query, most, bundles })),
+    shards.map((shard) => searchShard(log, shard, query, { most, bundles })),
   );
   return {
     entries: found
@@ -126,16 +125,11 @@ async function searchShards(
   };
 }
 
-interface ShardSearch {
-  readonly query: Query | undefined;
-  readonly most: number;
-  readonly bundles: number;
-}
-
 async function searchShard(
   log: SearchedLog,
   { shard, origin }: LogShard,
-  { query, most, bundles }: ShardSearch,
+  query: Query | undefined,
+  { most, bundles }: Record<"most" | "bundles", number>,
 ): Promise<ReadEntries> {
   const read = (path: string): Promise<Uint8Array | undefined> => log.read(shard, path);
   const total = sizeOf(await read(checkpointPath));

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
+import { jsonIn } from "../../foundation/json.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { wranglerPath } from "./local-worker.ts";
@@ -88,17 +89,9 @@ function outputOf(error: unknown): string {
 
 /** Wrangler may print lines before its JSON. */
 function parseAnswer<T>(stdout: string, form: z.ZodMiniType<T>): T {
-  const answer = form.safeParse(parseJson(stdout.slice(stdout.search(/^[[{]/m))));
+  const answer = form.safeParse(jsonIn(stdout.slice(stdout.search(/^[[{]/m))));
   if (answer.success) return answer.data;
   throw new OperatorError("wrangler's answer has an unknown form");
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 async function withFile<T>(content: string, use: (file: string) => Promise<T>): Promise<T> {

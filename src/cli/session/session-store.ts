@@ -5,7 +5,6 @@ import {
   type StoredRecord,
 } from "../../custody/authority-store.ts";
 
-/** One write of a session. */
 interface Change {
   readonly act: "put" | "delete";
   readonly name: RecordName;

@@ -15,7 +15,7 @@ import { fetchTrusting } from "../../program/http/node-fetch.ts";
 import { explainingSignals } from "../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { currentBundle, currentView } from "./current-view.ts";
+import { currentBundle, currentView } from "./composed.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
 
@@ -37,7 +37,6 @@ export interface Session {
   readonly currentView: () => Promise<AuthorityView | undefined>;
 }
 
-/** The options of a session. */
 export interface SessionOptions extends DeploymentChoice {
   readonly dryRun?: boolean;
   readonly json?: boolean;
@@ -167,7 +166,6 @@ async function mintOf(
   return chosen;
 }
 
-/** Opens the records of the session's store. */
 export async function openStore({ mint }: Session): Promise<OpenedStore> {
   const stored = await mint.store.load();
   return openStored(stored, mint);

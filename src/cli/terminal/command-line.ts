@@ -7,7 +7,6 @@ import { addSeconds } from "../../pki/x509/validity.ts";
 /** The exit codes of every verb, for scripts: a code never changes its meaning. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, attention: 3, broken: 4 } as const;
 
-/** The name of an exit code. */
 export type Outcome = keyof typeof exitCodes;
 
 /** The meaning of each exit code, for `--help` and the reference. */

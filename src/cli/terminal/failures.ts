@@ -1,5 +1,6 @@
 import { UpstreamError } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
+import { pause } from "../../foundation/pause.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { exitCodeOf, watchSignals } from "../../program/signals.ts";
 import { exitCodes } from "./command-line.ts";
@@ -44,6 +45,27 @@ export function failuresOf(thrown: unknown): readonly unknown[] {
   return thrown instanceof SuppressedError
     ? [...failuresOf(thrown.suppressed), ...failuresOf(thrown.error)]
     : [thrown];
+}
+
+/**
+ * Repeats work until a signal ends it. It complains of what an operator can mend, and which may be mended the next
+ * time; what is broken ends it as well.
+ */
+export async function repeatedly(
+  terminal: Terminal,
+  everySeconds: number,
+  work: () => Promise<unknown>,
+): Promise<void> {
+  using signals = watchSignals();
+  const ending = new AbortController();
+  void signals.signal.then(() => ending.abort());
+  while (!ending.signal.aborted) {
+    await work().catch((error: unknown) => {
+      if (!(error instanceof OperatorError) || error.exitCode === exitCodes.broken) throw error;
+      terminal.complain(error.message);
+    });
+    await pause(1000 * everySeconds, ending.signal);
+  }
 }
 
 /**

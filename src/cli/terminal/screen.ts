@@ -19,7 +19,6 @@ const formats = {
   quiet: "dim",
 } as const satisfies Record<Meaning, Parameters<typeof styleText>[0]>;
 
-/** A stream that may be a terminal. */
 export type ScreenStream = NodeJS.WritableStream & {
   readonly isTTY?: boolean;
   readonly columns?: number;

@@ -1,11 +1,7 @@
 import type { Screen } from "./screen.ts";
 import { columnsOf, wrap } from "./text.ts";
 
-interface Column {
-  readonly heading: string;
-  readonly cells: readonly string[];
-  readonly width: number;
-}
+type Column = ReturnType<typeof columnOf>;
 
 /**
  * A table of columns under their headings. Where a line would be too long, columns leave it: each row has
@@ -40,7 +36,7 @@ export function formatTable(
   return [titles, ...body].join("\n");
 }
 
-const columnOf = (heading: string, cells: readonly string[]): Column => ({
+const columnOf = (heading: string, cells: readonly string[]) => ({
   heading,
   cells,
   width: Math.max(columnsOf(heading), ...cells.map(columnsOf)),

@@ -165,7 +165,6 @@ async function printStored(session: Session): Promise<void> {
   terminal.print(formatDenials(terminal, await denialsIn(session), "nobody"));
 }
 
-/** Denials as a table. */
 export function formatDenials(
   screen: Screen,
   denials: readonly DenialStatus[],

@@ -3,8 +3,9 @@ import { Command } from "commander";
 import { formatWrappedKek, kekRing } from "../../config/keks.ts";
 import { kekOctets } from "../../custody/kek.ts";
 import { openWrapped, wrapKek } from "../../custody/key-service/kek-lease.ts";
-import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
-import { openKeyServices } from "../session/current-view.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import { jsonIn } from "../../foundation/json.ts";
+import { ofKeyService, openKeyServices } from "../session/composed.ts";
 import {
   inSession,
   openStore,
@@ -23,13 +24,6 @@ import type { Terminal } from "../terminal/terminal.ts";
 
 interface ListOptions extends SessionOptions {
   readonly retire?: string;
-}
-
-/** The number of records that a KEK seals, and whether the KEK is configured. */
-interface KekReport {
-  readonly id: string;
-  readonly isConfigured: boolean;
-  readonly records: number;
 }
 
 /** `rampart kek …`: the keys that seal the keys. */
@@ -96,11 +90,11 @@ async function wrap(
       ? new Uint8Array(randomBytes(kekOctets))
       : "octets" in known
         ? known.octets
-        : await asOperator(openWrapped(known, trustDomain, keyServices));
+        : await ofKeyService(openWrapped(known, trustDomain, keyServices));
   const entries: string[] = [];
   for (const uri of keys) {
     const wrapped = wrapKek({ id, octets }, uri, trustDomain, keyServices);
-    entries.push(formatWrappedKek(await asOperator(wrapped, uri)));
+    entries.push(formatWrappedKek(await ofKeyService(wrapped, uri)));
   }
   terminal.print(entries.join(","));
   terminal.noticeNext([
@@ -113,15 +107,9 @@ async function unwrap(terminal: Terminal, options: SessionOptions, id: string): 
   const { configuration, keyServices } = await openKeyServices(terminal, options);
   const kek = configuration.keks.find((each) => each.id === id);
   if (!(kek && "mark" in kek)) throw new OperatorError(`KEK has no ${id} that a key service opens`);
-  const octets = await asOperator(openWrapped(kek, configuration.trustDomain, keyServices));
+  const octets = await ofKeyService(openWrapped(kek, configuration.trustDomain, keyServices));
   terminal.print(`${id}:${Buffer.from(octets).toString("base64")}`);
 }
-
-const asOperator = <T>(work: Promise<T>, uri?: string): Promise<T> =>
-  work.catch((error: unknown) => {
-    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
-    throw new OperatorError(`${uri === undefined ? "" : `${uri} `}${messageOf(error)}`);
-  });
 
 function requireId(id: string): void {
   if (!kekRing.safeParse(`${id}:${Buffer.alloc(kekOctets).toString("base64")}`).success)
@@ -156,7 +144,7 @@ async function list(session: Session, options: ListOptions): Promise<void> {
 }
 
 /** @param reports The first one is about the KEK that seals new records. */
-function requireRetirable(id: string, reports: readonly KekReport[]): void {
+function requireRetirable(id: string, reports: Awaited<ReturnType<typeof reportKeks>>): void {
   const report = reports.find((each) => each.id === id);
   if (!report) throw new OperatorError(`no KEK ${id} is configured, and no record uses one`);
   if (report === reports[0]) throw new OperatorError(`${id} is the KEK that seals new records`);
@@ -167,7 +155,8 @@ function requireRetirable(id: string, reports: readonly KekReport[]): void {
   );
 }
 
-async function reportKeks({ mint }: Session): Promise<KekReport[]> {
+/** The number of records that each KEK seals, and whether it is configured. */
+async function reportKeks({ mint }: Session) {
   const sealedWith = (await mint.store.load()).map(({ value }) => kekOf(value));
   const configured = mint.keks.map(({ id }) => id);
   return [...new Set([...configured, ...sealedWith])].map((id) => ({
@@ -179,9 +168,6 @@ async function reportKeks({ mint }: Session): Promise<KekReport[]> {
 
 /** The KEK that a record names; true only if the record opens. */
 function kekOf(value: string): string {
-  try {
-    return String((JSON.parse(value) as { kek?: unknown }).kek ?? "(unreadable)");
-  } catch {
-    return "(unreadable)";
-  }
+  const { kek = "(unreadable)" } = Object(jsonIn(value)) as { readonly kek?: unknown };
+  return String(kek);
 }

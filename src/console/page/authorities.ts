@@ -173,32 +173,20 @@ function anchorAt(percent: number): "start" | "middle" | "end" {
 }
 
 /** A stretch of time as wide as a picture. */
-interface Range {
-  readonly from: Date;
-  readonly until: Date;
-  /** The place of an instant, from 0 to 100, in tenths; instants outside are at the edge. */
-  readonly percent: (at: Date) => number;
-}
-
-type Stretch = Pick<Range, "from" | "until">;
+type Range = ReturnType<typeof rangeOf>;
 
 /** The range that holds `now` and all of the stretches, with a margin. */
-export function rangeOf(stretches: readonly Stretch[], now: Date): Range {
+export function rangeOf(stretches: readonly Pick<Bar, "from" | "until">[], now: Date) {
   const times = [now, ...stretches.flatMap(({ from, until }) => [from, until])].map(Number);
   const [first, last] = [Math.min(...times), Math.max(...times)];
   const margin = Math.max(60_000, (last - first) * 0.02);
   const [from, until] = [first - margin, last + margin];
+  /** The place of an instant, from 0 to 100, in tenths; instants outside are at the edge. */
   const percent = (at: Date): number => {
     const share = (at.getTime() - from) / (until - from);
     return Math.round(1000 * Math.min(1, Math.max(0, share))) / 10;
   };
   return { from: new Date(from), until: new Date(until), percent };
-}
-
-/** A mark on the axis. */
-interface Tick {
-  readonly percent: number;
-  readonly text: string;
 }
 
 const hour = 3_600_000;
@@ -210,8 +198,8 @@ const shortSteps: readonly number[] = [1, 3, 6, 12].map((hours) => hours * hour)
 const daySteps: readonly number[] = [1, 2, 7, 14].map((days) => days * day);
 const monthSteps: readonly number[] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600];
 
-/** At most six round instants within the range. */
-export function ticksOf(range: Range): Tick[] {
+/** At most six round instants within the range, as marks on the axis. */
+export function ticksOf(range: Range) {
   const span = range.until.getTime() - range.from.getTime();
   const step = [...shortSteps, ...daySteps].find((each) => span / each <= mostTicks);
   const instants = step === undefined ? months(range) : multiples(range, step);

@@ -43,13 +43,11 @@ function chart({ hours, issuedOnly }: IssuanceStatus): Markup {
   </figure>`;
 }
 
-interface Scale {
-  readonly most: number;
-  readonly width: number;
-  readonly issuedOnly: boolean;
-}
-
-function column(calls: Calls, i: number, { most, width, issuedOnly }: Scale): Markup {
+function column(
+  calls: Calls,
+  i: number,
+  { most, width, issuedOnly }: Record<"most" | "width", number> & { readonly issuedOnly: boolean },
+): Markup {
   const { issued, refused, failed } = calls;
   const heightOf = (calls: number): number =>
     calls === 0 ? 0 : Math.max(2, Math.round((calls / most) * (chartHeight - 6)));

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { jsonIn } from "../../foundation/json.ts";
 import {
   createLeaseCandidate,
   type Lease,
@@ -142,11 +143,7 @@ function leaseIn(space: ObjectSpace, key: string): LeasePlace {
 }
 
 function parseLease(text: string): Lease {
-  const nobody = { holder: "", seconds: 0, acquireTime: undefined, transitions: 0 };
-  try {
-    const lease = leaseForm.safeParse(JSON.parse(text));
-    return lease.success ? lease.data : nobody;
-  } catch {
-    return nobody;
-  }
+  const lease = leaseForm.safeParse(jsonIn(text));
+  if (lease.success) return lease.data;
+  return { holder: "", seconds: 0, acquireTime: undefined, transitions: 0 };
 }

@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { foundAuthority } from "../../../ca/rotation/rotate.ts";
 import { isOver } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
+import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
@@ -144,24 +145,12 @@ async function foundingQuestion({ place, mint, now }: Session): Promise<string> 
     .join("\n");
 }
 
-/** `rampart authority show`. */
 export function addShow(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the id as `list` shows it, or its first 4 characters or more")
     .description("show one authority or additional root, with its certificates as PEM")
     .option("--json", "print JSON")
     .action(inSession(terminal, show));
-}
-
-/** A certificate of an authority, as `openssl x509 -subject -fingerprint -sha256` would show it. */
-interface ShownCertificate {
-  readonly role: "authority" | "intermediate" | "root";
-  readonly subject: string;
-  readonly notBefore: Date;
-  readonly notAfter: Date;
-  /** SHA-256 in hexadecimal. */
-  readonly sha256: string;
-  readonly pem: string;
 }
 
 async function show(session: Session, prefix: string, options: SessionOptions): Promise<void> {
@@ -181,21 +170,17 @@ async function show(session: Session, prefix: string, options: SessionOptions): 
   session.terminal.answer(shownReport, options, () => format(shownReport));
 }
 
-interface Rooted {
-  readonly roots: readonly Bytes[];
-  readonly intermediates: readonly Bytes[];
-}
-
 /** A self-signed authority is its own root, and is shown once. */
 function rootsOf(
-  authority: Rooted | undefined,
-  root: { readonly roots: readonly Bytes[] } | undefined,
+  authority: Pick<SigningAuthority, "roots" | "intermediates"> | undefined,
+  root: Pick<SigningAuthority, "roots"> | undefined,
 ): readonly Bytes[] {
   if (authority) return authority.intermediates.length > 0 ? authority.roots : [];
   return root?.roots ?? [];
 }
 
-function shown(role: ShownCertificate["role"], der: Bytes): ShownCertificate {
+/** A certificate of an authority, as `openssl x509 -subject -fingerprint -sha256` would show it. */
+function shown(role: "authority" | "intermediate" | "root", der: Bytes) {
   const { subject, validity } = parseCertificate(der).toBeSigned;
   return {
     role,
@@ -209,7 +194,7 @@ function shown(role: ShownCertificate["role"], der: Bytes): ShownCertificate {
 function format({
   certificates,
   ...report
-}: AuthorityStatus & { readonly certificates: readonly ShownCertificate[] }): string {
+}: AuthorityStatus & { readonly certificates: readonly ReturnType<typeof shown>[] }): string {
   const { id, kind, phase, isTainted, signs, key, schedule } = report;
   const lines: readonly [string, string | undefined][] = [
     ["id", id],
@@ -225,7 +210,7 @@ function format({
   return [facts.join("\n"), ...certificates.map(formatCertificate)].join("\n\n");
 }
 
-const formatCertificate = (each: ShownCertificate): string =>
+const formatCertificate = (each: ReturnType<typeof shown>): string =>
   [
     `# ${each.role}: ${each.subject}`,
     `# valid from ${formatInstant(each.notBefore)} until ${formatInstant(each.notAfter)}`,

@@ -11,6 +11,7 @@ import {
   statementKinds,
 } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
+import { jsonIn } from "../../../foundation/json.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import type { NewAuthority } from "../../../pki/authority/new-authority.ts";
 import type { NewTokenKey } from "../../../pki/jose/token-key.ts";
@@ -168,7 +169,7 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
 }
 
 /** A certificate in it may be one that this code refuses. */
-const parseBackup = (text: string) => requireParsing(() => backupForm.safeParse(parseJson(text)));
+const parseBackup = (text: string) => requireParsing(() => backupForm.safeParse(jsonIn(text)));
 
 function requireParsing<T>(parse: () => T): T {
   try {
@@ -196,14 +197,6 @@ async function decrypt(text: string, key: BackupKey): Promise<string> {
     throw new OperatorError(
       "the backup cannot be decrypted: it is damaged, or the passphrase or identity is wrong",
     );
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 

@@ -34,7 +34,6 @@ interface ExportOptions extends SessionOptions {
   readonly recipient?: readonly string[];
 }
 
-/** `rampart authority export`. */
 export function addExport(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -106,7 +105,6 @@ interface RestoreOptions extends ChangeOptions {
   readonly identity?: string;
 }
 
-/** `rampart authority restore`. */
 export function addRestore(command: Command, terminal: Terminal): void {
   command
     .argument("<file>", "a file that `rampart authority export` wrote")

@@ -3,13 +3,12 @@ import { type FileHandle, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { pause } from "../../../foundation/pause.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { replaceFile } from "../../../program/files/atomic-file.ts";
-import { watchSignals } from "../../../program/signals.ts";
 import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/jwt-documents.ts";
 import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
 import { typedInterval } from "../../terminal/command-line.ts";
+import { repeatedly } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 
 interface DocumentsOptions extends SessionOptions {
@@ -17,7 +16,6 @@ interface DocumentsOptions extends SessionOptions {
   readonly every?: number;
 }
 
-/** `rampart authority documents`. */
 export function addDocuments(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -30,18 +28,8 @@ export function addDocuments(command: Command, terminal: Terminal): void {
 
 async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Promise<void> {
   const write = () => withSession(terminal, options, (s) => writeDocuments(s, options));
-  if (options.every === undefined) return write();
-  using signals = watchSignals();
-  const ending = new AbortController();
-  void signals.signal.then(() => ending.abort());
-  while (!ending.signal.aborted) {
-    // A store that cannot be read now may be readable the next time; the documents stay meanwhile.
-    await write().catch((error: unknown) => {
-      if (!(error instanceof OperatorError)) throw error;
-      terminal.complain(error.message);
-    });
-    await pause(1000 * options.every, ending.signal);
-  }
+  // The documents stay while the store cannot be read.
+  await (options.every === undefined ? write() : repeatedly(terminal, options.every, write));
 }
 
 const emptyKeySet = '{"keys":[]}\n';

@@ -47,7 +47,6 @@ interface InstallOptions extends ChangeOptions {
   readonly roots?: string;
 }
 
-/** `rampart authority install`. */
 export function addInstall(command: Command, terminal: Terminal): void {
   command
     .argument(
@@ -128,7 +127,6 @@ async function installChecked(
   await installIntermediate(session.mint, intermediate, session.now);
 }
 
-/** `rampart authority import`. */
 export function addImport(command: Command, terminal: Terminal): void {
   command
     .argument("<source>", "a directory (Istio's cacerts, kubernetes.io/tls) or a Secret's manifest")

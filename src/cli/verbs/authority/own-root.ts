@@ -3,10 +3,10 @@ import { Option } from "commander";
 import { makeRequest, withdrawRequest } from "../../../ca/rotation/install-intermediate.ts";
 import { createServiceRoot } from "../../../custody/key-service/service-root.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
-import { ConfigurationError, messageOf, OperatorError } from "../../../foundation/errors.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
-import { openKeyServices } from "../../session/current-view.ts";
+import { ofKeyService, openKeyServices } from "../../session/composed.ts";
 import {
   confirmIn,
   inSession,
@@ -24,7 +24,6 @@ import { formatInstant, shortId } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./requirements.ts";
 import { backupStep } from "./store-summary.ts";
 
-/** `rampart authority request`. */
 export function addRequest(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -33,7 +32,6 @@ export function addRequest(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, request));
 }
 
-/** `rampart authority requests`. */
 export function addRequests(command: Command, terminal: Terminal): void {
   command
     .description("list the requests that have no answer yet, with their age")
@@ -41,7 +39,6 @@ export function addRequests(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, list));
 }
 
-/** `rampart authority withdraw`. */
 export function addWithdraw(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the request's id as `requests` shows it, or its first 4 characters or more")
@@ -144,18 +141,15 @@ async function print(
   if (lifetime < 86_400 || lifetime > 40 * 366 * 86_400)
     throw usageError("--lifetime must be a duration from 24h to 40 years, such as 87600h");
   const { configuration, keyServices } = await openKeyServices(terminal, options);
-  try {
-    const { trustDomain } = configuration;
-    const root = await createServiceRoot(keyServices(uri), trustDomain, lifetime, terminal.clock());
-    terminal.print(toPem("CERTIFICATE", root).trimEnd());
-    terminal.noticeNext([
-      [
-        `UPSTREAM_AUTHORITY = { kind = "key-service", keys = ["${uri}"], root = "…" }`,
-        `and AUTHORITY_ROOT = "upstream" have this root (SHA-256 ${fingerprintOf(root).slice(0, 16)}…) sign the intermediates`,
-      ],
-    ]);
-  } catch (error) {
-    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
-    throw new OperatorError(`${uri} ${messageOf(error)}`);
-  }
+  const { trustDomain } = configuration;
+  const make = async () =>
+    createServiceRoot(keyServices(uri), trustDomain, lifetime, terminal.clock());
+  const root = await ofKeyService(make(), uri);
+  terminal.print(toPem("CERTIFICATE", root).trimEnd());
+  terminal.noticeNext([
+    [
+      `UPSTREAM_AUTHORITY = { kind = "key-service", keys = ["${uri}"], root = "…" }`,
+      `and AUTHORITY_ROOT = "upstream" have this root (SHA-256 ${fingerprintOf(root).slice(0, 16)}…) sign the intermediates`,
+    ],
+  ]);
 }

@@ -42,7 +42,6 @@ export function planOf(
   };
 }
 
-/** The plan as text. */
 export function formatPlan(screen: Screen, plan: Plan): string {
   const { authorities, needsAttention, nextStep, deliveries, rootReach, now } = plan;
   const events = plan.events.map(({ at, id, event }) => [formatInstant(at), shortId(id), event]);
@@ -86,7 +85,6 @@ function inDays(at: Date, now: Date): string {
 const daysUntil = (at: Date, now: Date): number =>
   Math.floor((at.getTime() - now.getTime()) / 86_400_000);
 
-/** The plan as JSON. */
 export function planJson(plan: Plan): object {
   const { now, authorities, needsAttention, nextStep, ...others } = plan;
   const { events, onTaint, deliveries, rootReach } = others;

@@ -41,7 +41,6 @@ import {
   printTaintedAuthorities,
 } from "./store-summary.ts";
 
-/** `rampart authority rotate`. */
 export function addRotate(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -97,7 +96,6 @@ interface TaintOptions extends ChangeOptions {
   readonly root: Departure;
 }
 
-/** `rampart authority taint`. */
 export function addTaint(command: Command, terminal: Terminal): void {
   command
     .argument(

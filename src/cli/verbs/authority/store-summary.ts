@@ -55,7 +55,6 @@ tables, in wrangler.toml under [vars]. Then deploy.
 ${line}`);
 }
 
-/** Authorities and additional roots as a table. */
 export function formatAuthorities(
   screen: Screen,
   authorities: readonly AuthorityStatus[],

@@ -217,12 +217,8 @@ async function candidateIn(
   });
 }
 
-interface Shards extends Disposable {
-  readonly followers: readonly Follower[];
-}
-
 /** The chosen log, and in memory every other shard of the same CA. */
-async function openShards(terminal: Terminal, options: FollowerOptions): Promise<Shards> {
+async function openShards(terminal: Terminal, options: FollowerOptions) {
   const followers: Follower[] = [];
   const close = (): void => {
     for (const follower of followers) follower[Symbol.dispose]();

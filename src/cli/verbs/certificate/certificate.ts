@@ -59,7 +59,6 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
   session.terminal.answer(reports, options, () => formatRevocations(session.terminal, reports));
 }
 
-/** Revoked certificates as a table. */
 export function formatRevocations(screen: Screen, revoked: readonly RevokedStatus[]): string {
   if (revoked.length === 0) return "No certificate is revoked.";
   const rows = revoked.map(({ serial, authority, revokedAt, expiresAt, reason, stated, why }) => [

@@ -36,7 +36,6 @@ import {
   loggedCandidates,
 } from "./candidates.ts";
 
-/** The options of `certificate revoke`. */
 export interface RevokeOptions extends ChangeOptions, FollowerOptions, SearchFields {
   readonly withRenewals?: boolean;
   readonly authority?: string;

@@ -31,12 +31,6 @@ export interface EnrolmentSettings {
     | undefined;
 }
 
-/** A table of `ISSUERS`, with the reasons for its contents. */
-interface Enrolment {
-  readonly table: Readonly<Record<string, unknown>>;
-  readonly reasons: readonly string[];
-}
-
 const discovery = z.object({ issuer: z.string() });
 
 /** The documents of an API server. @throws OperatorError */
@@ -60,7 +54,7 @@ function parseJson(text: string, what: string): unknown {
 }
 
 /**
- * The table of a cluster: with discovery if the issuer publishes the same keys to everybody, otherwise with
+ * The table of a cluster, with the reasons for its contents: with discovery if the issuer publishes the same keys to everybody, otherwise with
  * the keys inline.
  *
  * @throws OperatorError when no keys can be loaded.
@@ -69,7 +63,7 @@ export async function enrol(
   { issuer, jwks }: IssuerDocuments,
   settings: EnrolmentSettings,
   fetchJson: DocumentFetch,
-): Promise<Enrolment> {
+) {
   const fault = await discoveryFault({ issuer, jwks }, settings, fetchJson);
   const reasons = fault ? [fault] : [`${issuer} answers without credentials, from this machine`];
   if (fault && jwks === undefined) {
@@ -161,9 +155,7 @@ function requireServable(table: unknown): void {
   throw new OperatorError(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);
 }
 
-const texts: Readonly<
-  Record<EnrolmentSettings["platform"], (table: Enrolment["table"]) => string>
-> = {
+const texts: Readonly<Record<EnrolmentSettings["platform"], (table: object) => string>> = {
   worker: (table) => toToml({ vars: { ISSUERS: [table] } }),
   serve: (table) => toToml({ ISSUERS: [table] }),
   // Helm reads YAML 1.1, to which the `n` of an RSA key and the `y` of an EC key are booleans.
@@ -172,7 +164,7 @@ const texts: Readonly<
 
 /** The table as its platform reads it, with its reasons as comments above it. */
 export function formatEnrolment(
-  { table, reasons }: Enrolment,
+  { table, reasons }: Awaited<ReturnType<typeof enrol>>,
   platform: EnrolmentSettings["platform"],
 ): string {
   return [...reasons.map((reason) => `# ${reason}`), texts[platform](table).trim()].join("\n");

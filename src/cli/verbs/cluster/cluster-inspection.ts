@@ -28,11 +28,6 @@ export interface ClusterInspection {
   readonly crls?: ClusterRoots<HeldRoots> | string;
 }
 
-/** The logins, and whether CRLs are of interest as well. */
-interface InspectionChoice extends LoginChoice {
-  readonly withCrls?: boolean;
-}
-
 const concurrentClusters = 8;
 const timeoutMilliseconds = 60_000;
 const maximumDistinctCharacters = 16 * 1024 * 1024;
@@ -45,7 +40,7 @@ const maximumDistinctCharacters = 16 * 1024 * 1024;
  */
 export async function inspectClusters(
   configuration: Configuration,
-  { withCrls = false, ...choice }: InspectionChoice,
+  { withCrls = false, ...choice }: LoginChoice & { readonly withCrls?: boolean },
   environment: NodeJS.ProcessEnv,
 ): Promise<ClusterInspection[]> {
   const logins = await identifyLogins(choice, environment);
@@ -159,7 +154,6 @@ interface IdentifiedLogin extends ClusterLogin {
   readonly fault: string | undefined;
 }
 
-/** The options of verbs that inspect clusters. */
 export function addLoginOptions(command: Command): Command {
   return command
     .option("--kubeconfig <file>", "ask the cluster of this kubeconfig which roots it has")

@@ -3,7 +3,7 @@ import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createDocumentFetch } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/node-fetch.ts";
-import { currentBundle } from "../../session/current-view.ts";
+import { currentBundle } from "../../session/composed.ts";
 import {
   type Deployment,
   type DeploymentChoice,

@@ -192,7 +192,6 @@ function hasAll(pem: string, roots: readonly string[]): boolean {
   return roots.every((root) => present.has(root));
 }
 
-/** The reach in sentences. */
 export function formatReach(reach: RootReach): string {
   const { authority, signs, signsFrom, isEverywhere, clusters } = reach;
   const when =

@@ -3,7 +3,6 @@ import type { Argument, Command, Option } from "commander";
 /** The completion of a value: names of files or folders, one of some words, or nothing. */
 export type Values = "files" | "folders" | "nothing" | readonly string[];
 
-/** An option, with all its spellings. */
 export interface CompletedOption {
   readonly spellings: readonly string[];
   readonly description: string;
@@ -15,7 +14,6 @@ export interface CompletedOption {
 export interface CompletedCommand {
   /** Its words, such as `["authority", "list"]`; none for the program itself. */
   readonly words: readonly string[];
-  /** The commands below it, with their descriptions. */
   readonly commands: readonly (readonly [name: string, description: string])[];
   readonly options: readonly CompletedOption[];
   /** The completion of its arguments. */

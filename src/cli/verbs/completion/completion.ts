@@ -76,7 +76,6 @@ function bashBranch({ words, commands, options, values }: CompletedCommand): str
   return `    ${quoted(placeOf(words))}) ${acts.filter((act) => act !== ":").join("; ")} ;;`;
 }
 
-/** Completion for zsh, with descriptions. */
 export const zshScript = (commands: readonly CompletedCommand[]): string => `\
 #compdef rampart
 # Completion of rampart for zsh, from: rampart completion zsh
@@ -118,7 +117,6 @@ function zshBranch({ words, commands, options, values }: CompletedCommand): stri
   return `    (${quoted(placeOf(words))}) ${acts.filter((act) => act !== ":").join("; ")} ;;`;
 }
 
-/** Completion for fish, with descriptions. */
 export const fishScript = (commands: readonly CompletedCommand[]): string => `\
 # Completion of rampart for fish, from: rampart completion fish
 function __rampart_at
@@ -164,7 +162,6 @@ function valuesFlag(values: Values): string {
   return values === "nothing" ? "" : `-a ${fishQuoted(values.join(" "))}`;
 }
 
-/** A text as one word of fish. */
 const fishQuoted = (text: string): string =>
   `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
 

@@ -1,11 +1,7 @@
 import { basename } from "node:path";
-import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
-import { compose } from "../../../config/composition.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { CaError, OperatorError } from "../../../foundation/errors.ts";
-import { nodeKeyCustody } from "../../../node/key-service/key-custody.ts";
-import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { otherRuntime, runtimeLimits } from "../../../program/runtime.ts";
 import { offersPostQuantum } from "../../../program/tls-policy.ts";
@@ -19,6 +15,7 @@ import {
 } from "../../../status/finding.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { workerLimits } from "../../../worker/bindings.ts";
+import { composedAt } from "../../session/composed.ts";
 import {
   configOf,
   type Deployment,
@@ -194,32 +191,14 @@ async function deploymentFindings(
 
 /** The findings of the unnamed authorities and of every named signer. */
 async function recordFindings(deployment: Deployment, now: Date): Promise<readonly Finding[]> {
-  const { configuration, store, signerStore, environment } = deployment;
-  // A record that does not open is a finding, and needs no line beside it.
-  const log = createEventLog(
-    () => now,
-    () => {},
-  );
-  const platform = {
-    store,
-    signerStore,
-    cryptoProvider: nodeCryptoProvider,
-    log,
-    clock: () => now,
-    keyCustody: nodeKeyCustody(configuration, environment, () => new Date()),
-  };
-  const { mint, signerMints } = await compose(configuration, platform);
-  const named = configuration.signers.flatMap(({ name }) => {
-    const own = signerMints.get(name);
-    return own ? [{ ...own, name }] : [];
-  });
+  const { mint, signerMints } = await composedAt(deployment, now);
   const found = await Promise.all(
-    [{ ...mint, name: "" }, ...named].map(async (each) => {
+    [["", mint] as const, ...signerMints].map(async ([name, each]) => {
       const stored = await load(each.store);
-      if ("severity" in stored) return [ofSigner(each.name, stored)];
+      if ("severity" in stored) return [ofSigner(name, stored)];
       const opened = await openStored(stored.records, each);
       const findings = storeFindings(opened, { inceptionDate: each.inceptionDate, now });
-      return findings.map((one) => ofSigner(each.name, one));
+      return findings.map((one) => ofSigner(name, one));
     }),
   );
   return found.flat();

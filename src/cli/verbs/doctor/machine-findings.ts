@@ -36,7 +36,6 @@ function isOlder(version: string, other: string): boolean {
   return version.localeCompare(other, "en", { numeric: true }) < 0;
 }
 
-/** A fault of all versions before one. */
 interface KnownFault {
   readonly before: string;
   readonly fault: string;

@@ -12,7 +12,7 @@ import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../s
 import { type Finding, finding } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
 import { discoveryPath } from "../../../transport/http/jwt-documents.ts";
-import { bundleOf, currentView } from "../../session/current-view.ts";
+import { bundleOf, currentView } from "../../session/composed.ts";
 import type { Deployment } from "../../session/deployment.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { type IssuerReport, inspectIssuers, isSkewed } from "../cluster/cluster-check.ts";
@@ -65,7 +65,6 @@ function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
 const unseen = (content: string, cluster: string, fault: string): Finding =>
   (fault.startsWith("the API server ") ? clusterAway : notInspected)(content, cluster, fault);
 
-/** Findings about the trust bundles in the clusters. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
   return reports.flatMap(({ cluster, fault, namespaces, bundles, withoutBundle, without }) => {
     if (fault !== undefined) return [unseen("roots", cluster, fault)];
@@ -76,18 +75,14 @@ export function clusterFindings(reports: readonly DeliveryReport[]): readonly Fi
 }
 
 /** The CA's own knowledge, to which the doctor compares the CRLs in the clusters. */
-interface CrlKnowledge extends CrlLifetime {
-  readonly latestRevocation: Date | undefined;
-  /** The issuers of the clusters in which the CA itself keeps CRLs. */
-  readonly delivering: ReadonlySet<string>;
-}
+type CrlKnowledge = ReturnType<typeof knowledgeOf>;
 
 /** What a CA with this configuration and this view knows. */
 export function knowledgeOf(
   { issuers, configuredRevocations }: Configuration,
   { lifetimeSeconds }: CrlLifetime,
   view: AuthorityView | undefined,
-): CrlKnowledge {
+) {
   const listed = new Set(view?.crlIssuers.map(({ authority }) => authority.id));
   const known = [...configuredRevocations, ...(view?.revocations ?? [])];
   const instants = known
@@ -96,6 +91,7 @@ export function knowledgeOf(
   return {
     lifetimeSeconds,
     latestRevocation: instants.length > 0 ? new Date(Math.max(...instants)) : undefined,
+    /** The issuers of the clusters in which the CA itself keeps CRLs. */
     delivering: new Set(
       issuers.flatMap(({ issuer, kubernetes }) => (kubernetes?.deliver_crls ? [issuer] : [])),
     ),

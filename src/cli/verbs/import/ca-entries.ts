@@ -31,7 +31,6 @@ const layouts: readonly Layout[] = [istio, kubernetesTls];
 
 const crlEntry = "ca-crl.pem";
 
-/** The keys of all layouts. */
 export const caKeys: readonly string[] = [
   ...layouts.flatMap(({ certificate, privateKey, root, chain }) =>
     [certificate, privateKey, root, chain].filter((key) => key !== undefined),

@@ -182,7 +182,6 @@ export function requireNotRevoked(
   );
 }
 
-/** One block of a PEM file. */
 interface PemBlock {
   readonly label: string;
   /** Whether its headers mark it as encrypted (RFC 1421 §4.6.1.1); then `der` is empty. */

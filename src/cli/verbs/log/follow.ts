@@ -1,19 +1,16 @@
 import { X509Certificate } from "node:crypto";
 import { issuerTables } from "../../../config/issuer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { pause } from "../../../foundation/pause.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
-import { watchSignals } from "../../../program/signals.ts";
 import { exitCodes, usageError } from "../../terminal/command-line.ts";
-import { orOperatorError } from "../../terminal/failures.ts";
+import { orOperatorError, repeatedly } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { type Anomaly, anomaliesIn, type Watch } from "./anomalies.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { judgingLog } from "./log-source.ts";
 
-/** The options of `rampart log follow`. */
 export interface FollowOptions extends FollowerOptions {
   readonly authorities?: string;
   readonly config?: string;
@@ -37,15 +34,8 @@ export async function follow(terminal: Terminal, options: FollowOptions): Promis
     if (findings === 0) return;
     throw new OperatorError(`findings: ${findings}`, { exitCode: exitCodes.attention });
   }
-  using signals = watchSignals();
-  const ending = new AbortController();
-  void signals.signal.then(() => ending.abort());
-  while (!ending.signal.aborted) {
-    await followOnce(follower, watch, terminal.clock()).catch((error) =>
-      orComplain(terminal, error),
-    );
-    await pause(1000 * options.every, ending.signal);
-  }
+  // A log that does not answer may answer the next time; one that contradicts itself will not mend.
+  await repeatedly(terminal, options.every, () => followOnce(follower, watch, terminal.clock()));
 }
 
 async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<number> {
@@ -64,13 +54,6 @@ async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<
   // Other verbs bring the copy up to date as well, and a program may be killed before it prints.
   follower.index.saveWatched(checkpoint.size);
   return anomalies.length;
-}
-
-/** A log that does not answer may answer the next time; one that contradicts itself will not mend. */
-function orComplain(terminal: Terminal, error: unknown): number {
-  if (!(error instanceof OperatorError) || error.exitCode === exitCodes.broken) throw error;
-  terminal.complain(error.message);
-  return 0;
 }
 
 async function watchOf(options: FollowOptions): Promise<Watch> {

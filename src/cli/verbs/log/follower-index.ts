@@ -233,7 +233,6 @@ export class FollowerIndex implements Disposable {
     this.#prepared(statement).run(...values);
   }
 
-  /** The rows of a query. */
   all<Row>(query: string, ...values: readonly SQLInputValue[]): readonly Row[] {
     return this.#prepared(query).all(...values) as unknown as Row[];
   }

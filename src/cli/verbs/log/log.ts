@@ -108,7 +108,6 @@ function addFollow(command: Command, terminal: Terminal): void {
     .action((options: FollowOptions) => judgingLog(() => follow(terminal, options)));
 }
 
-/** The options that narrow a search in a log. */
 export function addSearchOptions(command: Command, terminal: Terminal): Command {
   return command
     .option("--spiffe-id <id>", "the whole name of the certificate", spiffeId)
@@ -131,7 +130,6 @@ export function addSearchOptions(command: Command, terminal: Terminal): Command 
     );
 }
 
-/** The options that choose a log. */
 export function addLogOptions(command: Command): Command {
   return command
     .option("--url <url>", "the log's prefix, such as https://ca.example.com/log/0")

@@ -71,24 +71,12 @@ export async function proveEntry({ index }: Follower, entry: IndexedEntry): Prom
   return formatLogProof({ index: entry.idx, hashes, checkpoint, extra: entry.octets });
 }
 
-/** A verified proof. */
-interface VerifiedProof {
-  readonly index: number;
-  readonly entry: LogEntry;
-  readonly octets: Uint8Array;
-  readonly origin: string;
-}
-
 /**
  * Verifies that a log of the policy has the certificate, without a connection.
  *
  * @throws LogError
  */
-async function verifyProof(
-  text: string,
-  certificate: Bytes,
-  policy: Policy,
-): Promise<VerifiedProof> {
+async function verifyProof(text: string, certificate: Bytes, policy: Policy) {
   const { index, hashes, checkpoint: note, extra } = parseLogProof(text);
   if (!extra) throw new LogError("form", "the proof lacks the entry that `prove` adds");
   const { checkpoint } = await acceptCheckpoint(note, policy);
@@ -100,7 +88,6 @@ async function verifyProof(
   return { index, entry, octets: extra, origin: checkpoint.origin };
 }
 
-/** The options of `rampart log verify`. */
 export interface VerifyOptions extends FollowerOptions {
   readonly authorities?: string;
 }
@@ -133,7 +120,7 @@ export async function verify(
 async function requireInCopy(
   terminal: Terminal,
   options: VerifyOptions,
-  { index, octets, origin }: VerifiedProof,
+  { index, octets, origin }: Awaited<ReturnType<typeof verifyProof>>,
 ): Promise<void> {
   using follower = await openFollower(terminal, options);
   const { checkpoint } = await synchronize(follower);

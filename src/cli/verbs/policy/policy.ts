@@ -4,6 +4,7 @@ import { Command } from "commander";
 import * as z from "zod/mini";
 import { circumstances } from "../../../ca/policy/rule.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
+import { jsonIn } from "../../../foundation/json.ts";
 import { exitCodes, typedInstant } from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -111,7 +112,7 @@ export async function refusalsIn(file: string, since: string): Promise<readonly 
   try {
     for await (const line of createInterface({ input: createReadStream(file) })) {
       number++;
-      const parsed = line.includes('-denied"') ? refusal.safeParse(jsonOf(line)) : undefined;
+      const parsed = line.includes('-denied"') ? refusal.safeParse(refusedIn(line)) : undefined;
       if (!parsed?.success || new Date(parsed.data.time) < new Date(since)) continue;
       const { asked, detail } = parsed.data;
       const made = { denied: detail, lifeSeconds: undefined, signer: asked.signer };
@@ -123,11 +124,5 @@ export async function refusalsIn(file: string, since: string): Promise<readonly 
   return found;
 }
 
-function jsonOf(line: string): unknown {
-  try {
-    // journald and kubectl put words before a line.
-    return JSON.parse(line.slice(line.indexOf("{")));
-  } catch {
-    return undefined;
-  }
-}
+/** journald and kubectl put words before a line. */
+const refusedIn = (line: string): unknown => jsonIn(line.slice(line.indexOf("{")));

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
-import { currentView } from "../../../../src/cli/session/current-view.ts";
+import { currentView } from "../../../../src/cli/session/composed.ts";
 import { openDeployment } from "../../../../src/cli/session/deployment.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";

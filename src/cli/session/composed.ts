@@ -1,28 +1,35 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import { compose } from "../../config/composition.ts";
+import { type Composition, compose } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { kekOctets } from "../../custody/kek.ts";
 import type { KeyServices } from "../../custody/key-service/key-services.ts";
-import { CaError, OperatorError } from "../../foundation/errors.ts";
+import { CaError, ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 
-/** The authorities of a CA now, those of named signers included; `undefined` if the store cannot be read. */
-export async function currentView(
+/** The CA of a deployment at an instant. It logs nothing: its caller opens the store, and tells of the faults. */
+export function composedAt(
   { configuration, store, signerStore, environment }: Deployment,
   now: Date,
+): Promise<Composition> {
+  return compose(configuration, {
+    ...{ store, signerStore, cryptoProvider: nodeCryptoProvider },
+    log: { audit: () => {}, operation: () => {} },
+    clock: () => now,
+    keyCustody: nodeKeyCustody(configuration, environment, () => new Date()),
+  });
+}
+
+/** The authorities of a CA now, those of named signers included; `undefined` if the store cannot be read. */
+export async function currentView(
+  deployment: Deployment,
+  now: Date,
 ): Promise<AuthorityView | undefined> {
-  // The caller opens the store as well, and logs its faults.
-  const log = { audit: () => {}, operation: () => {} };
-  const cryptoProvider = nodeCryptoProvider;
-  const clock = (): Date => now;
-  const keyCustody = nodeKeyCustody(configuration, environment, () => new Date());
-  const platform = { store, signerStore, cryptoProvider, log, clock, keyCustody };
   try {
-    const { certificateAuthority } = await compose(configuration, platform);
+    const { certificateAuthority } = await composedAt(deployment, now);
     return await certificateAuthority.issuance.authorities.at(now);
   } catch (error) {
     if (error instanceof CaError || error instanceof OperatorError) return undefined;
@@ -61,3 +68,10 @@ export async function openKeyServices(
   const { keyServices } = nodeKeyCustody(configuration, environment, clock);
   return { configuration, keyServices };
 }
+
+/** The result of work with the key of a URI, whose failure an operator can mend. @throws OperatorError */
+export const ofKeyService = <T>(work: Promise<T>, uri?: string): Promise<T> =>
+  work.catch((error: unknown) => {
+    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
+    throw new OperatorError(`${uri === undefined ? "" : `${uri} `}${messageOf(error)}`);
+  });
