@@ -72,6 +72,7 @@ class TokenKeys {
       if (random.chance(0.02)) this.#taint(now + random.between(0, hour));
       if (random.chance(0.01)) this.#algorithm = random.chance(0.5) ? "RS256" : "ES256";
       for (let i = 0; i < 3; i++) this.#useToken(now + random.between(0, day));
+      this.#useToken(this.#turnBefore(now));
     }
   }
 
@@ -80,6 +81,17 @@ class TokenKeys {
     const random = this.#random;
     if (random.chance(0.02)) return random.between(day, 60 * day);
     return random.chance(0.3) ? 900 : random.between(hour, 30 * hour);
+  }
+
+  /** About when a key begins or ends to sign: little is refused at any other time. */
+  #turnBefore(now: number): number {
+    const random = this.#random;
+    const turns = this.#kept
+      .flatMap(({ key: { schedule } }) => [schedule.signsFrom, schedule.signsUntil])
+      .map((turn) => turn.getTime() / 1000)
+      .filter((turn) => turn < now);
+    const turn = turns[Math.floor(random.between(0, turns.length))] ?? now;
+    return turn + random.between(-hour, hour);
   }
 
   #lags(now: number): readonly number[] {
@@ -127,7 +139,8 @@ class TokenKeys {
     const key = tokenKeyAt(this.#seenBy(signer, now), this.#algorithm, this.#clockOf(signer, now));
     if (!key) return;
     const usedAt = now + random.between(0, longestTokenSeconds);
-    const age = random.chance(0.5) ? relyingPartySeconds : random.between(0, relyingPartySeconds);
+    const most = random.chance(0.5) ? relyingPartySeconds : longestTokenSeconds;
+    const age = random.chance(0.5) ? most : random.between(0, most);
     const asked = usedAt - age - random.between(0, cacheSeconds);
     const server = Math.floor(random.between(0, readers));
     const set = publishedTokenKeysAt(this.#seenBy(server, asked), this.#clockOf(server, asked));

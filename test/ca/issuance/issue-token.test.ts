@@ -4,6 +4,7 @@ import type { Caller } from "../../../src/authn/caller.ts";
 import type { IssuanceLog } from "../../../src/ca/issuance/issuance-log.ts";
 import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { recordTaint } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
@@ -16,7 +17,11 @@ const aws = "sts.amazonaws.com";
 const issuer = { ...issuerTables.cluster, jwt_audiences: [aws] };
 
 /** A CA with a log, and the caller of a ServiceAccount's token. */
-async function startIssuing(append: IssuanceLog["append"], values: object = {}) {
+async function startIssuing(
+  append: IssuanceLog["append"],
+  values: object = {},
+  quotas: Quotas = { caller: () => 0, issuer: () => 0 },
+) {
   const key = await createTokenKey("ES256", "k1");
   const issuanceLog: IssuanceLog = {
     mode: "required",
@@ -25,20 +30,25 @@ async function startIssuing(append: IssuanceLog["append"], values: object = {}) 
     troubles: () => [],
   };
   const ISSUERS = [{ ...issuer, jwks: jwksOf(key) }];
-  const ca = await startCa({ ISSUERS, JWT_ISSUER: "https://ca.test", ...values }, { issuanceLog });
+  const given = { ISSUERS, JWT_ISSUER: "https://ca.test", ...values };
+  const ca = await startCa(given, { issuanceLog, quotas });
   await ca.rotate();
   const { authenticate, issuance } = ca.certificateAuthority;
   const token = await mintAccountToken(key, issuer.issuer, "foo:bar", ca.now());
   const headers = new Headers({ authorization: `Bearer ${token}` });
   const caller = await authenticate({ headers }, ca.now());
-  const ask = (change: Partial<Caller> = {}, request: Partial<TokenRequest> = {}) =>
+  const ask = (
+    change: Partial<Caller> = {},
+    request: Partial<TokenRequest> = {},
+    signal = new AbortController().signal,
+  ) =>
     issueToken(
       issuance,
       { ...caller, ...change },
       { audiences: [aws], requestedSeconds: 0n, spiffeId: "", ...request },
       {
         now: ca.now(),
-        signal: new AbortController().signal,
+        signal,
         audit: { event: "create-token", outcome: "refused", requestId: "1" },
       },
     );
@@ -81,6 +91,27 @@ test("answers no token that could not be logged", async () => {
     throw new Error("disk I/O error");
   });
   await expect(ask()).rejects.toMatchObject({ refusal: { reason: "log-unavailable" } });
+});
+
+test("signs and logs no token for a caller that has gone", async () => {
+  let entries = 0;
+  const { ask } = await startIssuing(async () => ({ origin: "log", index: entries++ }));
+  const asking = ask({}, {}, AbortSignal.abort());
+  await expect(asking).rejects.toMatchObject({ refusal: { reason: "request-abandoned" } });
+  expect(entries).toBe(0);
+  await ask();
+  expect(entries).toBe(1);
+});
+
+test("counts a token by the quotas of certificates, of its caller and of the issuer", async () => {
+  for (const check of ["caller", "issuer"] as const) {
+    let left = 1;
+    const none = { caller: () => 0, issuer: () => 0, [check]: () => (left-- > 0 ? 0 : 60) };
+    const { ask } = await startIssuing(append, {}, none);
+    await ask();
+    const refusal = { reason: "quota-exceeded", quota: check };
+    await expect(ask()).rejects.toMatchObject({ refusal });
+  }
 });
 
 test("gives whoever came by a certificate no token beyond its last proof", async () => {

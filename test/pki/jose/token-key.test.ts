@@ -32,7 +32,7 @@ test.each<[string, KeyMutation]>([
   ],
   [
     "the time until the last token has ended",
-    schedule(({ signsUntil }) => ({ retiresAt: addSeconds(signsUntil, -3 * 24 * 3600) })),
+    schedule(({ signsUntil }) => ({ retiresAt: addSeconds(signsUntil, 600) })),
   ],
 ])("a relying party refuses one without %s", (_, mutation) => {
   const history = (seed: number): void => simulateTokenKeys(seed, mutation);
@@ -67,6 +67,14 @@ describe("the plan", () => {
       expect(tokenKeyAt(both, "ES256", now)?.id).toBe("k");
       expect(tokensAgainFrom(both, now)).toBeUndefined();
     }
+  });
+
+  test("has the second of two first keys wait for relying parties, even if the first is tainted", () => {
+    const second = planTokenKeys([], "ES256", 600, addSeconds(now, 300)).mint as Schedule;
+    const both = [{ ...key(first, true), id: "first" }, key(second)];
+    const known = addSeconds(second.publishedFrom, publishedAheadSeconds);
+    expect(tokenKeyAt(both, "ES256", addSeconds(known, -1))).toBeUndefined();
+    expect(tokenKeyAt(both, "ES256", known)?.id).toBe("k");
   });
 
   test("makes no key where no token is issued", () => {

@@ -1,0 +1,72 @@
+import { decodeJwt } from "jose";
+import { beforeAll, describe, expect, test } from "vitest";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
+import type { Peer } from "../../../src/transport/rpc/rpc.ts";
+import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
+import { issuerTables, origin } from "../../contract/service-under-test.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+
+const { issuer } = issuerTables.cluster;
+const audience = "sts.amazonaws.com";
+const jwtType = "urn:ietf:params:oauth:token-type:jwt";
+
+/** A CA, a gateway's token, and the certificate of another workload. */
+async function start() {
+  const key = await createTokenKey("ES256", "k1");
+  const ca = await startCa({
+    ISSUERS: [{ ...issuerTables.cluster, jwt_audiences: [audience], jwks: jwksOf(key) }],
+    JWT_ISSUER: "https://ca.test",
+  });
+  await ca.rotate();
+  let peer: Peer = {};
+  const app = createRoutes(ca.certificateAuthority, () => peer);
+  const tokenOf = (account: string) => mintAccountToken(key, issuer, account, ca.now());
+  const { csrPem: csr } = await createWorkload();
+  const headers = { authorization: `Bearer ${await tokenOf("foo:bar")}` };
+  const request = requestOf(connectBinary, { csr }, headers);
+  const outcome = await outcomeOf(connectBinary, await app.fetch(request));
+  const [leaf = ""] = "certChain" in outcome ? outcome.certChain : [];
+  const subject_token = await tokenOf("istio-system:gateway");
+  async function exchange(more: Record<string, string>, shown: Peer, header: HeadersInit = {}) {
+    peer = shown;
+    const body = new URLSearchParams({
+      grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
+      ...{ subject_token, subject_token_type: jwtType, audience, ...more },
+    });
+    const sent = new Request(`${origin}/token`, { method: "POST", headers: header, body });
+    const answer = (await (await app.fetch(sent)).json()) as Record<string, string>;
+    return answer["access_token"] ? decodeJwt(answer["access_token"]).sub : answer["error"];
+  }
+  return { exchange, leaf };
+}
+
+describe("POST /token", () => {
+  let service: Awaited<ReturnType<typeof start>>;
+  const gateway = "spiffe://cluster.local/ns/istio-system/sa/gateway";
+
+  beforeAll(async () => {
+    service = await start();
+  });
+
+  test("believes the subject token alone, whatever certificate its caller shows", async () => {
+    const clientCertificate = parsePem(service.leaf, ["CERTIFICATE"]);
+    expect(await service.exchange({}, { clientCertificate })).toBe(gateway);
+  });
+
+  test("believes the subject token alone, whatever certificate is forwarded", async () => {
+    const workload = "spiffe://cluster.local/ns/foo/sa/bar";
+    const header = { [forwardedHeader]: forwardedValue(service.leaf, workload) };
+    expect(await service.exchange({}, {}, header)).toBe(gateway);
+  });
+
+  test("takes no more fields than anybody needs", async () => {
+    const fields = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, ""]));
+    expect(await service.exchange(fields(28), {})).toBe(gateway);
+    expect(await service.exchange(fields(29), {})).toBe("invalid_request");
+  });
+});
