@@ -11,6 +11,7 @@ import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
+import { taintKeyOf } from "../../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 
 const aws = "sts.amazonaws.com";
@@ -135,11 +136,16 @@ test("a rule shortens the life of a token", async () => {
   expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(60_000);
 });
 
-test("a tainted key signs nothing, and is in no document, at once", async () => {
+test.each<[string, (value: string) => string]>([
+  ["a taint", (value) => value],
+  ["a taint that does not open", () => "junk"],
+])("a key with %s signs nothing, and is in no document, at once", async (_, spoil) => {
   const { ca, ask } = await startIssuing(append);
   const kid = decodeProtectedHeader((await ask()).token).kid ?? "";
   const before = await ca.certificateAuthority.issuance.authorities.at(ca.now());
   await recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
+  const name = taintKeyOf(ca, kid);
+  ca.store.records.set(name, spoil(ca.store.records.get(name) ?? ""));
   await ca.certificateAuthority.issuance.authorities.renew(ca.now());
   await expect(ask()).rejects.toMatchObject({ refusal: { reason: "no-signing-authority" } });
   const after = await ca.certificateAuthority.issuance.authorities.at(ca.now());

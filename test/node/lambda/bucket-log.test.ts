@@ -1,5 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { BucketLog } from "../../../src/node/lambda/bucket-log.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { BucketLog, bucketObjects } from "../../../src/node/lambda/bucket-log.ts";
 import type { ConditionalObjects } from "../../../src/node/lambda/staged-log.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
@@ -8,6 +8,7 @@ import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createKek } from "../../testkit/pki/sealed-record.ts";
+import { startS3Api } from "../../testkit/stores/s3-api.ts";
 import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
@@ -26,6 +27,8 @@ class MemoryBucket implements ConditionalObjects {
   lastTakesEffect = false;
   /** Whether the answer of a write is lost, and the client repeats the write. */
   losesAnswers = false;
+  /** The paths of writes in their order. */
+  readonly written: string[] = [];
   #count = 0;
 
   read = async (path: string): Promise<{ octets: Octets; version: string } | undefined> => {
@@ -44,6 +47,7 @@ class MemoryBucket implements ConditionalObjects {
     if (this.objects.get(path)?.version !== version) return undefined;
     const next = `v${++this.#count}`;
     this.objects.set(path, { octets, version: next });
+    this.written.push(path);
     if (this.left === 0) throw new Error("killed");
     return this.losesAnswers ? undefined : next;
   };
@@ -157,6 +161,19 @@ describe("a log in a bucket", () => {
     },
   );
 
+  test("writes its stage before anything that this commits to, and the checkpoint last", async () => {
+    const bucket = new MemoryBucket();
+    const one = instance(bucket);
+    await append(one, "first");
+    expect(bucket.written[0]).toBe("stage.json");
+    bucket.written.length = 0;
+    await one.publish();
+    const [stage, ...others] = bucket.written;
+    expect(stage).toBe("stage.json");
+    expect(others.filter((path) => path.startsWith("tile/"))).toHaveLength(2);
+    expect(others.indexOf("checkpoint")).toBe(2);
+  });
+
   test("knows its own write whose answer was lost", async () => {
     const bucket = new MemoryBucket();
     const one = instance(bucket);
@@ -218,4 +235,15 @@ describe("a log in a bucket", () => {
       refusal: { reason: "log-unavailable" },
     });
   });
+});
+
+test("of two writers to one version of an object in S3, the second is told", async () => {
+  const { place, close } = await startS3Api();
+  onTestFinished(close);
+  const { read, write } = bucketObjects(place, fetch, () => new Date());
+  const first = await write("stage.json", entryOf("1"), undefined);
+  expect(await write("stage.json", entryOf("2"), undefined)).toBeUndefined();
+  const second = await write("stage.json", entryOf("2"), first);
+  expect(await write("stage.json", entryOf("3"), first)).toBeUndefined();
+  expect(await read("stage.json")).toEqual({ octets: entryOf("2"), version: second });
 });

@@ -118,7 +118,7 @@ describe("a function", () => {
     const pass = (seconds: number): void => {
       now = new Date(now.getTime() + 1000 * seconds);
     };
-    return { handler, pass };
+    return { api, handler, pass };
   }
 
   test("founds a CA by its schedule, and answers for it", async () => {
@@ -154,6 +154,19 @@ describe("a function", () => {
     const answer = await handler({ ...request, headers: { "x-a": "€" } });
     expect([answer?.statusCode, answer?.isBase64Encoded]).toEqual([400, true]);
     expect((await handler(request))?.statusCode).not.toBe(400);
+  });
+
+  test("starts with a later event where its bucket was away, and never with a log on one that ignores conditions", async () => {
+    const { api, handler } = await functionOf({ LOG_ORIGIN: "log.example.com/2026" });
+    api.instead = (_, response) => {
+      response.writeHead(418).end();
+      return true;
+    };
+    await expect(handler(scheduled)).rejects.toThrow("status 418");
+    Object.assign(api, { instead: undefined, ignores: "if-match" });
+    await expect(handler(scheduled)).rejects.toThrow("ignores If-Match");
+    api.ignores = undefined;
+    expect(await handler(scheduled)).toBeUndefined();
   });
 
   test("with a faulty configuration answers 503, and fails its schedule", async () => {
