@@ -1,5 +1,5 @@
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
-import { getHeapStatistics } from "node:v8";
+import { getHeapStatistics, type HeapInfo } from "node:v8";
 import { Code, ConnectError, type ContextKey, createContextKey } from "@connectrpc/connect";
 import { Semaphore } from "../../foundation/shared-work.ts";
 
@@ -63,10 +63,17 @@ const maximumSessions = 512;
 /** The part of V8's heap in use beyond which the connection with most streams ends. */
 const heapShare = 0.8;
 
+type Heap = () => Pick<HeapInfo, "used_heap_size" | "heap_size_limit">;
+
 /** The connections of a socket, whose peers have no addresses by which to count. */
 export class Sessions {
   /** The streams of each, oldest first. */
   readonly #streams = new Map<Http2Session, number>();
+  readonly #heap: Heap;
+
+  constructor(heap: Heap = getHeapStatistics) {
+    this.#heap = heap;
+  }
 
   /** Beyond the bound the oldest without a stream goes, or else the newest: a proxy of long standing stays. */
   add(session: Http2Session): void {
@@ -84,7 +91,7 @@ export class Sessions {
     if (!session) return;
     this.#change(session, 1);
     stream.once("close", () => this.#change(session, -1));
-    const { used_heap_size, heap_size_limit } = getHeapStatistics();
+    const { used_heap_size, heap_size_limit } = this.#heap();
     if (used_heap_size < heapShare * heap_size_limit) return;
     const [most] = [...this.#streams].toSorted(([, one], [, other]) => other - one);
     this.#destroy(most);

@@ -113,7 +113,7 @@ test("of more connections than it takes it ends the oldest without a stream", as
   expect(busy.destroyed).toBe(false);
 });
 
-test("answers a proxy that has hundreds of streams at once on one connection", async () => {
+test("answers a proxy that has hundreds of streams at once on one connection, and bounds them", async () => {
   const path = `${await temporaryFolder()}/socket`;
   const [streams, all] = [300, Promise.withResolvers<void>()];
   let called = 0;
@@ -127,7 +127,8 @@ test("answers a proxy that has hundreds of streams at once on one connection", a
   onTestFinished(() => served.close());
   const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
   onTestFinished(() => session.destroy());
-  await once(session, "remoteSettings");
+  const [{ maxConcurrentStreams }] = await once(session, "remoteSettings");
+  expect(maxConcurrentStreams).toBe(1000);
   const statuses = Array.from({ length: streams }, async () => {
     const stream = session.request(healthCall);
     stream.end(grpcFrame(new Uint8Array())).resume();

@@ -1,0 +1,101 @@
+import { EventEmitter } from "node:events";
+import type { Http2Session, ServerHttp2Stream } from "node:http2";
+import { createContextValues, type HandlerContext } from "@connectrpc/connect";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { AnswerRoom, Sessions, takeRoom } from "../../../src/agent/sockets/socket-bounds.ts";
+import { snapshots } from "../../../src/agent/sockets/workload-stream.ts";
+import { Subscribers } from "../../../src/foundation/subscribers.ts";
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+afterEach(() => void vi.useRealTimers());
+
+/** A connection, and as many streams of it as are asked for. */
+function connection(room: AnswerRoom) {
+  const session = { isOver: false, destroy: () => Object.assign(session, { isOver: true }) };
+  const take = () => {
+    const stream = Object.assign(new EventEmitter(), { session, destroyed: false });
+    return { stream, leave: room.of(stream as unknown as ServerHttp2Stream)() };
+  };
+  return { session, take };
+}
+
+describe("answers that a peer has not read", () => {
+  test("end its connection after ten seconds, and no sooner", async () => {
+    const { session, take } = connection(new AnswerRoom());
+    await take().leave;
+    await vi.advanceTimersByTimeAsync(9_999);
+    expect(session.isOver).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(session.isOver).toBe(true);
+  });
+
+  test.each<[string, (taken: ReturnType<ReturnType<typeof connection>["take"]>) => unknown]>([
+    ["it has read them", async ({ leave }) => (await leave)()],
+    ["their stream has closed", ({ stream }) => stream.emit("close")],
+  ])("end no connection once %s", async (_, end) => {
+    const { session, take } = connection(new AnswerRoom());
+    const taken = take();
+    await taken.leave;
+    await end(taken);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(session.isOver).toBe(false);
+  });
+
+  test("are 64 of all connections, and the next waits", async () => {
+    const room = new AnswerRoom();
+    const [first] = await Promise.all(
+      Array.from({ length: 32 }, () => connection(room)).map(async ({ take }) => {
+        const leave = await take().leave;
+        await take().leave;
+        return leave;
+      }),
+    );
+    let isTaken = false;
+    const last = connection(room).take();
+    void last.leave.then(() => {
+      isTaken = true;
+    });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(isTaken).toBe(false);
+    first?.();
+    await last.leave;
+    expect(isTaken).toBe(true);
+  });
+});
+
+test("a state of the Workload API waits for room, and gives it back once the next one is read", async () => {
+  const room = Promise.withResolvers<() => void>();
+  const values = createContextValues().set(takeRoom, () => room.promise);
+  const context = { signal: new AbortController().signal, values } as HandlerContext;
+  const states = snapshots([new Subscribers()], async () => "state", Object.is, context);
+  const seen: unknown[] = [];
+  const read = states.next().then(({ value }) => seen.push(value));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(seen).toEqual([]);
+  room.resolve(() => seen.push("left"));
+  await read;
+  expect(seen).toEqual(["state"]);
+  void states.next();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(seen).toEqual(["state", "left"]);
+});
+
+test.each([
+  [81, [false, true, false]],
+  [79, [false, false, false]],
+])("a stream at %i percent of the heap ends of three connections: %j", (percent, ended) => {
+  let used = 0;
+  const sessions = new Sessions(() => ({ used_heap_size: used, heap_size_limit: 100 }));
+  const begin = (session: object) =>
+    sessions.count(Object.assign(new EventEmitter(), { session }) as unknown as ServerHttp2Stream);
+  const all = [1, 3, 2].map((streams) => {
+    const destroy = (): void => void Object.assign(session, { isOver: true });
+    const session = Object.assign(new EventEmitter(), { isOver: false, destroy });
+    sessions.add(session as unknown as Http2Session);
+    for (let i = 0; i < streams; i++) begin(session);
+    return session;
+  });
+  used = percent;
+  for (const session of all.slice(0, 1)) begin(session);
+  expect(all.map(({ isOver }) => isOver)).toEqual(ended);
+});
