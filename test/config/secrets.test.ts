@@ -22,6 +22,7 @@ beforeAll(async () => {
 describe("KEK", () => {
   const octets = randomBytes(32);
   const base64 = octets.toString("base64");
+  const wrapped = (mark: string): string => `k:awskms:///x#AAAA.${mark.repeat(43)}`;
 
   test.each([
     ["base64", `k:${base64}`],
@@ -42,6 +43,12 @@ describe("KEK", () => {
     ]);
   });
 
+  test("may be one in two key services", () => {
+    const [kek, ...others] = configurationOf({ KEK: `${wrapped("A")},${wrapped("A")}` }).keks;
+    expect(others).toEqual([]);
+    expect(kek).toMatchObject({ id: "k", wrappings: [{}, {}] });
+  });
+
   test.each<[string, unknown]>([
     ["empty", ""],
     ["without an id", base64],
@@ -56,6 +63,7 @@ describe("KEK", () => {
     ["with a comma at its end", `k:${base64},`],
     ["with one bad entry among good ones", `k:${base64},j:AAAA`],
     ["with an id twice", `k:${base64},${randomKek("k")}`],
+    ["with an id for two KEKs in key services", `${wrapped("A")},${wrapped("E")}`],
     ["with bits to spare", `k:${base64.slice(0, 42)}B=`],
     ["a list", [`k:${base64}`]],
     ["a number", 1],

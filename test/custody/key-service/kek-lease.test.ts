@@ -47,6 +47,28 @@ test("a start opens the KEK once, and no call asks again while the lease is youn
   expect(kek.service.asked).toEqual(["Decrypt"]);
 });
 
+test("the octets that a service opens are overwritten once the KEK is imported", async () => {
+  const kek = await playWrappedKek();
+  const opened: Uint8Array[] = [];
+  const keyCustodyAt: PlayedKek["keyCustodyAt"] = (clock) => {
+    const custody = kek.keyCustodyAt(clock);
+    const keyServices: typeof custody.keyServices = (uri) => {
+      const key = custody.keyServices(uri);
+      const unwrap: typeof key.unwrap = async (...wrapped) => {
+        const octets = await key.unwrap(...wrapped);
+        opened.push(octets);
+        return octets;
+      };
+      return { ...key, unwrap };
+    };
+    return { ...custody, keyServices };
+  };
+  const ca = await start({ ...kek, keyCustodyAt });
+  await ca.found();
+  expect(await signerIn(ca)).toBeDefined();
+  expect(opened).toEqual([new Uint8Array(32)]);
+});
+
 test("it is opened again long before the lease ends, and no call waits for that", async () => {
   const kek = await playWrappedKek();
   const ca = await start(kek);

@@ -1,0 +1,69 @@
+import { X509Certificate } from "node:crypto";
+import { beforeEach, describe, expect, test } from "vitest";
+import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { awsCredential, awsRootUris, playAws } from "../../testkit/key-services/aws-kms.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+
+const day = 86_400;
+const start = new Date("2026-11-21T12:00:00Z");
+const later = (days: number): Date => addSeconds(start, days * day);
+const csr = parsePem((await createWorkload()).csrPem, ["CERTIFICATE REQUEST"]) ?? new Uint8Array();
+
+describe("a root in a key service", () => {
+  let now: Date;
+  let custody: ReturnType<typeof openPlatformKeys>;
+
+  beforeEach(async () => {
+    const { fetch } = await playAws();
+    const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]);
+    now = start;
+    custody = openPlatformKeys({ clusterCredentials }, { fetch, clock: () => now });
+  });
+
+  const keyOf = () => custody.keyServices(`${awsRootUris[0]}`);
+  const rootFor = (days: number, trustDomain = clusterLocal, at = start): Promise<Bytes> =>
+    createServiceRoot(keyOf(), trustDomain, days * day, at);
+  const certify = (root: Bytes, days: number, knownRoots: readonly Bytes[] = []) =>
+    custody.certifyBelow(
+      {
+        ...{ keys: [keyOf()], certificates: [root] },
+        ...{ trustDomain: clusterLocal, clock: () => now },
+      },
+      { csr, lifetimeSeconds: days * day, knownRoots },
+    );
+
+  test("signs nothing that outlives it, and nothing once it has expired", async () => {
+    const root = await rootFor(10);
+    const end = new X509Certificate(root).validTo;
+    now = later(5);
+    const { chain } = await certify(root, 8);
+    expect(new X509Certificate(chain[0] ?? root).validTo).toBe(end);
+    now = later(10);
+    await expect(certify(root, 8)).rejects.toThrow("has a root that has expired");
+  });
+
+  test("is renewed under its own name alone: another one's is renewed by whoever chose it", async () => {
+    const [own, foreign] = [await rootFor(30), await rootFor(30, "other.test" as TrustDomain)];
+    now = later(20);
+    expect((await certify(own, 8)).roots).not.toEqual([own]);
+    expect((await certify(foreign, 8)).roots).toEqual([foreign]);
+  });
+
+  test("is what the store has of its key and signature, and nothing else there", async () => {
+    const root = await rootFor(365);
+    now = later(1);
+    const renewed = await rootFor(365, clusterLocal, now);
+    const forged = renewed.with(-1, (renewed.at(-1) ?? 0) ^ 1);
+    const { chain } = await certify(root, 8);
+    for (const known of [[forged], chain]) {
+      expect((await certify(root, 8, known)).roots).toEqual([root]);
+    }
+    expect((await certify(root, 8, [renewed])).roots).toEqual([renewed]);
+  });
+});
