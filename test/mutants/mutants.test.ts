@@ -18,3 +18,8 @@ test("a fault is planted in no file that lacks its line, or has it twice", () =>
   expect(() => plant(mutant, "c")).toThrow("src/a.ts has 0 times: a");
   expect(() => plant(mutant, "a a")).toThrow("src/a.ts has 2 times: a");
 });
+
+test("a fault is no mistake of spelling, which every test would notice", () => {
+  const mutant = { meaning: "", file: "src/a.ts", text: "a", instead: "(", test: "" };
+  expect(() => plant(mutant, "const b = a;")).toThrow(SyntaxError);
+});

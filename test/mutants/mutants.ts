@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { stripTypeScriptTypes } from "node:module";
 import { join } from "node:path";
 import * as z from "zod";
 
@@ -35,9 +36,12 @@ export function mutantLists(): readonly string[] {
  * The text of a file with the fault in it.
  *
  * @throws Error unless the mutant's text stands there exactly once.
+ * @throws SyntaxError for a fault that is none of the code: every test would notice it.
  */
 export function plant({ file, text, instead }: Mutant, whole: string): string {
   const parts = whole.split(text);
   if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} times: ${text}`);
-  return parts.join(instead);
+  const planted = parts.join(instead);
+  stripTypeScriptTypes(planted);
+  return planted;
 }
