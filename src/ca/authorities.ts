@@ -1,5 +1,6 @@
 import { type AuthorityStore, recordKey, type StoredRecord } from "../custody/authority-store.ts";
-import { CaError, messageOf } from "../foundation/errors.ts";
+import { CaError, causeOf, messageOf } from "../foundation/errors.ts";
+import { FetchError } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
@@ -73,6 +74,8 @@ class LoadedAuthorities implements Authorities {
   #records: ReadonlyMap<string, CachedRecord> = new Map();
   #policy: StorePolicy;
   #view: AuthorityView | undefined;
+  /** Why the last load that failed did. */
+  #fault: unknown;
 
   constructor(configuration: AuthoritiesConfiguration) {
     this.#configuration = configuration;
@@ -93,7 +96,7 @@ class LoadedAuthorities implements Authorities {
     // The load under way began before this call.
     await this.#loading.join();
     await this.#loading.join(() => this.#load());
-    if (this.#clock.inUse.number <= before) throw unreachable();
+    if (this.#clock.inUse.number <= before) throw unreachable(this.#fault);
   }
 
   async #afterLoad(now: Date): Promise<AuthorityView> {
@@ -120,13 +123,14 @@ class LoadedAuthorities implements Authorities {
       if (!this.#currentView(this.#clock.inUse.at).issuer) this.#clock.refreshSoon();
     } catch (error) {
       this.#clock.retry(begun);
+      this.#fault = error;
       logUnreachable(log, error);
     }
   }
 
   #usableView(now: Date): AuthorityView {
     if (this.#clock.serves(now)) return this.#currentView(now);
-    throw unreachable();
+    throw unreachable(this.#fault);
   }
 
   #currentView(now: Date): AuthorityView {
@@ -150,8 +154,21 @@ class LoadedAuthorities implements Authorities {
   }
 }
 
-const unreachable = (): CaError =>
-  new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
+function unreachable(fault: unknown): CaError {
+  const why = fault === undefined ? "" : whyOf(fault);
+  return new CaError(
+    { reason: "store-unreachable" },
+    `the store of authorities cannot be read${why}`,
+    fault,
+  );
+}
+
+/** `/readyz` is for strangers as well: neither a path nor the address of a service, which the log has. */
+function whyOf(fault: unknown): string {
+  const cause = fault instanceof FetchError ? fault.cause : undefined;
+  if (cause instanceof FetchError) return `: it ${cause.message.replace(/:.*/s, "")}`;
+  return ` (${causeOf(fault)})`;
+}
 
 function isWithin(now: Date, { validFrom, validUntil }: AuthorityView): boolean {
   return validFrom.getTime() <= now.getTime() && now.getTime() < validUntil.getTime();

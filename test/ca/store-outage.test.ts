@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { longestRefreshSeconds as refreshSeconds } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
 import {
   loadAuthorities,
   loadAuthoritiesFrom,
@@ -108,6 +109,32 @@ describe("a store that is down", () => {
     );
     const refusal = await refusalOf(() => authorities.at(later(surviveOutageSeconds + 1)));
     expect(refusal).toEqual(storeUnreachable);
+  });
+
+  test.each([
+    ["a file", Object.assign(new Error("EACCES: store/x.json"), { code: "EACCES" }), " (EACCES)"],
+    [
+      "a service",
+      new FetchError("the bucket https://s3.test/b refuses the credential", {
+        cause: new FetchError("refuses the credential for GET (status 403)"),
+      }),
+      ": it refuses the credential for GET (status 403)",
+    ],
+    [
+      "a service whose credential is in a file",
+      new FetchError("the bucket https://s3.test/b cannot be asked", {
+        cause: new FetchError("cannot be asked: /etc/credentials does not exist"),
+      }),
+      ": it cannot be asked",
+    ],
+    ["something else", new Error("KV GET failed: 500 /accounts/7"), " (no reason given)"],
+  ])("says why, without a path or an address: %s", async (_, outage, why) => {
+    const { authorities, store } = loadAuthorities(keks, current);
+    store.outage = outage;
+    await expect(authorities.at(start)).rejects.toHaveProperty(
+      "message",
+      `the store of authorities cannot be read${why}`,
+    );
   });
 
   test("and hangs holds up no request, whether the last load serves or not", async () => {

@@ -21,7 +21,7 @@ import {
 } from "./bucket-client.ts";
 import type { BucketPlace } from "./bucket-place.ts";
 import { requirePromises, withWholeReads } from "./bucket-promises.ts";
-import { createRetries } from "./retries.ts";
+import { createRetries, named } from "./retries.ts";
 
 /** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
 const listMilliseconds = 30_000;
@@ -150,7 +150,7 @@ export class BucketSpace implements ObjectSpace {
   }
 
   #isBehind(): FetchError {
-    return new FetchError(`${this.#service} shows an older version than it has`);
+    return named(this.#service, new FetchError("shows an older version than it has"));
   }
 
   async #read(name: string, signal?: AbortSignal): Promise<BucketObject | undefined> {

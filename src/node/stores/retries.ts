@@ -69,7 +69,8 @@ export function withRetries(space: ObjectSpace, service: string, pause?: Pause):
   };
 }
 
-const named = (service: string, error: FetchError): FetchError =>
+/** A fault of a service with its name; its cause is the fault without. */
+export const named = (service: string, error: FetchError): FetchError =>
   new FetchError(`${service} ${error.message}`, {
     cause: error,
     ...(error.status !== undefined && { status: error.status }),

@@ -56,7 +56,9 @@ describe("replicas of one bucket", () => {
         }),
       ),
     );
-    expect(await text("/readyz")).toContain("the store of authorities cannot be read");
+    expect(JSON.parse(await text("/readyz")).reasons).toContain(
+      "the store of authorities cannot be read: it refuses the credential for GET (status 403, InvalidAccessKeyId)",
+    );
     await rotate("ROTATED");
     await eventually(async () => expect(await text("/bundle.pem")).toContain("BEGIN CERTIFICATE"));
     expect(JSON.stringify(log.operations)).not.toMatch(/AKID|secret/);
