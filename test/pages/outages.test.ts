@@ -34,5 +34,6 @@ test("no row of an outage has a green light, and no advice fails", () => {
       true,
     );
     expect(found?.alerts, name).not.toEqual([]);
+    expect(found?.doctor.code, name).toBeGreaterThan(2);
   }
 });

@@ -1,14 +1,10 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import {
-  type Configuration,
-  configurationKeys,
-  parseConfiguration,
-} from "../../config/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import { credentialName } from "../../config/issuer-table.ts";
 import { dayOf, isOver } from "../../config/signer-table.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
+import { OperatorError } from "../../foundation/errors.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import {
   openFileStore,
@@ -16,6 +12,7 @@ import {
   viewFileStore,
   viewSignerStore,
 } from "../../node/files/file-store.ts";
+import { readyUrlAt } from "../../node/http/listen-address.ts";
 import { lambdaLimits } from "../../node/lambda/events.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import type { BucketPlace } from "../../node/stores/bucket-place.ts";
@@ -25,7 +22,13 @@ import type { CertificateFiles } from "../../node/tls/serving-certificate.ts";
 import { kvStores } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
-import { openLocalWorker, readWorkerVariables, viewLocalWorker } from "./local-worker.ts";
+import {
+  deployedReadyUrl,
+  openLocalWorker,
+  readConfig,
+  readConfiguration,
+  viewLocalWorker,
+} from "./local-worker.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
 
 /** The CA of a verb, as its options choose it. */
@@ -122,31 +125,17 @@ async function openRemote(
   environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
   const { KEK } = environment;
-  const variables = { ...(await readWorkerVariables(config, env)), ...(KEK && { KEK }) };
+  const { vars, routes = [] } = await readConfig(config, env);
+  const variables = { ...vars, ...(KEK && { KEK }) };
   const configuration = readConfiguration(
     { ...credentialsIn(environment), ...variables },
     "set the environment variable KEK to the Worker's secret; Cloudflare does not show it again",
   );
   const namespace = createRemoteNamespace(config, env, environment);
   const place = env ? `deployed namespace of ${env}` : "deployed namespace";
+  const readyUrl = deployedReadyUrl(routes);
   const close = async (): Promise<void> => {};
-  return { configuration, ...kvStores(namespace), place, environment, close };
-}
-
-export function readConfiguration(
-  variables: Readonly<Record<string, unknown>>,
-  kekHint: string,
-): Configuration {
-  const values = Object.entries(variables).filter(
-    ([name]) => configurationKeys.includes(name) || credentialName.test(name),
-  );
-  try {
-    return parseConfiguration(Object.fromEntries(values));
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-    const hint = "KEK" in variables ? "" : `\nKEK: ${kekHint}`;
-    throw new OperatorError(`the configuration is invalid:\n${error.message}${hint}`);
-  }
+  return { configuration, ...kvStores(namespace), place, readyUrl, environment, close };
 }
 
 /** The clusters' credentials, which a verb may lack: the Worker has them as secrets. */
@@ -164,7 +153,8 @@ async function openServed(
 ): Promise<Deployment> {
   return orOperatorError(async () => {
     const { ca, store, ...own } = parseServeConfiguration(values, environment, "bucket");
-    const files = { certificateFiles: own.certificateFiles, environment };
+    const { certificateFiles, monitoringListen } = own;
+    const files = { certificateFiles, readyUrl: readyUrlAt(monitoringListen), environment };
     switch (store.kind) {
       case "directory":
         return { ...(await openDirectory(ca, store.directory, choice)), ...files };
@@ -243,6 +233,8 @@ export interface Deployment {
   readonly directory?: string;
   /** Absent where the CA certifies its port itself. */
   readonly certificateFiles?: CertificateFiles | undefined;
+  /** Where the CA itself says whether it is ready, if its configuration tells. */
+  readonly readyUrl?: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** What the platform of a function keeps from it. */
   readonly limits?: readonly string[] | undefined;

@@ -4,7 +4,14 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
-import { OperatorError } from "../../foundation/errors.ts";
+import {
+  type Configuration,
+  configurationKeys,
+  parseConfiguration,
+} from "../../config/configuration.ts";
+import { credentialName } from "../../config/issuer-table.ts";
+import { isDnsName } from "../../foundation/addresses.ts";
+import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { otherRuntime } from "../../program/runtime.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 
@@ -77,12 +84,21 @@ export async function sourceOf(
   return `${local} (${[...new Set(keys)].join(", ")}), else ${name}`;
 }
 
-/** `[vars]` of the deployed Worker; nobody can read its secrets. */
-export async function readWorkerVariables(
-  config: string,
-  env: string | undefined,
-): Promise<Readonly<Record<string, unknown>>> {
-  return (await readConfig(config, env)).vars;
+/** The configuration in the variables of a Worker. @throws OperatorError */
+export function readConfiguration(
+  variables: Readonly<Record<string, unknown>>,
+  kekHint: string,
+): Configuration {
+  const values = Object.entries(variables).filter(
+    ([name]) => configurationKeys.includes(name) || credentialName.test(name),
+  );
+  try {
+    return parseConfiguration(Object.fromEntries(values));
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const hint = "KEK" in variables ? "" : `\nKEK: ${kekHint}`;
+    throw new OperatorError(`the configuration is invalid:\n${error.message}${hint}`);
+  }
 }
 
 /** The parts of a `wrangler.toml` that a deployment takes. */
@@ -100,6 +116,13 @@ export async function readConfig(
   // Wrangler would fall back to the top level, which is another CA.
   if (!env || read.definedEnvironments?.includes(env)) return read;
   throw new OperatorError(`${config} has no environment ${env}`);
+}
+
+/** Where the deployed Worker says whether it is ready, if a route names its host. */
+export function deployedReadyUrl(routes: Unstable_Config["routes"] = []): string | undefined {
+  const patterns = routes.map((route) => (typeof route === "string" ? route : route.pattern));
+  const host = patterns.map((pattern) => pattern.replace(/\/.*/, "")).find(isDnsName);
+  return host && `https://${host}/readyz`;
 }
 
 function readable<T>(config: string, read: () => T): T {

@@ -59,7 +59,7 @@ function seenOf(row: Row, said: Said, alerts: readonly string[]): Omit<SeenRow, 
     events: said.events.filter(
       (event) => said.status !== 200 || event !== "serving-certificate-missing",
     ),
-    doctor: said.doctor,
+    doctor: { ...said.doctor, says: said.doctor.says.map(masked).map(withoutNumbers) },
     page: said.page ? { ...said.page, says: said.page.says.map(masked) } : null,
   };
 }
@@ -72,6 +72,8 @@ const masked = (sentence: string): string =>
     .replace(/\b[0-9a-f]{40}\b/g, "…")
     .replace(/\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?/g, "…")
     .replace(/127\.0\.0\.1:\d+/g, "…");
+
+const withoutNumbers = (sentence: string): string => sentence.replace(/\b[0-9a-f]{12}\b|\d+/g, "…");
 
 /** Whether the advice, typed as written, ends what is wrong. */
 async function cured(scene: Scene, { doctor }: Said): Promise<boolean | null> {
@@ -109,6 +111,7 @@ function greenLights({ kind }: Row, seen: SeenRow): string[] {
     ...(metric === "1" ? ["rampart_ready is 1"] : []),
     ...(alerts.length === 0 ? ["no alert fires"] : []),
     ...(page?.ready ? ["the console says ready"] : []),
+    ...(doctor.code === 0 ? ["the doctor finds nothing"] : []),
   ];
 }
 

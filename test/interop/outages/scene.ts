@@ -1,4 +1,5 @@
 import "reflect-metadata/lite";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -9,11 +10,13 @@ import { stringify } from "smol-toml";
 import { recordKey } from "../../../src/custody/authority-store.ts";
 import { importKek } from "../../../src/custody/kek.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
+import type { Finding } from "../../../src/status/finding.ts";
 import { scheduleAfter, sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-identity.ts";
+import type { SeenRow } from "../../testkit/outages/page.ts";
 import { type Row, usualHours } from "../../testkit/outages/rows.ts";
 import { type Ended, run, runWell } from "../../testkit/programs/child-process.ts";
 import { launchRampart } from "../../testkit/programs/rampart-process.ts";
@@ -69,6 +72,21 @@ export async function createWorld(): Promise<World> {
   };
 }
 
+/** Below the ports that the system gives to whoever asks for any, so that nobody takes one meanwhile. */
+let nextPort = 21_000;
+
+async function freeAddress(): Promise<string> {
+  for (; ; nextPort++) {
+    const server = createServer().listen(nextPort, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    server.close();
+    if (isFree) return `127.0.0.1:${nextPort++}`;
+  }
+}
+
 async function identityThatIsOver(): Promise<World["over"]> {
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
@@ -90,7 +108,7 @@ export interface Said {
   readonly page: { readonly ready: boolean; readonly says: readonly string[] } | undefined;
   /** The exposition; empty where nobody answers. */
   readonly metrics: string;
-  readonly doctor: { readonly code: number; readonly findings: readonly string[] };
+  readonly doctor: SeenRow["doctor"];
   /** The events of level `warning` and `error` since the start. */
   readonly events: readonly string[];
 }
@@ -165,7 +183,8 @@ export class Scene {
       INCEPTION_DATE: new Date().toISOString().slice(0, 10),
       LISTEN: "127.0.0.1:0",
       PLAINTEXT_LISTEN: "127.0.0.1:0",
-      MONITORING_LISTEN: "127.0.0.1:0",
+      // The doctor asks there.
+      MONITORING_LISTEN: await freeAddress(),
       TRUST_DOMAIN: "cluster.local",
       PROPAGATION_INTERVAL: "0s",
       ISSUERS: [{ issuer: "https://a.test", jwks: "KEYS" }],
@@ -291,10 +310,15 @@ export class Scene {
   async doctor(): Promise<Said["doctor"]> {
     const { exitCode, stdout } = await this.type("rampart doctor --json");
     const { findings = [] } = exitCode === 1 ? {} : JSON.parse(stdout);
-    const names = findings
-      .filter(({ severity }: { severity: string }) => severity !== "note")
-      .map(({ name }: { name: string }) => name);
-    return { code: exitCode, findings: [...new Set<string>(names)].toSorted() };
+    const told: readonly Finding[] = findings.filter(
+      ({ severity }: Finding) => severity !== "note",
+    );
+    const says = told.map(({ what }) => what);
+    return {
+      code: exitCode,
+      findings: [...new Set(told.map(({ name }) => name))].toSorted(),
+      says,
+    };
   }
 
   async said(): Promise<Said> {

@@ -10,7 +10,12 @@ export interface SeenRow {
   readonly metric: string | null;
   readonly alerts: readonly string[];
   readonly events: readonly string[];
-  readonly doctor: { readonly code: number; readonly findings: readonly string[] };
+  /** Its exit code, the names of what it finds, and its sentences. */
+  readonly doctor: {
+    readonly code: number;
+    readonly findings: readonly string[];
+    readonly says: readonly string[];
+  };
   readonly page: { readonly ready: boolean; readonly says: readonly string[] } | null;
   /** Whether the advice ended it; `null` where it is not for this machine. */
   readonly cured: boolean | null;
@@ -23,7 +28,7 @@ const head = `# What says that something is wrong
 \`npm run test:interop outages\` breaks a CA in each of these ways, and writes down what an operator can see two minutes later. The alerts are those that the [shipped rules](../../deploy/observability/rules.yaml)
 raise within forty minutes, as \`promtool\` has it. \`node test/interop/outages/main.ts --write\` writes this page, and the gate fails once it is no longer true.
 
-In an outage nobody gets a certificate: \`/readyz\` is not 200, \`rampart_ready\` is not 1, and an alert fires. In a danger the CA issues, and something says that it may end. "Cured" means that the advice was typed as it stands, and ended it.
+In an outage nobody gets a certificate: \`/readyz\` is not 200, \`rampart_ready\` is not 1, an alert fires, and the doctor ends with 3 or 4. In a danger the CA issues, and something says that it may end. "Cured" means that the advice was typed as it stands, and ended it.
 `;
 
 /** The page of the reference. */
@@ -48,7 +53,10 @@ function section(row: Row, seen: SeenRow): string {
     ["`rampart_ready`", metric ?? "none"],
     ["alerts", list(alerts)],
     ["log", list(events)],
-    ["`rampart doctor`", `${doctor.code}: ${list(doctor.findings)}`],
+    [
+      "`rampart doctor`",
+      [`${doctor.code}: ${list(doctor.findings)}`, ...doctor.says.map(quoted)].join(", "),
+    ],
     [
       "console",
       page

@@ -10,8 +10,8 @@ import {
   worstFirst,
   worstOf,
 } from "../../../status/finding.ts";
-import { configOf, type DeploymentChoice, readConfiguration } from "../../session/deployment.ts";
-import { type DeployedParts, readConfig } from "../../session/local-worker.ts";
+import { configOf, type DeploymentChoice } from "../../session/deployment.ts";
+import { type DeployedParts, readConfig, readConfiguration } from "../../session/local-worker.ts";
 import { addExitCodes, addPlaceOptions, exitCodes } from "../../terminal/command-line.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -50,7 +50,7 @@ export function doctorCommand(terminal: Terminal): Command {
     .description(
       "look for faults in the configuration, the store, the issuers and the clusters; changes nothing",
     )
-    .option("--offline", "ask neither issuers nor API servers")
+    .option("--offline", "ask neither the CA nor issuers nor API servers")
     .option("--deploy", "look at what wrangler deploys, and at nothing of this machine")
     .option("--json", "print JSON")
     .action(async (options: DoctorOptions) => {

@@ -35,11 +35,11 @@ import {
   unreadableRemedy,
   wranglerFindings,
 } from "./machine-findings.ts";
-import { worldFindings } from "./world-findings.ts";
+import { readinessFindings, worldFindings } from "./world-findings.ts";
 
 /** The deployment to examine, and whom to ask about it. */
 export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
-  /** Whether nobody is asked: neither issuers nor API servers. */
+  /** Whether nobody is asked: neither the CA, nor issuers, nor API servers. */
   readonly offline?: boolean;
 }
 
@@ -186,6 +186,7 @@ async function deploymentFindings(
       await servingFindings(deployment.certificateFiles, now),
     ),
     ...judged("issuers and clusters, asked now", world),
+    ...judged("the CA, asked now", choice.offline ? [] : await readinessFindings(deployment)),
   ];
 }
 

@@ -3,7 +3,14 @@ import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { TokenPolicy } from "../../../ca/issuance/product.ts";
 import type { CrlLifetime } from "../../../ca/revocation/crl-plan.ts";
 import type { Configuration } from "../../../config/configuration.ts";
-import { createDocumentFetch, FetchError, type JsonFetch } from "../../../foundation/fetch.ts";
+import {
+  createDocumentFetch,
+  FetchError,
+  type JsonFetch,
+  readJson,
+  toFetchError,
+  usualFetchTimeoutMilliseconds,
+} from "../../../foundation/fetch.ts";
 import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/crl-document.ts";
@@ -15,6 +22,7 @@ import { discoveryPath } from "../../../transport/http/jwt-documents.ts";
 import { bundleOf, currentView } from "../../session/composed.ts";
 import type { Deployment } from "../../session/deployment.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
+import { printable } from "../../terminal/text.ts";
 import { type IssuerReport, inspectIssuers, isSkewed } from "../cluster/cluster-check.ts";
 import {
   type ClusterInspection,
@@ -48,6 +56,32 @@ export async function worldFindings(
     ...clusterFindings(deliveries),
     ...(crl ? crlInspectionFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
   ];
+}
+
+const readinessForm = z.object({ ready: z.boolean(), reasons: z.array(z.string()) });
+
+/** What the CA says of itself: it may know of an outage that its store and its configuration do not show. */
+export async function readinessFindings({
+  readyUrl,
+  directory,
+}: Pick<Deployment, "readyUrl" | "directory">): Promise<readonly Finding[]> {
+  if (readyUrl === undefined) return [];
+  const signal = AbortSignal.timeout(usualFetchTimeoutMilliseconds);
+  try {
+    const answer = await fetchTrusting(undefined)(readyUrl, { redirect: "manual", signal });
+    const said = readinessForm.safeParse(await readJson(answer));
+    if (!said.success) throw new FetchError("answered something else than a CA");
+    const { ready, reasons } = said.data;
+    if (ready && reasons.length === 0) return [];
+    const what = `${readyUrl} says: ${reasons.map(printable).join("; ") || "not ready"}.`;
+    const name = ready ? "ca-needs-attention" : "ca-not-ready";
+    return [finding(name, what, "See docs/how-to/troubleshoot.md, and the log of the CA")];
+  } catch (error) {
+    // Only a store of files says that its CA runs on this machine.
+    if (directory === undefined && !readyUrl.startsWith("https:")) return [];
+    const { message } = toFetchError(error, "did not answer");
+    return [finding("ca-away", `${readyUrl} ${message}.`, "Start the CA, or look at its log")];
+  }
 }
 
 /** Findings about the clocks of the issuers, from the reports about them. */

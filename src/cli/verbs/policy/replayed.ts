@@ -13,7 +13,7 @@ import type { Circumstances, Product } from "../../../ca/policy/rule.ts";
 import { type Configuration, parseConfiguration } from "../../../config/configuration.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { LeafLifetimes } from "../../../pki/x509/validity.ts";
-import { readWorkerVariables } from "../../session/local-worker.ts";
+import { readConfig } from "../../session/local-worker.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import type { PastRequest } from "../log/logged-requests.ts";
@@ -157,7 +157,7 @@ export async function readRules(
   env?: string,
 ): Promise<Replayed & { readonly configuration: Configuration }> {
   const values = /wrangler\.(?:toml|jsonc?)$/.test(config)
-    ? await readWorkerVariables(config, env)
+    ? (await readConfig(config, env)).vars
     : await orOperatorError(() => readConfigurationFile(config, {}));
   const entries = Object.entries(values).filter(([key]) => judged.includes(key));
   const configuration = await orOperatorError(async () =>

@@ -22,7 +22,9 @@ import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 const founded = new Date("2026-11-21T12:00:00Z");
 const later = (hours: number): Date => new Date(founded.getTime() + hours * 3_600_000);
 
-const lengths = 'PROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"';
+/** The monitoring port is of no program: `world-findings.test.ts` asks one. */
+const lengths =
+  'MONITORING_LISTEN = "127.0.0.1:0"\nPROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"';
 let folder: string;
 let kek: string;
 let issuer: string;

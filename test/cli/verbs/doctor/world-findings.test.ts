@@ -1,13 +1,16 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import { deployedReadyUrl } from "../../../../src/cli/session/local-worker.ts";
 import { inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
 import { inspectClusters } from "../../../../src/cli/verbs/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
 import {
   clusterFindings,
   crlInspectionFindings,
+  readinessFindings,
   skewFindings,
 } from "../../../../src/cli/verbs/doctor/world-findings.ts";
 import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
+import { readyUrlAt } from "../../../../src/node/http/listen-address.ts";
 import type { Finding } from "../../../../src/status/finding.ts";
 import { issuerFindings } from "../../../../src/status/issuers.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
@@ -23,6 +26,75 @@ import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts
 
 const namesOf = (found: readonly Finding[]): string[] => found.map(({ name }) => name);
 const seconds = (now: Date, count: number): Date => new Date(now.getTime() + count * 1000);
+
+describe("the CA itself", () => {
+  const directory = "/var/lib/rampart";
+
+  test.each<[string, number, unknown, readonly object[]]>([
+    ["is well", 200, { ready: true, authority: "a", reasons: [] }, []],
+    [
+      "issues, and has reasons",
+      200,
+      { ready: true, reasons: ["the store takes no record (ENOSPC)"] },
+      [{ name: "ca-needs-attention", what: expect.stringContaining("takes no record (ENOSPC).") }],
+    ],
+    [
+      "issues nothing",
+      503,
+      { ready: false, reasons: ["one", "\u001b[31mtwo"] },
+      [{ name: "ca-not-ready", what: expect.stringMatching(/\/readyz says: one; \?\[31mtwo\.$/) }],
+    ],
+    [
+      "issues nothing, and says no reason",
+      503,
+      { ready: false, reasons: [] },
+      [{ name: "ca-not-ready" }],
+    ],
+    ["is another program", 200, { status: "up" }, [{ name: "ca-away" }]],
+    ["answers no JSON", 404, "not found", [{ name: "ca-away" }]],
+  ])("that %s, with %i", async (_, status, said, expected) => {
+    const server = await startLoopbackServer((_, response) => {
+      response.writeHead(status).end(typeof said === "string" ? said : JSON.stringify(said));
+    });
+    const found = await readinessFindings({ readyUrl: `${server.origin}/readyz`, directory });
+    expect(found).toMatchObject(expected);
+    expect(found).toHaveLength(expected.length);
+  });
+
+  test("that does not run has ca-away where its store says that it runs here, and only there", async () => {
+    const readyUrl = "http://127.0.0.1:9/readyz";
+    const [away, ...more] = await readinessFindings({ readyUrl, directory });
+    expect(away).toMatchObject({
+      name: "ca-away",
+      what: `${readyUrl} did not answer (ECONNREFUSED).`,
+    });
+    expect(more).toEqual([]);
+    expect(await readinessFindings({ readyUrl })).toEqual([]);
+    expect(await readinessFindings({ directory })).toEqual([]);
+  });
+});
+
+test.each([
+  [{ port: 15014 }, "http://127.0.0.1:15014/readyz"],
+  [{ host: "10.0.0.7", port: 80 }, "http://10.0.0.7:80/readyz"],
+  [{ host: "::1", port: 80 }, "http://[::1]:80/readyz"],
+  [{ port: 0 }, undefined],
+])("serve that listens on %o is asked at %s", (listen, url) => {
+  expect(readyUrlAt(listen)).toBe(url);
+});
+
+test.each([
+  [["ca.example.com"], "https://ca.example.com/readyz"],
+  [[{ pattern: "ca.example.com/*", zone_name: "example.com" }], "https://ca.example.com/readyz"],
+  [
+    ["*.example.com/*", { pattern: "ca.example.com", custom_domain: true }],
+    "https://ca.example.com/readyz",
+  ],
+  [["*.example.com/*"], undefined],
+  [undefined, undefined],
+])("a Worker with the routes %o is asked at %s", (routes, url) => {
+  expect(deployedReadyUrl(routes)).toBe(url);
+});
 
 describe("an issuer", () => {
   const clock = () => new Date("2026-11-21T12:00:00Z");
