@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { styleText } from "node:util";

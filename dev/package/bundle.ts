@@ -108,7 +108,7 @@ export async function bundlePackage(folder: string): Promise<ReadonlySet<string>
     ...common,
     platform: "node",
     packages: "external",
-    entryPoints: { "rampart-dev": "dev/start.ts" },
+    entryPoints: { "rampart-dev": "dev/launch.ts" },
     chunkNames: "program/[name]-[hash]",
   });
   const workers = await build({

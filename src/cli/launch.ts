@@ -1,8 +1,7 @@
 #!/usr/bin/env node
-/** The start of the installed program. Every Node can read this file, and an old one gets a sentence. */
+/** The start of the installed program. */
 import { setFlagsFromString } from "node:v8";
-
-const oldest = 24;
+import { isNodeNewEnough } from "./oldest-node.ts";
 
 /**
  * An agent stands beside each workload and mostly rests. V8's optimizing compilers would cost it 5 MiB, and do little
@@ -10,11 +9,7 @@ const oldest = 24;
  */
 const flagsOfAgents = ["--no-opt", "--no-maglev", "--no-sparkplug", "--optimize-for-size"];
 
-const [major = ""] = process.versions.node.split(".");
-if (Number(major) >= oldest) {
+if (isNodeNewEnough("rampart")) {
   if (process.argv[2] === "agent") for (const flag of flagsOfAgents) setFlagsFromString(flag);
   void import("./main.ts");
-} else {
-  console.error(`rampart: needs Node ${oldest} or newer, and this is ${process.version}`);
-  process.exitCode = 1;
 }
