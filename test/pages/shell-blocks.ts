@@ -10,7 +10,6 @@ export interface Block extends FencedBlock {
 export const needs = {
   "is-the-gate": "nothing: the gate itself types it",
   "needs-account": "an account at Cloudflare",
-  "needs-cluster": "a Kubernetes cluster",
   "needs-deployment": "a CA that is deployed where the example says",
   "needs-engine": "an engine for images",
   "needs-kubelet": "a Kubernetes cluster whose pods run",
@@ -28,6 +27,18 @@ export const asksAgain = "asks-again";
 /** The mark of a block that the suite `kubernetes` types, on a page of another suite. */
 export const inCluster = "in-cluster";
 
+/** The pages with such blocks, in the order in which the suite types them. */
+export const clusterPages: readonly string[] = [
+  "docs/tutorials/migrate-from-istiod.md",
+  "docs/tutorials/serve-on-systemd.md",
+  "docs/tutorials/worker.md",
+  "docs/how-to/point-istio-at-rampart.md",
+  "docs/how-to/distribute.md",
+  "docs/how-to/install.md",
+  "docs/how-to/own-root.md",
+  "docs/reference/doctor.md",
+];
+
 /** The suite that types the unmarked blocks of a page: a folder of `test/interop`. */
 export const suites: Readonly<Record<string, string>> = {
   "README.md": "pages",
@@ -42,7 +53,9 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/how-to/deny.md": "pages",
   "docs/how-to/install.md": "pages",
   "docs/how-to/issuance-log.md": "pages",
+  "docs/how-to/jwt-svids.md": "pages",
   "docs/how-to/operate.md": "pages",
+  "docs/how-to/policy.md": "pages",
   "docs/how-to/replace-the-kek.md": "pages",
   "docs/how-to/revocation.md": "pages",
   "docs/how-to/rotate.md": "pages",
@@ -66,6 +79,10 @@ export function blocksOf(page: string): Block[] {
   const markdown = readFileSync(new URL(`../../${page}`, import.meta.url), "utf8");
   return fencedBlocks(markdown).map((block) => ({ page, ...block }));
 }
+
+/** Whether a block shows what the typed block before it prints; `text example` shows what it might. */
+export const isCompared = ({ language, mark }: Block): boolean =>
+  language === "text" && mark !== "example";
 
 /** Whether a suite has to type this block. */
 export const isTyped = ({ language, mark }: Block): boolean =>

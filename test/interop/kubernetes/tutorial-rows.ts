@@ -1,9 +1,16 @@
 import assert from "node:assert/strict";
-import { readFile, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
-import { blocksOf, inCluster, isTyped } from "../../pages/shell-blocks.ts";
+import {
+  type Block,
+  blocksOf,
+  clusterPages,
+  inCluster,
+  isTyped,
+} from "../../pages/shell-blocks.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { until } from "../../testkit/time/until.ts";
 import { missingLine } from "../pages/expectation.ts";
 import { environmentIn } from "../pages/scenes.ts";
 import { openTerminal, type Terminal } from "../pages/terminal.ts";
@@ -34,13 +41,24 @@ async function followTutorial({ plane, folder, helm }: Scene): Promise<void> {
   await plane.call("POST", "/api/v1/namespaces/default/serviceaccounts", {
     metadata: { name: "default" },
   });
+  const typeSection = (
+    heading: string,
+    ports?: Readonly<Record<string, number>>,
+  ): Promise<void> => {
+    const blocks = blocksOf(page).filter((each) => each.heading === heading);
+    return typeBlocks(terminal, blocks, isTyped, ports);
+  };
   let ca: ServedCa | undefined;
   try {
-    for (const heading of before) await typeSection(terminal, heading);
+    const install = async (): Promise<void> => {
+      for (const heading of before) await typeSection(heading);
+    };
+    await Promise.all([install(), rollOut(plane)]);
     ca = await serveAsPod(plane, folder);
     const ports = { "15012": ca.port, "15014": ca.monitoringPort };
-    for (const heading of after) await typeSection(terminal, heading, ports);
+    for (const heading of after) await typeSection(heading, ports);
     await takeOverFromIstiod(plane, terminal, folder);
+    await typeOtherPages(plane, terminal, folder, ca);
   } finally {
     await ca?.end();
     await terminal.end();
@@ -54,27 +72,41 @@ async function terminalOf(plane: ControlPlane, folder: string, helm: string): Pr
   await writeKubeconfig(plane, KUBECONFIG);
   const environment = await environmentIn(folder);
   await symlink(helm, join(folder, ".home/bin/helm"));
-  await symlink(join(import.meta.dirname, "../../../deploy"), join(folder, "deploy"));
+  await cp(join(import.meta.dirname, "../../../deploy"), join(folder, "deploy"), {
+    recursive: true,
+  });
+  await mkdir(join(folder, ".home/.kube"));
+  await symlink(KUBECONFIG, join(folder, ".home/.kube/config"));
   return openTerminal(folder, { ...environment, KUBECONFIG });
 }
 
 /**
- * Types the unmarked blocks under a heading, and compares what they print with what the page shows.
+ * Types blocks, and compares what they print with what their page shows.
  *
- * @param ports The free ports that stand for those of the page, which other suites listen on.
+ * @param others What stands for a text of the page: free ports, since other suites listen on its own, and the CA.
  */
-async function typeSection(
+async function typeBlocks(
   terminal: Terminal,
-  heading: string,
-  ports: Readonly<Record<string, number>> = {},
+  blocks: readonly Block[],
+  isMine: (block: Block) => boolean,
+  others: Readonly<Record<string, string | number>> = {},
 ): Promise<void> {
   let printed: string | undefined;
-  for (const block of blocksOf(page).filter((each) => each.heading === heading)) {
-    const { language, text } = block;
+  for (const block of blocks) {
+    const { page, line, language, text } = block;
+    const where = `${page}:${line}`;
     if (language === "text" && printed !== undefined) {
-      assert.equal(missingLine(text, printed), undefined, printed);
+      assert.equal(missingLine(text, printed), undefined, `${where}: ${printed}`);
     }
-    printed = isTyped(block) ? await terminal.type(withPorts(text, ports)) : undefined;
+    const typed = Object.entries(others).reduce(
+      (said, [from, to]) => said.replaceAll(from, String(to)),
+      text,
+    );
+    printed = isMine(block)
+      ? await terminal.type(typed).catch((error: unknown) => {
+          throw new Error(`${where}: ${error}`);
+        })
+      : undefined;
   }
 }
 
@@ -119,8 +151,35 @@ const rehearsal = `STORE_DIRECTORY = "store"
 issuer = "https://issuer.example.com"
 `;
 
-const withPorts = (text: string, ports: Readonly<Record<string, number>>): string =>
-  Object.entries(ports).reduce((said, [from, to]) => said.replaceAll(from, String(to)), text);
+/** Says of the chart's deployment, once it is there, what the controllers of a real cluster say when its pod runs. */
+async function rollOut({ call }: ControlPlane): Promise<void> {
+  const path = "/apis/apps/v1/namespaces/istio-system/deployments/rampart";
+  const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 };
+  await until("the chart's deployment is not there", async () => {
+    const deployment = await call("GET", path).catch(() => undefined);
+    if (!deployment) return false;
+    const { generation } = deployment["metadata"] as { readonly generation: number };
+    const status = { ...counts, observedGeneration: generation };
+    await call("PUT", `${path}/status`, { ...deployment, status });
+    return true;
+  });
+}
+
+/** Types what the other pages have for a cluster, beside the CA of the tutorial and an editor that changes nothing. */
+async function typeOtherPages(
+  { call }: ControlPlane,
+  terminal: Terminal,
+  folder: string,
+  ca: ServedCa,
+): Promise<void> {
+  await writeFile(join(folder, "package.json"), '{ "scripts": { "rampart": "rampart" } }');
+  await call("POST", "/api/v1/namespaces", { metadata: { name: "shop" } });
+  await terminal.type("export EDITOR=true ACCOUNT=account; rampart kek new k1 > ~/rampart-kek");
+  const { port } = ca.server.plaintextAddress ?? { port: 0 };
+  const others = { "https://ca.example.com": `http://127.0.0.1:${port}`, "prod-1": "Kubernetes" };
+  const isOther = ({ mark, page }: Block): boolean => mark === inCluster && page !== moving;
+  await typeBlocks(terminal, clusterPages.flatMap(blocksOf), isOther, others);
+}
 
 /** Runs the CA as the pod would, with the configuration and the KEK of the cluster, which has no kubelet. */
 async function serveAsPod({ call }: ControlPlane, folder: string): Promise<ServedCa> {
@@ -138,7 +197,7 @@ async function serveAsPod({ call }: ControlPlane, folder: string): Promise<Serve
   const { STORE_DIRECTORY, ISSUERS, ...values } = parseToml(text) as Json;
   assert.equal(STORE_DIRECTORY, "/var/lib/rampart/store");
   assert.match(JSON.stringify(ISSUERS), /"issuer":"https:\/\/kubernetes\.default\.svc"/);
-  return serveCa({ ...values, KEK, ISSUERS });
+  return serveCa({ ...values, KEK, ISSUERS, PLAINTEXT_LISTEN: "127.0.0.1:0" });
 }
 
 interface ConfigMap {

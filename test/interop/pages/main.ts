@@ -4,6 +4,7 @@ import {
   asksAgain,
   type Block,
   blocksOf,
+  isCompared,
   isTyped,
   needs,
   staysOpen,
@@ -49,13 +50,15 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
     { scene: scenes.istiodsMeshAndArchive, skips: [onServe], until: [/Ready on http/] },
   ],
   "docs/tutorials/serve-on-systemd.md": { scene: scenes.machine, until: [/"gRPC on /] },
-  "docs/explanation/data-planes.md": { scene: scenes.emptyFolder },
+  "docs/explanation/data-planes.md": { scene: scenes.twoDomains },
   "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },
   "docs/how-to/console.md": { scene: scenes.operator },
   "docs/how-to/deny.md": { scene: scenes.operator },
   "docs/how-to/install.md": { scene: scenes.checkout },
   "docs/how-to/issuance-log.md": { scene: scenes.loggedOperator, until: [/"listening"/] },
+  "docs/how-to/jwt-svids.md": { scene: scenes.tokenOperator, until: [/openid-configuration/] },
   "docs/how-to/operate.md": { scene: scenes.operator },
+  "docs/how-to/policy.md": { scene: scenes.ruledOperator },
   "docs/how-to/replace-the-kek.md": { scene: scenes.operator },
   "docs/how-to/revocation.md": { scene: scenes.loggedOperator },
   "docs/how-to/rotate.md": { scene: scenes.operator },
@@ -79,7 +82,8 @@ async function read(page: string, reading: Reading): Promise<number> {
   let typed = 0;
   let printed = "";
   for (const [i, block] of blocks.entries()) {
-    const isShown = block.language === "text" && blocks[i - 1] && isTyped(blocks[i - 1] ?? block);
+    const before = blocks[i - 1];
+    const isShown = isCompared(block) && before !== undefined && isTyped(before);
     try {
       if (isShown) requireShown(block.text, printed);
       if (!isTyped(block)) continue;

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
+import { blocksOf } from "../../pages/shell-blocks.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
@@ -123,6 +124,7 @@ async function operatorIn(
   ends: AsyncDisposableStack,
   keys: string,
   variables: Readonly<Record<string, string>> = {},
+  ofIssuer = "",
 ): Promise<Terminal> {
   const { issuer } = await developmentCluster(folder, ends);
   const toml = `STORE_DIRECTORY = "store"
@@ -132,6 +134,7 @@ PROPAGATION_INTERVAL = "1s"
 ${keys}
 [[ISSUERS]]
 issuer = "${issuer}"
+${ofIssuer}
 `;
   await writeFile(join(folder, "rampart.toml"), toml);
   return terminalIn(folder, ends, {
@@ -189,6 +192,43 @@ LOG_INTERVAL = "1s"`;
   });
   await terminal.leaveOpen("rampart serve", /"gRPC on /);
   await terminal.type(firstLeaf);
+  return terminal;
+};
+
+/** An operator beside one CA, which stands for those of two trust domains. */
+export const twoDomains: Scene = async (folder, ends) => {
+  const terminal = await operator(folder, ends);
+  await terminal.type('export CA_ONE="$CA" CA_TWO="$CA" TOKEN=eyJhbGciOiJub25lIn0.e30.');
+  return terminal;
+};
+
+/** An operator beside a log, with a rule in `new.toml`. */
+export const ruledOperator: Scene = async (folder, ends) => {
+  const terminal = await loggedOperator(folder, ends);
+  const [rule = ""] = blocksOf("docs/how-to/policy.md").map(({ text }) => text);
+  const live = rule.replace("shadow = true\n", "");
+  await writeFile(join(folder, "rule.toml"), live);
+  await terminal.type("cat rampart.toml rule.toml > new.toml");
+  return terminal;
+};
+
+/** An operator beside a `rampart serve` that signs tokens, with the credential of a workload and the id of the key. */
+export const tokenOperator: Scene = async (folder, ends) => {
+  const today = new Date().toISOString().slice(0, 10);
+  const terminal = await operatorIn(
+    folder,
+    ends,
+    `INCEPTION_DATE = ${today}
+JWT_ISSUER = "https://ca.example.com"
+PLAINTEXT_LISTEN = "127.0.0.1:15010"`,
+    { CA: "http://127.0.0.1:15010" },
+    'jwt_audiences = ["sts.amazonaws.com"]',
+  );
+  await terminal.leaveOpen("rampart serve", /"gRPC on /);
+  const first = blocksOf("docs/how-to/jwt-svids.md").find(({ language }) => language === "sh");
+  await terminal.type(`TOKEN="$(curl -sSf "$ISSUER/token?namespace=shop&serviceaccount=cart")"
+until KID="$(curl -sSf $CA/.well-known/jwks.json | jq -re '.keys[0].kid')"; do sleep 1; done
+until ${first?.text}do sleep 1; done`);
   return terminal;
 };
 
