@@ -54,8 +54,8 @@ export interface Collectable {
   readonly collect: () => void;
   /** Octets that the process holds. */
   readonly held: () => number;
-  /** Milliseconds of CPU that the process has used. */
-  readonly cpu: () => number;
+  /** Milliseconds for which its event loop has been at work. */
+  readonly worked: () => number;
 }
 
 /** This process; `undefined` if Node was started without `--expose-gc`. */
@@ -63,15 +63,13 @@ export function thisProcess(): Collectable | undefined {
   const { gc } = globalThis;
   // An ordinary collection frees memory, but gives little of it back.
   const collect = gc && (() => gc({ type: "major", flavor: "last-resort" }));
-  const cpu = (): number => {
-    const { user, system } = process.cpuUsage();
-    return (user + system) / 1000;
-  };
-  return collect && { collect, held: () => heldOctets() ?? 0, cpu };
+  // Not its CPU: a process that a quota of CPU slows is busy too.
+  const worked = () => performance.eventLoopUtilization().active;
+  return collect && { collect, held: () => heldOctets() ?? 0, worked };
 }
 
-/** The share of a processor beyond which a process is busy. */
-const busyShare = 0.5;
+/** The share of its time beyond which a process is busy: what a collection takes from it, it soon needs again. */
+const busyShare = 0.2;
 
 /** How long the process must not have been busy before garbage is collected, in milliseconds. */
 const calmMilliseconds = 5_000;
@@ -93,7 +91,7 @@ export class Collection {
   #hasFreedMuch = false;
   #collectedAt = Number.NEGATIVE_INFINITY;
   #sweptAt = 0;
-  #cpu = 0;
+  #worked = 0;
   #busyAt = 0;
 
   constructor(process: Collectable) {
@@ -102,9 +100,9 @@ export class Collection {
 
   /** Collects once the process has been calm. @param now In milliseconds. */
   sweep(now: number): void {
-    const cpu = this.#process.cpu();
-    if (cpu - this.#cpu > busyShare * (now - this.#sweptAt)) this.#busyAt = now;
-    this.#cpu = cpu;
+    const worked = this.#process.worked();
+    if (worked - this.#worked > busyShare * (now - this.#sweptAt)) this.#busyAt = now;
+    this.#worked = worked;
     this.#sweptAt = now;
     if (now - Math.max(this.#busyAt, this.#collectedAt) < calmMilliseconds) return;
     const isWorthwhile = this.#process.held() >= this.#heldBefore + worthwhileOctets;
