@@ -8,7 +8,8 @@ import { type Certificate, subjectKeyIdentifierOf } from "../pki/x509/certificat
 import { isSignedWith } from "../pki/x509/certificate-signature.ts";
 import { type IdentityProof, readIdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
+import type { Authenticator, CallerCertificate } from "./caller.ts";
+import { type Caller } from "./caller.ts";
 import { type ClientCertificate, malformed, parseClientCertificate } from "./client-certificate.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
@@ -107,14 +108,6 @@ export function createCertificateAuthenticator(verify: CertificateVerifier): Aut
   };
 }
 
-/** The last token's proof of a certificate's identity, and the end of the time in which it suffices. */
-interface LastProof {
-  readonly proof: IdentityProof;
-  readonly provedUntil: Date;
-  readonly provedBy: TokenIssuer;
-  readonly mayBeProvedBy?: readonly TokenIssuer[] | undefined;
-}
-
 /**
  * Judges a certificate of an own authority by the last token for its identity. The token's issuer must
  * still be configured, may vouch for the account now, and has proved it within its renewal limit.
@@ -128,7 +121,7 @@ function requireLastProof(
   { certificate, account }: ClientCertificate,
   issuers: readonly TokenIssuer[],
   now: Date,
-): LastProof {
+): Pick<Caller, "proof" | "provedUntil" | "provedBy" | "mayBeProvedBy"> {
   const { extensions, validity } = certificate.toBeSigned;
   const proof = extensions.identityProof && parseProof(extensions.identityProof);
   if (proof?.isImpersonated) {

@@ -188,18 +188,14 @@ function logOf(signer: string, log: EventLog): EventLog {
 }
 
 /** The mints of a configuration, and those of its named signers. */
-export interface Mints {
-  readonly mint: Mint;
-  /** By the names of the signers. One whose store is not open has none. */
-  readonly signerMints: ReadonlyMap<string, Mint>;
-}
+export type Mints = Readonly<ReturnType<typeof mintsOf>>;
 
 /** @throws ConfigurationError where a credential for the CA upstream is missing. */
 export function mintsOf(
   { own, named }: CaStores,
   configuration: Configuration,
   { cryptoProvider, fetching, fetchingUpstream, clock, keyCustody }: StorePlatform,
-): Mints {
+) {
   const { trustDomain, authorityKey, inceptionDate } = configuration;
   const { store, keks, log } = own;
   const rootIn = (of: Configuration) => ({
@@ -210,7 +206,7 @@ export function mintsOf(
     }),
     crlRoot: of.crl && crlRootOf(of.upstream, keyCustody),
   });
-  const mint = {
+  const mint: Mint = {
     ...{ store, keks, log, cryptoProvider, trustDomain, authorityKey, inceptionDate },
     ...policyOf(configuration),
     crl: configuration.crl,
@@ -230,5 +226,6 @@ export function mintsOf(
     };
     return [[table.name, { ...mint, ...own }]];
   });
+  /** By the names of the signers. One whose store is not open has none. */
   return { mint, signerMints: new Map(signerMints) };
 }

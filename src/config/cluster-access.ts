@@ -94,21 +94,13 @@ export interface PushSource extends Pick<CertificateAuthority, "crls"> {
   readonly issuance: Pick<CertificateAuthority["issuance"], "authorities">;
 }
 
-/** The deliveries of a configuration to its clusters. */
-interface Pushes {
-  readonly roots: ClusterPush;
-  readonly crls: ClusterPush;
-  /** Delivers both, a cluster's CRLs first: a root without its CRL has Envoy refuse what is under it. */
-  readonly deliver: ClusterPush["deliver"];
-}
-
-/** @throws ConfigurationError as {@link rootTargets}. */
+/** The deliveries of a configuration to its clusters. @throws ConfigurationError as {@link rootTargets}. */
 export function createPushes(
   configuration: Configuration,
   { issuance: { authorities }, crls }: PushSource,
   fetching: Fetching,
   parts: Pick<PushParts, "limits" | "log">,
-): Pushes {
+) {
   const lists = createClusterPush({
     ...parts,
     targets: crlTargets(configuration, fetching),
@@ -120,6 +112,7 @@ export function createPushes(
     content: trustBundleContent(authorities),
     after: lists,
   });
+  /** A cluster's CRLs come first: a root without its CRL has Envoy refuse what is under it. */
   const deliver: ClusterPush["deliver"] = async (now, ending) => {
     await Promise.all([lists.deliver(now, ending), roots.deliver(now, ending)]);
   };

@@ -97,13 +97,14 @@ function shownToken(authorization: string): string {
 const malformed = () =>
   rejectCredential("form", "neither a bearer token nor the password of a name");
 
-/** Requires one of the tokens. @throws CaError `credential-rejected` (`key`). */
-type RequireToken = (token: string) => Promise<void>;
-
-/** Digests are compared, and all of them to the end, so the time says nothing about a token. */
-function createTokenVerifier(tokens: readonly ConsoleToken[]): RequireToken {
+/**
+ * Requires one of the tokens. Digests are compared, and all of them to the end, so the time says nothing about a token.
+ *
+ * @throws CaError `credential-rejected` (`key`).
+ */
+function createTokenVerifier(tokens: readonly ConsoleToken[]) {
   let known: readonly string[] | undefined;
-  return async (token) => {
+  return async (token: string): Promise<void> => {
     known ??= tokens.map((each) => ("sha256" in each ? each.sha256 : digestOf(each.token)));
     const shown = digestOf(token);
     const isKnown = known.map((each) => isSame(each, shown)).includes(true);
@@ -122,21 +123,15 @@ function isSame(a: string, b: string): boolean {
 /** The header in which Cloudflare Access hands the token of an admitted person to an origin. */
 const accessHeader = "cf-access-jwt-assertion";
 
-/** Requires a token of Cloudflare Access for the application. @throws CaError */
-type RequireAccessToken = (token: string, now: Date) => Promise<void>;
-
 const maximumTokenLength = 8 * 1024;
 
 /**
  * Verifies tokens of Cloudflare Access: RS256 by a key of the team, its issuer, its audience, its time and
  * its type. A request that has come around Access has no such token.
  */
-function createAccessVerifier(
-  { team, audience }: AccessTable,
-  keys: IssuerKeys,
-): RequireAccessToken {
+function createAccessVerifier({ team, audience }: AccessTable, keys: IssuerKeys) {
   const parse = createJsonWebSignatureParser();
-  return async (token, now) => {
+  return async (token: string, now: Date): Promise<void> => {
     if (token.length > maximumTokenLength) throw rejectCredential("form", "the token is too long");
     const jws = parse(token);
     if (jws.algorithm !== "RS256") {

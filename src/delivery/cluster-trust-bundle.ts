@@ -51,13 +51,6 @@ export function createClusterTrustBundle(
 
 const storedForm = z.object({ spec: z.object({ trustBundle: z.string() }) });
 
-interface Bundle {
-  readonly name: string;
-  readonly signerName: string;
-  /** PEM. */
-  readonly trustBundle: string;
-}
-
 /**
  * An API server is asked each time: an update changes what it serves. An apply makes what is not there, so status
  * 404 means a version that it does not serve.
@@ -66,7 +59,7 @@ interface Bundle {
  */
 async function apply(
   { send }: KubernetesClient,
-  { name, signerName, trustBundle }: Bundle,
+  { name, signerName, trustBundle }: Record<"name" | "signerName" | "trustBundle", string>,
   signal: AbortSignal,
 ): Promise<void> {
   for (const apiVersion of apiVersions) {

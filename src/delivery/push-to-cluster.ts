@@ -81,19 +81,14 @@ const stateOf = async (held: HeldRoots, bundle: DeliverableContent): Promise<Nam
   deliveredAt: held.deliveredAt,
 });
 
-interface Writes {
-  readonly written: ReadonlySet<string>;
-  /** The first failure: its namespace, and why. */
-  readonly fault: string | undefined;
-}
-
 async function writeAll(
   pending: readonly string[],
   write: (namespace: string) => Promise<unknown>,
   { writesAtOnce, isSpent }: ClusterBudget,
-): Promise<Writes> {
+) {
   const written = new Set<string>();
   let failedRounds = 0;
+  /** The first failure: its namespace, and why. */
   let fault: string | undefined;
   for (
     let i = 0;
@@ -121,7 +116,7 @@ function faultOf(namespace: string, error: unknown): string {
 function summaryOf(
   { namespaces, held }: ClusterRoots<NamespaceState>,
   pending: readonly string[],
-  { written, fault }: Writes,
+  { written, fault }: Awaited<ReturnType<typeof writeAll>>,
   now: Date,
 ): Omit<PushOutcome, "cluster" | "sequence"> {
   const unwritten = pending.filter((each) => !written.has(each));

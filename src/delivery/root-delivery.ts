@@ -84,57 +84,55 @@ export interface RootsReport {
   readonly reasons: readonly string[];
 }
 
-/** Remembers since when every place has had the bundle. */
-export interface DeliveryProgress {
-  /** Records whether every place has the bundle now. */
-  readonly note: (now: Date) => void;
-  readonly report: () => RootsReport;
-  /** Whether there is a bundle, and every place of the cluster is known. */
-  readonly hasAll: () => boolean;
-}
-
 const namedPending = 10;
 
-/** @param current The bundle to deliver; `undefined` until the CA has answered. */
-export function createDeliveryProgress(
-  current: () => NumberedBundle | undefined,
-  deliveries: readonly RootDelivery[],
-): DeliveryProgress {
-  let since: { readonly at: Date; readonly pem: string } | undefined;
+/** Remembers since when every place has had the bundle. */
+export class DeliveryProgress {
+  readonly #current: () => NumberedBundle | undefined;
+  readonly #deliveries: readonly RootDelivery[];
+  #since: { readonly at: Date; readonly pem: string } | undefined;
 
-  function inspect() {
-    const bundle = current();
-    const states = bundle ? deliveries.map((each) => each.stateOf(bundle)) : [];
+  /** @param current The bundle to deliver; `undefined` until the CA has answered. */
+  constructor(current: () => NumberedBundle | undefined, deliveries: readonly RootDelivery[]) {
+    this.#current = current;
+    this.#deliveries = deliveries;
+  }
+
+  /** Whether there is a bundle, and every place of the cluster is known. */
+  hasAll(): boolean {
+    const { bundle, hasAll } = this.#inspect();
+    return bundle !== undefined && hasAll;
+  }
+
+  /** Records whether every place has the bundle now. */
+  note(now: Date): void {
+    const { bundle, ready } = this.#inspect();
+    if (!ready || !bundle) this.#since = undefined;
+    else if (this.#since?.pem !== bundle.pem) this.#since = { at: now, pem: bundle.pem };
+  }
+
+  report(): RootsReport {
+    const { bundle, states, pending, hasAll, ready } = this.#inspect();
+    return {
+      ready,
+      sequence: bundle?.sequence,
+      since: ready && this.#since?.pem === bundle?.pem ? this.#since?.at : undefined,
+      delivered: states.reduce((sum, { delivered }) => sum + delivered.length, 0),
+      pending: pending.slice(0, namedPending),
+      reasons: [
+        ...(bundle ? [] : ["the CA has not answered yet"]),
+        ...(hasAll ? [] : ["the cluster has not been listed yet"]),
+        ...(pending.length === 0 ? [] : [`${pending.length} places do not have the bundle yet`]),
+      ],
+    };
+  }
+
+  #inspect() {
+    const bundle = this.#current();
+    const states = bundle ? this.#deliveries.map((each) => each.stateOf(bundle)) : [];
     const pending = states.flatMap((state) => state.pending);
     const hasAll = states.every((state) => state.hasAll);
     const ready = bundle !== undefined && hasAll && pending.length === 0;
     return { bundle, states, pending, hasAll, ready };
   }
-
-  return {
-    hasAll: () => {
-      const { bundle, hasAll } = inspect();
-      return bundle !== undefined && hasAll;
-    },
-    note: (now) => {
-      const { bundle, ready } = inspect();
-      if (!ready || !bundle) since = undefined;
-      else if (since?.pem !== bundle.pem) since = { at: now, pem: bundle.pem };
-    },
-    report: () => {
-      const { bundle, states, pending, hasAll, ready } = inspect();
-      return {
-        ready,
-        sequence: bundle?.sequence,
-        since: ready && since?.pem === bundle?.pem ? since?.at : undefined,
-        delivered: states.reduce((sum, { delivered }) => sum + delivered.length, 0),
-        pending: pending.slice(0, namedPending),
-        reasons: [
-          ...(bundle ? [] : ["the CA has not answered yet"]),
-          ...(hasAll ? [] : ["the cluster has not been listed yet"]),
-          ...(pending.length === 0 ? [] : [`${pending.length} places do not have the bundle yet`]),
-        ],
-      };
-    },
-  };
 }

@@ -1,21 +1,18 @@
+import { type Configuration } from "../config/configuration.ts";
+import { type IssuerTable } from "../config/issuer-table.ts";
 import { commonName } from "../foundation/globs.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** Names that RFC 2606 §2 and §3 reserve for examples. */
 const exampleHost = /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid)$/;
 
-/** The parts of a valid configuration that a checkup reads. */
-interface ExaminedConfiguration {
-  readonly issuers: readonly VouchingIssuer[];
-  /** One sentence each. */
-  readonly warnings: readonly string[];
-}
-
 /** Findings about a valid configuration by itself. */
 export function configurationFindings({
   issuers,
   warnings,
-}: ExaminedConfiguration): readonly Finding[] {
+}: Pick<Configuration, "warnings"> & {
+  readonly issuers: readonly VouchingIssuer[];
+}): readonly Finding[] {
   const examples = issuers.filter(({ issuer }) => isExample(issuer));
   return [
     ...examples.map(({ issuer }) =>
@@ -45,17 +42,7 @@ function isExample(issuer: string): boolean {
 const longestNamespace = 63;
 
 /** An issuer, and the namespaces that its tokens may name, as globs. */
-interface VouchingIssuer {
-  readonly issuer: string;
-  readonly cluster: string;
-  readonly namespaces: readonly string[];
-}
-
-interface Overlap {
-  readonly other: VouchingIssuer;
-  readonly globs: readonly [string, string];
-  readonly example: string;
-}
+type VouchingIssuer = Readonly<Pick<IssuerTable, "issuer" | "cluster" | "namespaces">>;
 
 /**
  * The issuers of different clusters whose globs match a common namespace, one finding for each issuer with such
@@ -71,13 +58,13 @@ function overlapFindings(issuers: readonly VouchingIssuer[]): readonly Finding[]
   });
 }
 
-function overlapOf(table: VouchingIssuer, other: VouchingIssuer): Overlap | undefined {
+function overlapOf(table: VouchingIssuer, other: VouchingIssuer) {
   if (table.cluster === other.cluster) return undefined;
   for (const one of table.namespaces) {
     for (const another of other.namespaces) {
       const example = commonName(one, another);
       if (example !== undefined && example.length <= longestNamespace) {
-        return { other, globs: [one, another], example };
+        return { other, globs: `${one} and ${another}`, example };
       }
     }
   }
@@ -86,11 +73,11 @@ function overlapOf(table: VouchingIssuer, other: VouchingIssuer): Overlap | unde
 
 function overlapFinding(
   { issuer, cluster }: VouchingIssuer,
-  { other, globs, example }: Overlap,
+  { other, globs, example }: NonNullable<ReturnType<typeof overlapOf>>,
   more: number,
 ): Finding {
   const others = more > 0 ? ` The same is true of ${more} more issuers.` : "";
-  const what = `Tokens of ${issuer} (cluster ${cluster}) and of ${other.issuer} (cluster ${other.cluster}) may name one namespace, such as ${example} (${globs.join(" and ")}).${others}`;
+  const what = `Tokens of ${issuer} (cluster ${cluster}) and of ${other.issuer} (cluster ${other.cluster}) may name one namespace, such as ${example} (${globs}).${others}`;
   return finding(
     "namespaces-overlap",
     what,

@@ -235,9 +235,7 @@ export function createCheckup(sources: CheckupSources): Checkup {
     const found = [
       ...configured,
       ...[...views].flatMap(([name, { store }]) =>
-        storeFindings(store, { inceptionDate: inceptionDates.get(name), now }).map((each) =>
-          ofSigner(name, each),
-        ),
+        storeFindings(store, inceptionDates.get(name), now).map((each) => ofSigner(name, each)),
       ),
       ...issuerFindings(issuers.map((each) => examinedIssuer(each, now))),
       ...pushedRootFindings(push.outcomes(), views.get("")?.sequence),

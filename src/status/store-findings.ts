@@ -10,20 +10,18 @@ import { addSeconds } from "../pki/x509/validity.ts";
 import { unopenedRecords } from "./authorities.ts";
 import { type Finding, finding } from "./finding.ts";
 
-/** The circumstances of a store, beside its records. */
-interface StoreCircumstances {
-  /** The UTC day on which an empty store gets its first authority, such as `2026-11-22`. */
-  readonly inceptionDate: string | undefined;
-  readonly now: Date;
-}
-
 /** A cron runs every quarter of an hour, and may fail a few times. */
 const cronDelaySeconds = 3600;
 
-/** The findings about a CA in the records of its store. They ask no server and read nothing else. */
+/**
+ * The findings about a CA in the records of its store. They ask no server and read nothing else.
+ *
+ * @param inceptionDate The UTC day on which an empty store gets its first authority, such as `2026-11-22`.
+ */
 export function storeFindings(
   store: OpenedStore,
-  { inceptionDate, now }: StoreCircumstances,
+  inceptionDate: string | undefined,
+  now: Date,
 ): readonly Finding[] {
   return [
     ...refusedRecords(store),

@@ -1,8 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import {
   applyRoots,
-  createDeliveryProgress,
-  type DeliveryProgress,
+  DeliveryProgress,
   type DeliveryState,
 } from "../../src/delivery/root-delivery.ts";
 import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
@@ -20,7 +19,7 @@ const everywhere: DeliveryState = { delivered: ["a", "b"], pending: [], hasAll: 
 beforeEach(() => {
   bundle = { pem: "the roots", sequence: 7 };
   states = [everywhere];
-  progress = createDeliveryProgress(
+  progress = new DeliveryProgress(
     () => bundle,
     [0, 1].map((i) => ({
       stateOf: () => states[i] ?? { delivered: [], pending: [], hasAll: true },

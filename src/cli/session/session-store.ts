@@ -5,15 +5,10 @@ import {
   type StoredRecord,
 } from "../../custody/authority-store.ts";
 
-interface Change {
-  readonly act: "put" | "delete";
-  readonly name: RecordName;
-}
-
 /** A store in which a session reads its own writes at once, before KV has propagated them. */
 export interface SessionStore extends AuthorityStore {
   /** In the order of the writes. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly { readonly act: "put" | "delete"; readonly name: RecordName }[];
 }
 
 /**
@@ -22,7 +17,7 @@ export interface SessionStore extends AuthorityStore {
  * @param isDry Whether the writes stay in the session.
  */
 export function createSessionStore(store: AuthorityStore, isDry: boolean): SessionStore {
-  const changes: Change[] = [];
+  const changes: { act: "put" | "delete"; name: RecordName }[] = [];
   const written = new Map<string, StoredRecord | undefined>();
   let before: Promise<readonly StoredRecord[]> | undefined;
   return {

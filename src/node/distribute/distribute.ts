@@ -4,7 +4,7 @@ import { parseForm } from "../../config/form.ts";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import {
-  createDeliveryProgress,
+  DeliveryProgress,
   type RootDelivery,
   type RootsReport,
 } from "../../delivery/root-delivery.ts";
@@ -162,9 +162,10 @@ function createWork(
   current: () => NumberedBundle | undefined,
   deliveries: readonly RootDelivery[],
 ) {
-  const progress = createDeliveryProgress(current, deliveries);
+  const progress = new DeliveryProgress(current, deliveries);
   return {
-    ...{ report: progress.report, hasAll: progress.hasAll },
+    report: () => progress.report(),
+    hasAll: () => progress.hasAll(),
     /** @returns A function that delivers what is current now. */
     begin: () => {
       const content = current();

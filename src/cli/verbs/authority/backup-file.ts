@@ -13,14 +13,11 @@ import {
 import { OperatorError } from "../../../foundation/errors.ts";
 import { jsonIn } from "../../../foundation/json.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
-import type { NewAuthority } from "../../../pki/authority/new-authority.ts";
-import type { NewTokenKey } from "../../../pki/jose/token-key.ts";
 import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import {
   authorityContent,
   authorityForm,
   openAuthority,
-  type RestoredRequest,
   readRequest,
   readTokenKey,
   refuseContent,
@@ -138,20 +135,13 @@ function listsOf(statements: StatementLists): Record<string, unknown[]> {
 }
 
 /** The content of a backup, ready to be sealed. */
-export interface OpenedBackup {
-  readonly writtenAt: Date | undefined;
-  readonly trustDomain: string;
-  readonly authorities: readonly NewAuthority[];
-  readonly requests: readonly RestoredRequest[];
-  readonly tokenKeys: readonly NewTokenKey[];
-  readonly statements: StatementLists;
-}
+export type OpenedBackup = Awaited<ReturnType<typeof openBackup>>;
 
 /**
  * @throws OperatorError for a file that does not decrypt or is no backup. For a certificate that no
  *   verifier reads, and for a key of another certificate.
  */
-export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
+export async function openBackup(text: string, key: BackupKey) {
   const parsed = parseBackup(await decrypt(text, key));
   if (!parsed.success) throw notABackup();
   const { writtenAt, trustDomain, authorities, requests = [], tokenKeys = [] } = parsed.data;

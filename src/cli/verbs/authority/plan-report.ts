@@ -2,12 +2,7 @@ import { viewAt } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import type { NextStep } from "../../../ca/rotation/next-step.ts";
-import {
-  isStepDue,
-  nextActs,
-  type SignerStatus,
-  signerStatus,
-} from "../../../status/authorities.ts";
+import { isStepDue, nextActs, signerStatus } from "../../../status/authorities.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
@@ -19,20 +14,17 @@ import {
 } from "../cluster/delivery-report.ts";
 import { formatAuthorities } from "./store-summary.ts";
 
-/** Everything that comes, and the clusters that have the next root. */
-interface Plan extends Pick<SignerStatus, "authorities" | "events" | "nextStep"> {
-  readonly now: Date;
-  readonly needsAttention: readonly string[];
-  readonly onTaint: readonly TaintForecast[];
-  readonly deliveries: readonly DeliveryReport[];
-  readonly rootReach: RootReach | undefined;
-}
+type Plan = ReturnType<typeof planOf>;
 
+/** Everything that comes, and the clusters that have the next root. */
 export function planOf(
   store: OpenedStore,
-  clusters: Pick<Plan, "deliveries" | "rootReach">,
+  clusters: {
+    readonly deliveries: readonly DeliveryReport[];
+    readonly rootReach: RootReach | undefined;
+  },
   now: Date,
-): Plan {
+) {
   return {
     ...signerStatus("", store, now),
     ...clusters,

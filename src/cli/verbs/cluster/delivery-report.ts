@@ -13,16 +13,7 @@ import { formatTable } from "../../terminal/table.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 import type { ClusterInspection } from "./cluster-inspection.ts";
 
-/** One content of the root ConfigMaps in a cluster. */
-interface DeliveredBundle {
-  /** The sequence that its writer noted; the CA's own for the current bundle. */
-  readonly sequence: number | undefined;
-  /** Whether the CA publishes it now; `undefined` if that is not known. */
-  readonly isCurrent: boolean | undefined;
-  readonly namespaces: number;
-  /** When the last namespace got it, as its writer noted. */
-  readonly since: Date | undefined;
-}
+type DeliveredBundle = ReturnType<typeof bundleOf>;
 
 /** The bundles that a cluster has. */
 export interface DeliveryReport {
@@ -77,14 +68,18 @@ export function reportDelivery(
   };
 }
 
-function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined): DeliveredBundle {
+/** One content of the root ConfigMaps in a cluster. */
+function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined) {
   const isCurrent = bundle && holds(same[0], bundle);
   const noted = same.flatMap(({ sequence }) => sequence ?? []);
   const highest = noted.length > 0 ? Math.max(...noted) : undefined;
   return {
+    /** The sequence that its writer noted; the CA's own for the current bundle. */
     sequence: isCurrent ? bundle.sequence : highest,
+    /** Whether the CA publishes it now; `undefined` if that is not known. */
     isCurrent,
     namespaces: same.length,
+    /** When the last namespace got it, as its writer noted. */
     since: latest(same.map(({ deliveredAt }) => deliveredAt)),
   };
 }
@@ -115,15 +110,7 @@ function nameOf({ sequence, isCurrent }: DeliveredBundle): string {
 }
 
 /** The clusters that have the root of an authority. */
-export interface RootReach {
-  readonly authority: string;
-  /** `now` if its successor is not minted yet. */
-  readonly signs: "next" | "now";
-  readonly signsFrom: Date;
-  readonly clusters: readonly ClusterReach[];
-  /** `undefined` if no cluster is known to lack it and one cannot be inspected. */
-  readonly isEverywhere: boolean | undefined;
-}
+export type RootReach = NonNullable<ReturnType<typeof rootReach>>;
 
 /** The namespaces of one cluster that have it. */
 interface ClusterReach {
@@ -141,7 +128,7 @@ export function rootReach(
   { openAuthorities }: OpenedStore,
   inspections: readonly ClusterInspection[],
   now: Date,
-): RootReach | undefined {
+) {
   const authorities = openAuthorities.map(({ authority }) => authority);
   const next = nextSigningAuthority(authorities, now);
   const authority = next ?? signingAuthorityAt(authorities, now);
@@ -152,9 +139,11 @@ export function rootReach(
   const isKnown = clusters.every(({ fault }) => fault === undefined);
   return {
     authority: authority.id,
-    signs: next ? "next" : "now",
+    /** `now` if its successor is not minted yet. */
+    signs: next ? ("next" as const) : ("now" as const),
     signsFrom: authority.schedule.signsFrom,
     clusters,
+    /** `undefined` if no cluster is known to lack it and one cannot be inspected. */
     isEverywhere: lacks ? false : isKnown ? true : undefined,
   };
 }

@@ -176,14 +176,8 @@ const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 /** Where a command is, as the scripts write it: a blank before each word. */
 const placeOf = (words: readonly string[]): string => words.map((word) => ` ${word}`).join("");
 
-/** An option that takes values, at each command that has it. */
-export interface ValuedOption {
-  readonly place: string;
-  readonly spelling: string;
-  readonly values: Values;
-}
-
-export const valuedOptions = (commands: readonly CompletedCommand[]): readonly ValuedOption[] =>
+/** The options that take values, at each command that has them. */
+export const valuedOptions = (commands: readonly CompletedCommand[]) =>
   commands.flatMap(({ words, options }) =>
     options.flatMap(({ spellings, values }) =>
       values === undefined

@@ -198,7 +198,7 @@ async function recordFindings(deployment: Deployment, now: Date): Promise<readon
       const stored = await load(each.store);
       if ("severity" in stored) return [ofSigner(name, stored)];
       const opened = await openStored(stored.records, each);
-      const findings = storeFindings(opened, { inceptionDate: each.inceptionDate, now });
+      const findings = storeFindings(opened, each.inceptionDate, now);
       return findings.map((one) => ofSigner(name, one));
     }),
   );

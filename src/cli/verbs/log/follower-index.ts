@@ -54,17 +54,11 @@ const version = 1;
 
 const columns = Object.keys(indexed);
 
-/** A query with its values. */
-interface Query {
-  readonly sql: string;
-  readonly values: readonly SQLInputValue[];
-}
-
 /**
  * The query for the newest entries that match, the newest first. Each index is in the order of time, so that
  * a log of a million entries is neither scanned nor sorted for what is indexed.
  */
-export function searchQuery(fields: SearchFields, limit: number): Query {
+export function searchQuery(fields: SearchFields, limit: number) {
   const given = givenIn(fields);
   const where =
     given.length > 0 ? `WHERE ${given.map(([, condition]) => condition).join(" AND ")}` : "";

@@ -3,7 +3,7 @@ import { EventEmitter, once } from "node:events";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import { type Backoff, backoffMilliseconds, pause } from "../../../foundation/pause.ts";
-import type { PeerProcesses, Report } from "../../../program/metrics.ts";
+import type { Report } from "../../../program/metrics.ts";
 import { otherRuntime } from "../../../program/runtime.ts";
 import { watchSignals } from "../../../program/signals.ts";
 
@@ -36,24 +36,22 @@ export async function runProcesses(
   if (why) throw new OperatorError(`${why}, and the others were ended`);
 }
 
-/** This process as one of several children. It ends itself by SIGTERM when its parent is gone. */
-interface ServingChild {
-  readonly peerProcesses: PeerProcesses;
-  /** Tells the parent that this process serves. */
-  readonly reportServing: () => void;
-}
-
-/** @param number Counted from one; the first child rotates. */
-export function joinProcesses(number: number): ServingChild {
+/**
+ * Makes this process one of several children. It ends itself by SIGTERM when its parent is gone.
+ *
+ * @param number Counted from one; the first child rotates.
+ */
+export function joinProcesses(number: number) {
   const channel = openIpcChannel(process);
   // The channel to the parent must not keep this process alive.
   process.channel?.unref();
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
   return {
+    /** Tells the parent that this process serves. */
     reportServing: () => channel.send("serving"),
     peerProcesses: {
       rotates: number === 1,
-      share: (own) => {
+      share: (own: () => Promise<Report>) => {
         channel.on("report-wanted", () => {
           // Without this report the sum lacks one process; a crash would be worse.
           own().then(
