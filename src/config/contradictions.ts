@@ -1,4 +1,4 @@
-import { texts } from "../ca/policy/policy.ts";
+import { textsOf } from "../ca/policy/policy.ts";
 import type { Condition, PolicyTable, RuleTable } from "../ca/policy/rule.ts";
 import { commonName, nameAllowList } from "../foundation/globs.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
@@ -142,12 +142,11 @@ function whyNever(when: Condition, form: Surroundings): string | undefined {
 
 /** Whether one condition holds wherever another one does. */
 function covers(one: Condition, other: Condition): boolean {
+  const others = textsOf(other);
   // A rule over the node does not fit where a credential does not show it.
   return (
     !one.node &&
-    texts.every(([name]) => includes(one[name], other[name])) &&
-    includes(one.caller?.namespace, other.caller?.namespace) &&
-    includes(one.caller?.account, other.caller?.account) &&
+    textsOf(one).every(([globs], i) => includes(globs, others[i]?.[0])) &&
     (one.requested_over ?? -1) <= (other.requested_over ?? -1)
   );
 }

@@ -129,7 +129,7 @@ function circumstancesOf(caller: Caller, asked: Asked, requested: number): Circu
     issuer: issuer?.name,
     namespace: account?.namespace,
     account: account?.name,
-    node: holder?.node?.name,
+    node: isNodeHidden ? undefined : holder.node?.name,
     caller: { namespace, account: name },
     ...hiddenIn({ issuer: mayBeProvedBy !== undefined, account: !account, node: isNodeHidden }),
     provedAt: certificate && proof.provedAt,

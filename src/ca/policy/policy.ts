@@ -3,7 +3,7 @@ import { dnsLabel, isDnsName } from "../../foundation/addresses.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
-import type { Circumstances, PolicyTable, RuleTable } from "./rule.ts";
+import type { Circumstances, Condition, Hidden, PolicyTable, RuleTable } from "./rule.ts";
 
 /** Whether a condition holds; `undefined` where the circumstances do not tell. */
 type Fit = boolean | undefined;
@@ -79,37 +79,38 @@ function fitOf(rule: RuleTable): Rule["fits"] {
 
 type Test = (circumstances: Circumstances) => Fit;
 
-/** The members of a condition that are texts, and what may hide them. */
-export const texts = [
-  ...([
-    ["cluster", "issuer"],
-    ["issuer", "issuer"],
-  ] as const),
-  ...([
-    ["namespace", "account"],
-    ["account", "account"],
-    ["node", "node"],
-  ] as const),
-  ...([["signer"], ["proof"], ["product"], ["key_type"]] as const),
-] as const;
+type Read = (circumstances: Circumstances) => string | undefined;
+
+/** The texts of a condition, what each is held against, and what may hide that. */
+export const textsOf = ({
+  caller = {},
+  ...when
+}: Condition): readonly (readonly [readonly string[] | undefined, Read, Hidden?])[] => [
+  [when.cluster, (c) => c.cluster, "issuer"],
+  [when.issuer, (c) => c.issuer, "issuer"],
+  [when.namespace, (c) => c.namespace, "account"],
+  [when.account, (c) => c.account, "account"],
+  [when.node, (c) => c.node, "node"],
+  [caller.namespace, (c) => c.caller.namespace],
+  [caller.account, (c) => c.caller.account],
+  [when.signer, (c) => c.signer],
+  [when.proof, (c) => c.proof],
+  [when.product, (c) => c.product],
+  [when.key_type, (c) => c.key_type],
+];
 
 function testsOf({ when, then, since }: RuleTable): readonly Test[] {
   // What is hidden may be what a rule denies. Any other rule fits what is shown alone.
   const unshown: Fit = then.deny === undefined ? false : undefined;
-  const { caller = {}, requested_over: over } = when;
-  const own = texts.flatMap(([name, hider]): Test[] => {
-    const matches = textTest(when[name]);
-    if (!matches) return [];
-    if (!hider) return [(c) => matches(c[name])];
-    const hidden = (c: Circumstances): Fit =>
-      hider === "node" && isYounger(c, since) ? false : unshown;
-    return [(c) => (c.hidden?.includes(hider) ? hidden(c) : matches(c[name]))];
+  const ofTexts = textsOf(when).flatMap(([globs, read, hider]): Test[] => {
+    const without: Test = (c) => {
+      if (!hider || !c.hidden?.includes(hider)) return false;
+      return hider === "node" && isYounger(c, since) ? false : unshown;
+    };
+    return globs ? [textTest(globs, read, without)] : [];
   });
-  const ofCaller = (["namespace", "account"] as const).flatMap((name): Test[] => {
-    const matches = textTest(caller[name]);
-    return matches ? [(c) => matches(c.caller[name])] : [];
-  });
-  return [...own, ...ofCaller, ...(over === undefined ? [] : [overTest(over)])];
+  const { requested_over: over } = when;
+  return over === undefined ? ofTexts : [...ofTexts, overTest(over)];
 }
 
 /** An old entry of the log does not say what was asked for. */
@@ -122,15 +123,17 @@ const overTest =
 const isYounger = ({ provedAt }: Circumstances, since: Date | undefined): boolean =>
   provedAt !== undefined && since !== undefined && provedAt > since;
 
-function textTest(
-  globs: readonly string[] | undefined,
-): ((text: string | undefined) => boolean) | undefined {
-  if (!globs) return undefined;
+/** @param without Judges a request that has no such text, or does not show it. */
+function textTest(globs: readonly string[], read: Read, without: Test): Test {
   // Most rules name something whole, and a hundred rules are asked for each call.
-  const names = new Set(globs.filter((glob) => !glob.includes("*")));
+  const names = globs.filter((glob) => !glob.includes("*"));
   const patterns = globs.filter((glob) => glob.includes("*"));
   const matches = patterns.length > 0 ? nameAllowList(patterns) : undefined;
-  return (text) => text !== undefined && (names.has(text) || matches?.(text) === true);
+  return (circumstances) => {
+    const text = read(circumstances);
+    if (text === undefined) return without(circumstances);
+    return names.includes(text) || matches?.(text) === true;
+  };
 }
 
 /** What a caller gets under a decision. */

@@ -144,7 +144,7 @@ export const circumstances = z.object({
   ...{ cluster: known, issuer: known, namespace: known, account: known, node: known },
   caller: z.object({ namespace: known, account: known }),
   /**
-   * What nobody tells: the issuer behind a certificate of istiod, the account for which an old signer asks, the
+   * What nobody tells, and what is absent therefore: the issuer behind a certificate of istiod, the account for which an old signer asks, the
    * node behind a certificate or a name that a gateway forwards.
    */
   hidden: z.optional(z.readonly(z.array(z.enum(["issuer", "account", "node"])))),

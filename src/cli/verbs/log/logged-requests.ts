@@ -42,18 +42,19 @@ function loggedRequest(
   const signer = product === "workload" ? entry.signer : undefined;
   const isUnnamed = entry.holder === "unnamed";
   const isAssumed = entry.vouched === "assumed";
+  const isNodeHidden = isUnnamed || entry.gateway !== undefined || provedAt !== undefined;
   return {
     circumstances: {
       cluster: isAssumed ? undefined : entry.cluster,
       issuer: isAssumed ? undefined : entry.issuer,
       namespace: account?.namespace,
       account: account?.name,
-      node: entry.node?.name,
+      node: isNodeHidden ? undefined : entry.node?.name,
       caller: { namespace: asker?.namespace, account: asker?.name },
       ...hiddenIn({
         issuer: isAssumed,
         account: !account && isUnnamed,
-        node: isUnnamed || entry.gateway !== undefined || provedAt !== undefined,
+        node: isNodeHidden,
       }),
       provedAt: provedAt === undefined ? undefined : new Date(provedAt),
       ...{ proof, product, requested, ...content },
