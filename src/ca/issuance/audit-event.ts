@@ -6,8 +6,8 @@ import {
   type OperationLog,
   type WriteLine,
 } from "../../foundation/events.ts";
+import type { Circumstances } from "../policy/circumstances.ts";
 import type { Effect } from "../policy/policy.ts";
-import type { Circumstances } from "../policy/rule.ts";
 
 /**
  * One line of the audit trail: a request for a certificate or a token, and its outcome. It holds no token, key or CSR.

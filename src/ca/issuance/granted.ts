@@ -3,8 +3,15 @@ import { CaError } from "../../foundation/errors.ts";
 import type { BoundAccount } from "../../kubernetes/pods.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
-import { decide, effectOf, type Outcome, outcomeOf, type Policy } from "../policy/policy.ts";
-import { type Circumstances, hiddenIn } from "../policy/rule.ts";
+import type { Circumstances } from "../policy/circumstances.ts";
+import {
+  decide,
+  effectOf,
+  hiddenIn,
+  type Outcome,
+  outcomeOf,
+  type Policy,
+} from "../policy/policy.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import { type Evidence, proofKindOf } from "./log-entry.ts";
 import type { Order, Product, Signers } from "./product.ts";

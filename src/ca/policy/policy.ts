@@ -3,7 +3,8 @@ import { dnsLabel, isDnsName } from "../../foundation/addresses.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
-import type { Circumstances, Condition, Hidden, PolicyTable, RuleTable } from "./rule.ts";
+import type { Circumstances, Hidden } from "./circumstances.ts";
+import type { Condition, PolicyTable, RuleTable } from "./rule.ts";
 
 /** Whether a condition holds; `undefined` where the circumstances do not tell. */
 type Fit = boolean | undefined;
@@ -78,6 +79,14 @@ function fitOf(rule: RuleTable): Rule["fits"] {
 }
 
 type Test = (circumstances: Circumstances) => Fit;
+
+/** Those that are hidden; nothing where all is shown. */
+export const hiddenIn = (
+  found: Readonly<Record<Hidden, boolean>>,
+): Pick<Circumstances, "hidden"> => {
+  const hidden = (["issuer", "account", "node"] as const).filter((each) => found[each]);
+  return hidden.length > 0 ? { hidden } : {};
+};
 
 type Read = (circumstances: Circumstances) => string | undefined;
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
 import { createPolicy, decide, effectOf, type Policy } from "../../../src/ca/policy/policy.ts";
-import type { Circumstances } from "../../../src/ca/policy/rule.ts";
 import { policyTable } from "../../../src/ca/policy/rule.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
 import { naively } from "../../testkit/ca/naive-policy.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Circumstances } from "../../../src/ca/policy/rule.ts";
+import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
 import { naively } from "../../testkit/ca/naive-policy.ts";

@@ -1,4 +1,4 @@
-import type { Circumstances } from "../../../src/ca/policy/rule.ts";
+import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
 
 /** A rule as an operator writes it, with lists everywhere. */
 export interface WrittenRule {

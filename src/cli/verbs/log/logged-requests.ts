@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
-import type { Outcome } from "../../../ca/policy/policy.ts";
-import { type Circumstances, hiddenIn } from "../../../ca/policy/rule.ts";
+import type { Circumstances } from "../../../ca/policy/circumstances.ts";
+import { hiddenIn, type Outcome } from "../../../ca/policy/policy.ts";
 import { parseWorkloadSpiffeId, type ServiceAccount } from "../../../pki/spiffe-id.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
 import { parseSubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";

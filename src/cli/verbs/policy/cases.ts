@@ -1,6 +1,7 @@
 import type { Command } from "commander";
-import type { Outcome } from "../../../ca/policy/policy.ts";
-import { type Circumstances, hiddenIn, type Question, question } from "../../../ca/policy/rule.ts";
+import type { Circumstances } from "../../../ca/policy/circumstances.ts";
+import { hiddenIn, type Outcome } from "../../../ca/policy/policy.ts";
+import { type Question, question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import { parseForm } from "../../../config/form.ts";
 import { ConfigurationError, OperatorError } from "../../../foundation/errors.ts";

@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { Command } from "commander";
 import * as z from "zod/mini";
-import { circumstances } from "../../../ca/policy/rule.ts";
+import { circumstances } from "../../../ca/policy/circumstances.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { jsonIn } from "../../../foundation/json.ts";
 import { exitCodes, typedInstant } from "../../terminal/command-line.ts";

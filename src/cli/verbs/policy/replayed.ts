@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Circumstances } from "../../../ca/policy/circumstances.ts";
 import {
   createPolicy,
   type Decision,
@@ -9,7 +10,7 @@ import {
   type Outcome,
   type Policy,
 } from "../../../ca/policy/policy.ts";
-import type { Circumstances, Product } from "../../../ca/policy/rule.ts";
+import type { Product } from "../../../ca/policy/rule.ts";
 import { type Configuration, parseConfiguration } from "../../../config/configuration.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { LeafLifetimes } from "../../../pki/x509/validity.ts";
