@@ -37,9 +37,10 @@ async function standIns(): Promise<ReadonlyMap<string, string>> {
       `export const wranglerToml = ${JSON.stringify(wranglerToml)};`,
     ],
     [
+      // It is in a chunk of `rampart-dev`, below `program`.
       join(root, "dev/worker/main-module.ts"),
       `import { fileURLToPath } from "node:url";
-       export const mainModule = fileURLToPath(new URL("./worker-with-log.js", import.meta.url));`,
+       export const mainModule = fileURLToPath(new URL("../worker-with-log.js", import.meta.url));`,
     ],
   ]);
 }
