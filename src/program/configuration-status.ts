@@ -1,5 +1,5 @@
-import { Counter, type Registry } from "prom-client";
-import { addReadGauge, type ReadGauge, unixTime } from "./metrics.ts";
+import type { Registry } from "prom-client";
+import { addReadGauge, addReadSeries, type ReadGauge, unixTime } from "./metrics.ts";
 
 /** The state of a configuration that may change while its program runs. */
 export interface ConfigurationStatus {
@@ -70,14 +70,11 @@ export function addConfigurationMetrics(
   for (const { read, ...gauge } of gauges) {
     addReadGauge(registry, { ...gauge, read: () => read(status()) });
   }
-  new Counter({
+  addReadSeries(registry, {
+    type: "counter",
     name: "rampart_configuration_reloads_total",
     help: "Configurations that were read again: applied, refused.",
     labelNames: ["outcome"],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [outcome, count] of Object.entries(status().reloads)) this.inc({ outcome }, count);
-    },
+    read: () => Object.entries(status().reloads).map(([outcome, count]) => [count, { outcome }]),
   });
 }

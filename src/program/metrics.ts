@@ -7,15 +7,10 @@ export function createRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const labels = { version, commit };
-  const registers = [registry];
-  const help = "Always 1, with the version and the commit as labels.";
-  const aggregator = "first";
   new Gauge({
     name: "rampart_build_info",
-    help,
-    labelNames: Object.keys(labels),
-    registers,
-    aggregator,
+    help: "Always 1, with the version and the commit as labels.",
+    ...{ labelNames: Object.keys(labels), registers: [registry], aggregator: "first" },
   }).set(labels, 1);
   return registry;
 }
@@ -39,18 +34,52 @@ export function addReadGauge(registry: Registry, { read, ...gauge }: ReadGauge):
   });
 }
 
+export function addCounter<Label extends string = never>(
+  registry: Registry,
+  name: string,
+  help: string,
+  ...labelNames: Label[]
+): Counter<Label> {
+  return new Counter({ name, help, labelNames, registers: [registry] });
+}
+
+/** The values of a metric by their labels, read whenever somebody asks for the metrics. */
+interface ReadSeries {
+  readonly type: "counter" | "gauge";
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames?: readonly string[];
+  readonly read: () => Iterable<readonly [number, Readonly<Record<string, string>>]>;
+}
+
+/** Adds a metric that shows what is read, and nothing that was read before. */
+export function addReadSeries(
+  registry: Registry,
+  { type, name, help, labelNames = [], read }: ReadSeries,
+): void {
+  const Metric = type === "counter" ? Counter : Gauge;
+  const metric: Counter | Gauge = new Metric({
+    ...{ name, help, labelNames, registers: [registry] },
+    collect: () => {
+      metric.reset();
+      // Without labels, a reset leaves a 0 that nobody measured.
+      if (labelNames.length === 0) metric.remove();
+      for (const [value, labels] of read()) {
+        if (metric instanceof Gauge) metric.set(labels, value);
+        else metric.inc(labels, value);
+      }
+    },
+  });
+}
+
 /** An instant as metrics have it, in Unix time. NaN stands for none. */
 export const unixTime = (instant: Date | undefined): number =>
   instant ? instant.getTime() / 1000 : Number.NaN;
 
 /** A log that counts its operational events, under the names that the runbook has. */
 export function countingOperations<Log extends OperationLog>(log: Log, registry: Registry): Log {
-  const operations = new Counter({
-    name: "rampart_operations_total",
-    help: "Events of the log, by the names of the runbook.",
-    labelNames: ["event", "level"],
-    registers: [registry],
-  });
+  const help = "Events of the log, by the names of the runbook.";
+  const operations = addCounter(registry, "rampart_operations_total", help, "event", "level");
   return {
     ...log,
     operation: (event) => {

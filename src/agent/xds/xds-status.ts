@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import type { Counter, Registry } from "prom-client";
+import { addCounter, addReadSeries } from "../../program/metrics.ts";
 import type { DiscoveryProtocol, RequestPeek } from "./discovery-protocol.ts";
 import { isExpected } from "./grpc.ts";
 import type { SeenResponse, StreamEnd } from "./xds-stream.ts";
@@ -106,13 +107,13 @@ export class XdsMetrics {
   readonly #responses: Counter;
 
   constructor(registry: Registry, report: () => XdsReport) {
-    const counter = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
-      new Counter({ name: `istio_agent_${name}`, help, labelNames, registers: [registry] });
-    this.#failures = counter("istiod_connection_failures", "Connections that did not open.", []);
-    this.#istiodEnds = counter("istiod_connection_terminations", "Ends of istiod.", ["type"]);
-    this.#envoyEnds = counter("envoy_connection_terminations", "Ends of Envoy.", ["type"]);
-    this.#requests = counter("xds_proxy_requests", "Requests to istiod.", []);
-    this.#responses = counter("xds_proxy_responses", "Responses of istiod.", []);
+    const counter = <Label extends string = never>(name: string, help: string, ...of: Label[]) =>
+      addCounter(registry, `istio_agent_${name}`, help, ...of);
+    this.#failures = counter("istiod_connection_failures", "Connections that did not open.");
+    this.#istiodEnds = counter("istiod_connection_terminations", "Ends of istiod.", "type");
+    this.#envoyEnds = counter("envoy_connection_terminations", "Ends of Envoy.", "type");
+    this.#requests = counter("xds_proxy_requests", "Requests to istiod.");
+    this.#responses = counter("xds_proxy_responses", "Responses of istiod.");
     observeTypes(registry, report);
   }
 
@@ -134,35 +135,19 @@ export class XdsMetrics {
 
 /** Metrics that pilot-agent lacks. */
 function observeTypes(registry: Registry, report: () => XdsReport): void {
-  type Value<N> = (type: XdsReport["types"][number]) => N;
-  const counter = (name: string, help: string, value: Value<number>): void => {
-    const own = new Counter({
-      name: `istio_agent_${name}`,
-      help,
-      labelNames: ["type_url"],
-      registers: [registry],
-      collect: () => {
-        own.reset();
-        for (const type of report().types) own.inc({ type_url: type.typeUrl }, value(type));
-      },
-    });
-  };
-  const gauge = (name: string, help: string, value: Value<number | undefined>): void => {
-    const own = new Gauge({
-      name: `istio_agent_${name}`,
-      help,
-      labelNames: ["type_url"],
-      registers: [registry],
-      collect: () => {
-        own.reset();
-        for (const type of report().types) {
-          const current = value(type);
-          if (current !== undefined) own.set({ type_url: type.typeUrl }, current);
+  type Read = (type: XdsReport["types"][number]) => number | undefined;
+  const add = (type: "counter" | "gauge", name: string, help: string, value: Read): void =>
+    addReadSeries(registry, {
+      ...{ type, name: `istio_agent_${name}`, help, labelNames: ["type_url"] },
+      *read() {
+        for (const each of report().types) {
+          const read = value(each);
+          if (read !== undefined) yield [read, { type_url: each.typeUrl }];
         }
       },
     });
-  };
-  gauge("xds_last_push_age_seconds", "Seconds since the last push.", (type) => type.secondsAgo);
-  counter("xds_pushed_octets", "Octets of all pushes.", (type) => type.octets);
-  counter("xds_nacks", "Pushes that Envoy rejected.", (type) => type.nacks);
+  const age = "Seconds since the last push.";
+  add("gauge", "xds_last_push_age_seconds", age, ({ secondsAgo }) => secondsAgo);
+  add("counter", "xds_pushed_octets", "Octets of all pushes.", ({ octets }) => octets);
+  add("counter", "xds_nacks", "Pushes that Envoy rejected.", ({ nacks }) => nacks);
 }

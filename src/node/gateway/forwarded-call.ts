@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { Counter, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { parseClientCertificate } from "../../authn/client-certificate.ts";
 import { forwardedHeader, forwardedValue } from "../../authn/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
@@ -9,6 +9,7 @@ import type { Level } from "../../foundation/events.ts";
 import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-context.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { addCounter } from "../../program/metrics.ts";
 import { requestIdHeader, requestIdOf } from "../../transport/rpc/audited-call.ts";
 import { toConnectError, unavailableError } from "../../transport/rpc/connect-error.ts";
 import { forwardedPeerHeader, gatewayHeader, type Peer } from "../../transport/rpc/rpc.ts";
@@ -178,12 +179,12 @@ function endingOf(error: unknown, isSent: boolean): CallEnding {
 
 /** Counts the calls of a gateway by what happened upstream. */
 export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
-  const calls = new Counter({
-    name: "rampart_gateway_calls_total",
-    help: "Calls by what happened upstream: answered, refused, unavailable, abandoned, rejected, failed.",
-    labelNames: ["outcome"],
-    registers: [registry],
-  });
+  const calls = addCounter(
+    registry,
+    "rampart_gateway_calls_total",
+    "Calls by what happened upstream: answered, refused, unavailable, abandoned, rejected, failed.",
+    "outcome",
+  );
   return (outcome) => calls.inc({ outcome });
 }
 

@@ -1,5 +1,6 @@
 import { Code } from "@connectrpc/connect";
-import { Counter, Histogram, type Registry } from "prom-client";
+import { Histogram, type Registry } from "prom-client";
+import { addCounter } from "../../program/metrics.ts";
 import { statusCodeOf } from "../../transport/rpc/audited-call.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 
@@ -13,25 +14,20 @@ const methodLabels = ["grpc_type", "grpc_service", "grpc_method"] as const;
 export function createRpcMetrics(
   registry: Registry,
 ): (path: string, rpc: RpcService) => RpcService {
-  const registers = [registry];
-  const started = new Counter({
-    name: "grpc_server_started_total",
-    help: "RPCs that have begun.",
-    labelNames: methodLabels,
-    registers,
-  });
-  const handled = new Counter({
-    name: "grpc_server_handled_total",
-    help: "RPCs that were answered, by the code of the answer.",
-    labelNames: [...methodLabels, "grpc_code"],
-    registers,
-  });
+  const begun = "RPCs that have begun.";
+  const started = addCounter(registry, "grpc_server_started_total", begun, ...methodLabels);
+  const handled = addCounter(
+    registry,
+    "grpc_server_handled_total",
+    "RPCs that were answered, by the code of the answer.",
+    ...([...methodLabels, "grpc_code"] as const),
+  );
   const seconds = new Histogram({
     name: "grpc_server_handling_seconds",
     help: "How long RPCs took until their answer was ready.",
     labelNames: methodLabels,
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    registers,
+    registers: [registry],
   });
   return (path, rpc) => {
     const [, service = "", method = ""] = path.split("/");

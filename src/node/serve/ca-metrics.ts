@@ -1,4 +1,4 @@
-import { Counter, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
@@ -7,7 +7,7 @@ import type { HeldKeks } from "../../custody/kek.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
-import { addReadGauge, type ReadGauge, unixTime } from "../../program/metrics.ts";
+import { addCounter, addReadGauge, type ReadGauge, unixTime } from "../../program/metrics.ts";
 
 /** Istio's names for errors in signing (docs/explanation/istio.md). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
@@ -51,11 +51,8 @@ const errorsByReason: Readonly<Record<Reason, SignError | "authentication">> = {
  * working.
  */
 export function countingLog(log: EventLog, registry: Registry): EventLog {
-  const counter = <Label extends string = never>(
-    name: string,
-    help: string,
-    ...labelNames: Label[]
-  ): Counter<Label> => new Counter({ name, help, labelNames, registers: [registry] });
+  const counter = <Label extends string = never>(name: string, help: string, ...labels: Label[]) =>
+    addCounter(registry, name, help, ...labels);
   const calls = counter("citadel_server_csr_count", "Requests for a certificate.");
   const failures = counter(
     "citadel_server_authentication_failure_count",

@@ -1,11 +1,11 @@
-import { Gauge, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { createPushes, type PushSource } from "../../config/cluster-access.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { type ClusterPush, outcomesByCluster } from "../../delivery/cluster-push.ts";
 import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { logFault } from "../../foundation/events.ts";
 import { fetchTrusting } from "../../program/http/node-fetch.ts";
-import { unixTime } from "../../program/metrics.ts";
+import { addReadSeries, unixTime } from "../../program/metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
 
@@ -66,18 +66,10 @@ export function pushRoots(
 /** Adds gauges of the push that is current. */
 export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
-    new Gauge({
-      name,
-      help,
-      labelNames: ["cluster"],
-      registers: [registry],
-      collect() {
-        // A cluster may have left.
-        this.reset();
-        for (const outcome of outcomesByCluster(outcomes())) {
-          this.set({ cluster: outcome.cluster }, read(outcome));
-        }
-      },
+    addReadSeries(registry, {
+      ...{ type: "gauge", name, help, labelNames: ["cluster"] },
+      read: () =>
+        outcomesByCluster(outcomes()).map((each) => [read(each), { cluster: each.cluster }]),
     });
   gauge(
     "rampart_push_bundle_sequence",

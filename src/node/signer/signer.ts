@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { Counter, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog, Readiness } from "../../foundation/events.ts";
 import { createLeaseCandidate, type LeaseCandidate } from "../../foundation/lease.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
-import { addReadGauge } from "../../program/metrics.ts";
+import { addCounter, addReadGauge } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
 import { recur } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
@@ -94,12 +94,8 @@ function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly le
 }
 
 function countAnswers(registry: Registry): Answered {
-  const answers = new Counter({
-    name: "rampart_signer_answers_total",
-    help: "Answers to requests of Kubernetes: pod or service; issued, denied or failed.",
-    labelNames: ["kind", "outcome"],
-    registers: [registry],
-  });
+  const help = "Answers to requests of Kubernetes: pod or service; issued, denied or failed.";
+  const answers = addCounter(registry, "rampart_signer_answers_total", help, "kind", "outcome");
   return (kind, outcome) => answers.inc({ kind, outcome });
 }
 
