@@ -6,7 +6,7 @@ import { compose, type Platform } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { writeToConsole } from "../../src/foundation/events.ts";
 import { firstSchedule } from "../../src/pki/authority/schedule.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";

@@ -11,8 +11,12 @@ import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { JwtFiles } from "./secrets/jwt-files.ts";
 import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
 import { serveOnSocket } from "./sockets/unix-socket.ts";
-import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
-import { serveStatus } from "./status/status-server.ts";
+import {
+  type AgentStatus,
+  type ReportedParts,
+  reportAgent,
+  serveStatus,
+} from "./status/agent-status.ts";
 import { federatedBundleFollowers, ownCrlFollower } from "./trust/followers.ts";
 import { OwnBundle } from "./trust/own-bundle.ts";
 import type { XdsProxy } from "./xds/xds-proxy.ts";

@@ -10,7 +10,7 @@ import {
   type RunningProgram,
 } from "../program/program.ts";
 import { createProbedApp } from "../transport/http/routes.ts";
-import type { ListenAddress } from "./http/listen-address.ts";
+import type { ListenAddress } from "./files/places.ts";
 import { listenInPlaintext } from "./http/listener.ts";
 import { createMonitoringRoutes } from "./http/routes.ts";
 

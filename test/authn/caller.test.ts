@@ -6,8 +6,8 @@ import {
 } from "../../src/authn/certificate-verifier.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 

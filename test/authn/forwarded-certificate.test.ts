@@ -7,10 +7,10 @@ import {
 } from "../../src/authn/forwarded-certificate.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
 import { workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { parseCertificate } from "../../src/pki/x509/certificate.ts";
 import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";

@@ -12,8 +12,8 @@ import {
 } from "../../src/authn/issuer-keys.ts";
 import { createDocumentFetch, type FetchError } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
-import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { type LoopbackServer, startLoopbackServer } from "../testkit/network/loopback-server.ts";

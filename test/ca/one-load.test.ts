@@ -4,7 +4,7 @@ import type { LoadTimes } from "../../src/ca/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { pollForWork, type WorkSharing } from "../../src/foundation/shared-work.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { signerOf } from "../testkit/ca/loaded-authorities.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";

@@ -4,7 +4,7 @@ import { openAuthority, sealAuthority } from "../../src/custody/authority-record
 import type { KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
 import { createAuthority } from "../../src/pki/authority/new-authority.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";
 import { clusterLocal, tenDays } from "../testkit/pki/certificates.ts";

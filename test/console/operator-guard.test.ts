@@ -6,8 +6,8 @@ import {
   isFromElsewhere,
   portGuard,
 } from "../../src/console/operator-guard.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { parseKeySet } from "../../src/pki/jose/key-set.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import {
   type Claims,
   createTokenKey,

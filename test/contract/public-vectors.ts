@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
 import { CaError, OperatorError } from "../../src/foundation/errors.ts";
-import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { type CryptoProvider, webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { type Bytes, bytesEqual } from "../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../src/pki/encoding/der-reader.ts";
 import { type CaCertificate, parseCaCertificate } from "../../src/pki/path/certification-path.ts";
 import { maximumCertificates, verifyAuthority } from "../../src/pki/path/verified-authority.ts";
 import { ecdsa } from "../../src/pki/signature-algorithm.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { parseCertificate, parseToBeSigned } from "../../src/pki/x509/certificate.ts";
 import { isSignedByKey, isSignedWith } from "../../src/pki/x509/certificate-signature.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+
 import limbo from "../vectors/x509-limbo.json" with { type: "json" };
 import { explained } from "./limbo-differences.ts";
 

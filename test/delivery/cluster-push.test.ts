@@ -5,7 +5,7 @@ import { type ClusterPush, createClusterPush } from "../../src/delivery/cluster-
 import { trustBundleContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
 import { rootConfigMap } from "../../src/kubernetes/root-config-map.ts";
-import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import {

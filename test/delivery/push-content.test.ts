@@ -5,7 +5,7 @@ import { createClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { createJsonFetch, FetchError } from "../../src/foundation/fetch.ts";
-import { fetchTrusting } from "../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 

@@ -6,7 +6,7 @@ import {
   traceFields,
   traceHeaders,
   traceOf,
-} from "../../src/foundation/trace-context.ts";
+} from "../../src/foundation/headers.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const parentId = "b7ad6b7169203331";

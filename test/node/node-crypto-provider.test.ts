@@ -1,6 +1,7 @@
 import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { nodeCryptoProvider, takeSigningKey } from "../../src/node/node-crypto-provider.ts";
+import { webCryptoProvider, webSigningKey } from "../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../src/pki/encoding/bytes.ts";
 import { type JwsAlgorithm, jwsSchemes } from "../../src/pki/jose/key-set.ts";
 import {
@@ -9,7 +10,6 @@ import {
   signatureAlgorithms,
   toX509Signature,
 } from "../../src/pki/signature-algorithm.ts";
-import { webCryptoProvider, webSigningKey } from "../../src/pki/web-crypto-provider.ts";
 import { describeOpenedKeys } from "../contract/opened-keys.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CaError } from "../../src/foundation/errors.ts";
 import { pollForWork } from "../../src/foundation/shared-work.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import {
   parseBase64,
   parseBase64Lines,
@@ -12,7 +13,6 @@ import {
 import { fromHexLiteral as hex } from "../../src/pki/encoding/bytes.ts";
 import { derElement, derSequence } from "../../src/pki/encoding/der-writer.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { parseCertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
 import { describeSharedWork } from "../contract/bounds/shared-work.ts";
 import { describeOpenedKeys } from "../contract/opened-keys.ts";

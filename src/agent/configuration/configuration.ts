@@ -13,9 +13,14 @@ import {
   requestSettingsOf,
   servingSigner,
 } from "./ca-settings.ts";
-import { type Environment, parseVariables, type Variables } from "./environment.ts";
+import {
+  type Environment,
+  missedVariables,
+  parseVariables,
+  unsupportedVariables,
+  type Variables,
+} from "./environment.ts";
 import { jwtFilesOf, outputOf } from "./output-settings.ts";
-import { missedVariables } from "./unsupported-variables.ts";
 import { healthSettingsOf, xdsSettingsOf } from "./xds-settings.ts";
 
 /**
@@ -35,8 +40,8 @@ interface FederatedEndpoint {
 /** @throws ConfigurationError with one line for each fault. */
 export function parseConfiguration(environment: Environment) {
   const variables = parseVariables(environment);
-  const missed = missedVariables(environment);
-  const faults = missed.refused.map(({ name, why }) => `${name}: ${why}`);
+  const { refused, ignored } = unsupportedVariables;
+  const faults = missedVariables(refused, environment).map(({ name, why }) => `${name}: ${why}`);
   const subject = subjectOf(variables, faults);
   const ca = caConnectionOf(variables, faults);
   const federation = federationOf(variables, faults);
@@ -81,7 +86,7 @@ export function parseConfiguration(environment: Environment) {
     cache: variables.RAMPART_CACHE
       ? { folder: variables.RAMPART_CACHE, keyFile: variables.RAMPART_CACHE_KEY_FILE }
       : undefined,
-    ignoredVariables: missed.ignored,
+    ignoredVariables: missedVariables(ignored, environment),
   };
 }
 

@@ -185,3 +185,60 @@ export function variablesWithPrefix(
   const named = Object.entries(environment).filter(([name]) => name.startsWith(prefix));
   return Object.fromEntries(named.map(([name, value]) => [name.slice(prefix.length), value ?? ""]));
 }
+
+/** A set variable without its effect, for the log or for a fault. */
+export interface MissedVariable {
+  readonly name: string;
+  /** The missing feature, as the end of a sentence. */
+  readonly why: string;
+}
+
+const noDns = "the agent has no DNS server, and a workload whose DNS is redirected to it has none";
+const noMetrics = "the agent serves no metrics of the workload, and none over TLS";
+const noWasm = "the agent fetches no Wasm modules";
+
+/**
+ * Every variable of pilot-agent whose effect somebody would miss, and the missing feature. The agent starts all the
+ * same where the workload notices nothing else.
+ */
+export const unsupportedVariables = {
+  refused: {
+    ISTIO_KUBE_APP_PROBERS: "the agent does not answer probes in the workload's place",
+    ISTIO_META_DNS_CAPTURE: noDns,
+    ISTIO_META_ENABLE_DNS_SERVER: noDns,
+    WORKLOAD_IDENTITY_SOCKET_FILE:
+      "the agent uses no other SDS server; RAMPART_SDS_SOCKET names its own socket",
+    XDS_AUTH_PROVIDER: "the agent has no token but that in its file",
+  },
+  ignored: {
+    ENVOY_SECURE_METRICS_PORT: noMetrics,
+    ENVOY_SECURE_MERGED_METRICS_PORT: noMetrics,
+    ISTIO_PROMETHEUS_ANNOTATIONS: noMetrics,
+    GRPC_XDS_BOOTSTRAP: "the agent writes no bootstrap for gRPC without a proxy",
+    ISTIO_BOOTSTRAP: "rampart agent bootstrap prints the bootstrap, from no template",
+    ISTIO_META_ENABLE_SELF_DISCOVERY: "the bootstrap has no cluster of the workload",
+    PEER_METADATA_DISCOVERY: "the bootstrap has no extension for it",
+    PROXY_CONFIG_XDS_AGENT: "the agent takes roots from the CA and its bundle alone",
+    WASM_INSECURE_REGISTRIES: noWasm,
+    WASM_MODULE_EXPIRY: noWasm,
+    WASM_PURGE_INTERVAL: noWasm,
+    WASM_HTTP_REQUEST_TIMEOUT: noWasm,
+    WASM_HTTP_REQUEST_MAX_RETRIES: noWasm,
+  },
+} as const;
+
+/** Values with which pilot-agent does no more than without the variable. */
+const idleValue = /^(?:|0|f|F|false|FALSE|False|\{\})$/;
+
+/** Those of the variables that are set to do something. */
+export function missedVariables(
+  unsupported: Readonly<Record<string, string>>,
+  environment: Environment,
+): readonly MissedVariable[] {
+  return Object.entries(unsupported).flatMap(([name, why]) => {
+    const value = environment[name] ?? "";
+    // Pilot-agent's own name of the socket.
+    const isUsual = name === "WORKLOAD_IDENTITY_SOCKET_FILE" && value === "socket";
+    return isUsual || idleValue.test(value) ? [] : [{ name, why }];
+  });
+}

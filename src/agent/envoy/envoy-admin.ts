@@ -1,5 +1,5 @@
 import { readText } from "../../foundation/fetch.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 
 const usualTimeoutMilliseconds = 2_000;
 const maximumOctets = 64 << 20;

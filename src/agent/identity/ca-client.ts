@@ -2,9 +2,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import {
+  parseRetryAfter,
+  retryAfterHeader,
+  type TraceContext,
+  traceFields,
+  traceHeaders,
+} from "../../foundation/headers.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
-import { type TraceContext, traceFields, traceHeaders } from "../../foundation/trace-context.ts";
 import { readTokenFileIfAny } from "../../program/files/small-file.ts";
 import { callFault } from "../../program/tls-policy.ts";
 import type { RequestSettings } from "../configuration/ca-settings.ts";

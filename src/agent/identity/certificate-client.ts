@@ -1,6 +1,6 @@
 import { Code, type ConnectError, createClient } from "@connectrpc/connect";
 import type { OperationLog } from "../../foundation/events.ts";
-import type { TraceContext } from "../../foundation/trace-context.ts";
+import type { TraceContext } from "../../foundation/headers.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";

@@ -1,9 +1,9 @@
 import { createClient } from "@connectrpc/connect";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
+import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
 import { pause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
-import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { type JwtSvid, readJwtSvid } from "../../pki/jose/jwt-svid.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";

@@ -1,8 +1,8 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { EventName, OperationLog } from "../../foundation/events.ts";
+import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
-import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { RenewalPolicy } from "../configuration/configuration.ts";

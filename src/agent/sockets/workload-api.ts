@@ -1,22 +1,33 @@
 import type { X509Certificate } from "node:crypto";
-import { create, equals } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
-import { messageOf } from "../../foundation/errors.ts";
-import { concatBytes } from "../../foundation/octets.ts";
 import {
+  create,
+  type DescMessage,
+  equals,
+  type JsonObject,
+  type MessageShape,
+} from "@bufbuild/protobuf";
+import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import { CaError, messageOf } from "../../foundation/errors.ts";
+import { concatBytes } from "../../foundation/octets.ts";
+import type { Subscribers } from "../../foundation/subscribers.ts";
+import {
+  JWTBundlesResponseSchema,
+  JWTSVIDResponseSchema,
   type SpiffeWorkloadAPI,
-  type X509BundlesResponse,
+  ValidateJWTSVIDResponseSchema,
   X509BundlesResponseSchema,
-  type X509SVIDResponse,
   X509SVIDResponseSchema,
 } from "../../gen/spiffe/workload_pb.ts";
-import { trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
+import { validateJwtSvid } from "../../pki/jose/jwt-svid.ts";
+import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
+import type { JwtSvids } from "../identity/jwt-svids.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
+import { IssuanceError } from "../identity/x509-svid.ts";
 import type { FederatedBundles } from "../trust/followers.ts";
+import type { JwtBundles } from "../trust/jwt-bundles.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
-import { createJwtProfile, type JwtProfileView } from "./jwt-profile.ts";
-import { requireSecurityHeader, snapshots } from "./workload-stream.ts";
+import { takeRoom } from "./socket-bounds.ts";
 
 /** The parts of an agent that the API serves. */
 interface WorkloadApiView extends JwtProfileView {
@@ -38,15 +49,13 @@ export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof Spi
       requireSecurityHeader(context);
       if (!identity) throw new ConnectError(servedBySds, Code.PermissionDenied);
       const changes = [identity.changes, ...bundleChanges];
-      const isSame = (a: X509SVIDResponse, b: X509SVIDResponse): boolean =>
-        equals(X509SVIDResponseSchema, a, b);
-      yield* snapshots(changes, () => svidResponse(view, identity), isSame, context);
+      const take = () => svidResponse(view, identity);
+      yield* snapshots(X509SVIDResponseSchema, changes, take, context);
     },
     async *fetchX509Bundles(_request, context) {
       requireSecurityHeader(context);
-      const isSame = (a: X509BundlesResponse, b: X509BundlesResponse): boolean =>
-        equals(X509BundlesResponseSchema, a, b);
-      yield* snapshots(bundleChanges, () => bundlesResponse(view), isSame, context);
+      const take = () => bundlesResponse(view);
+      yield* snapshots(X509BundlesResponseSchema, bundleChanges, take, context);
     },
     ...createJwtProfile(view),
   };
@@ -54,12 +63,8 @@ export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof Spi
 
 const servedBySds = "a node has many identities: SDS serves each by its SPIFFE ID";
 
-async function svidResponse(
-  view: WorkloadApiView,
-  identity: RefreshingIdentity,
-): Promise<X509SVIDResponse> {
-  const svid = await identity.awaitSvid().catch(throwUnavailable);
-  const { privateKey, chain, spiffeId } = svid;
+async function svidResponse(view: WorkloadApiView, identity: RefreshingIdentity) {
+  const { privateKey, chain, spiffeId } = await identity.awaitSvid().catch(throwUnavailable);
   const crl = await crlOf(view);
   return create(X509SVIDResponseSchema, {
     svids: [
@@ -75,7 +80,7 @@ async function svidResponse(
   });
 }
 
-async function bundlesResponse(view: WorkloadApiView): Promise<X509BundlesResponse> {
+async function bundlesResponse(view: WorkloadApiView) {
   const { identity, trust, trustDomain } = view;
   if (trust.current.length === 0) {
     await (identity?.awaitSvid() ?? Promise.reject(new Error("there is no root yet"))).catch(
@@ -106,4 +111,149 @@ const joinDer = (certificates: readonly X509Certificate[]): Uint8Array =>
 function throwUnavailable(error: unknown): never {
   const message = `there is no certificate yet: ${messageOf(error)}`;
   throw new ConnectError(message, Code.Unavailable, undefined, undefined, error);
+}
+
+/** SPIFFE Workload Endpoint §3: browsers and proxies cannot be made to send the header. */
+function requireSecurityHeader({ requestHeader }: HandlerContext): void {
+  if (requestHeader.get("workload.spiffe.io") === "true") return;
+  throw new ConnectError("security header missing from request", Code.InvalidArgument);
+}
+
+/**
+ * Yields the current state, and the new state after each change, until the call ends. Changes that
+ * come while the reader is busy count as one. A state that equals the last one is skipped.
+ */
+async function* snapshots<Answer extends DescMessage>(
+  schema: Answer,
+  changes: readonly Subscribers[],
+  take: () => Promise<MessageShape<Answer>>,
+  { signal, values }: HandlerContext,
+): AsyncGenerator<MessageShape<Answer>> {
+  let isChanged = true;
+  let wake: () => void = () => undefined;
+  const onChange = (): void => {
+    isChanged = true;
+    wake();
+  };
+  const unsubscribe = changes.map((change) => change.add(onChange));
+  signal.addEventListener("abort", onChange);
+  let last: MessageShape<Answer> | undefined;
+  try {
+    while (!signal.aborted) {
+      if (isChanged) {
+        isChanged = false;
+        const state = await take();
+        if (last === undefined || !equals(schema, last, state)) {
+          last = state;
+          const leave = await values.get(takeRoom)();
+          yield state;
+          leave();
+        }
+      } else {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    }
+  } finally {
+    signal.removeEventListener("abort", onChange);
+    for (const end of unsubscribe) end();
+  }
+}
+
+/** The parts of an agent that the JWT profile serves. */
+export interface JwtProfileView {
+  readonly trustDomain: TrustDomain;
+  readonly jwtSvids: JwtSvids;
+  readonly jwtBundles: JwtBundles;
+  /** The only identity of a workload's own socket. */
+  readonly identity: { readonly spiffeId: SpiffeId } | undefined;
+  /** The identities of a node. */
+  readonly identities: { find(spiffeId: string): { readonly spiffeId: SpiffeId } | undefined };
+  readonly clock: () => Date;
+}
+
+type JwtProfile = Pick<
+  ServiceImpl<typeof SpiffeWorkloadAPI>,
+  "fetchJWTSVID" | "fetchJWTBundles" | "validateJWTSVID"
+>;
+
+/** The bounds of the CA. */
+const maximumAudiences = 8;
+const maximumAudienceLength = 255;
+
+/** Creates the JWT profile of the Workload API (SPIFFE Workload API §6). */
+export function createJwtProfile(view: JwtProfileView): JwtProfile {
+  const { jwtSvids, jwtBundles, clock } = view;
+  return {
+    fetchJWTSVID: async ({ audience, spiffeId: requested }, context) => {
+      requireSecurityHeader(context);
+      requireAudiences(audience);
+      const spiffeId = identityOf(view, requested);
+      const { token: svid } = await jwtSvids.obtain(spiffeId, audience).catch(throwRefusal);
+      return create(JWTSVIDResponseSchema, { svids: [{ spiffeId, svid }] });
+    },
+    async *fetchJWTBundles(_request, context) {
+      requireSecurityHeader(context);
+      const take = async () => {
+        requireBundle(view);
+        return create(JWTBundlesResponseSchema, { bundles: jwtBundles.documents });
+      };
+      yield* snapshots(JWTBundlesResponseSchema, [jwtBundles.changes], take, context);
+    },
+    validateJWTSVID: async ({ audience, svid }, context) => {
+      requireSecurityHeader(context);
+      requireAudiences([audience]);
+      requireBundle(view);
+      const keysOf = (domain: TrustDomain) => jwtBundles.keysOf(domain);
+      const validated = validateJwtSvid(svid, audience, keysOf, clock());
+      const { spiffeId, claims } = await validated.catch(throwInvalid);
+      // They were parsed as JSON.
+      return create(ValidateJWTSVIDResponseSchema, { spiffeId, claims: claims as JsonObject });
+    },
+  };
+}
+
+/** A workload has one identity. A node proxy names that of the workload for which it asks. */
+function identityOf({ identity, identities }: JwtProfileView, requested: string): SpiffeId {
+  if (!identity && requested === "") {
+    throw new ConnectError("a node has many identities: name a SPIFFE ID", Code.InvalidArgument);
+  }
+  const found = identity ?? identities.find(requested);
+  if (found && (requested === "" || requested === found.spiffeId)) return found.spiffeId;
+  throw new ConnectError("no workload here has this SPIFFE ID", Code.PermissionDenied);
+}
+
+function requireAudiences(audiences: readonly string[]): void {
+  const isBounded = ({ length }: string): boolean => length > 0 && length <= maximumAudienceLength;
+  const { length } = audiences;
+  if (length > 0 && length <= maximumAudiences && audiences.every(isBounded)) return;
+  const message = `name 1 to ${maximumAudiences} audiences of 1 to ${maximumAudienceLength} characters`;
+  throw new ConnectError(message, Code.InvalidArgument);
+}
+
+/** Without the keys of the own trust domain the agent can neither serve them nor judge a token. */
+function requireBundle({ jwtBundles, trustDomain }: JwtProfileView): void {
+  if (jwtBundles.keysOf(trustDomain)) return;
+  throw new ConnectError("the bundle of the CA has not been read yet", Code.Unavailable);
+}
+
+/** The codes of the CA's refusals that a caller can mend. Any other means that it may have no such token. */
+const passedOn: ReadonlySet<Code> = new Set([Code.InvalidArgument, Code.Unimplemented]);
+
+function throwRefusal(error: unknown): never {
+  const isRefused = error instanceof IssuanceError && error.fault === "authority-refused";
+  const { code = Code.Unknown } =
+    isRefused && error.cause instanceof ConnectError ? error.cause : {};
+  const refusal = passedOn.has(code) ? code : Code.PermissionDenied;
+  throw new ConnectError(
+    `there is no token: ${messageOf(error)}`,
+    isRefused ? refusal : Code.Unavailable,
+  );
+}
+
+/** The caller of its own socket may know why: no sentence of a refusal quotes a token. */
+function throwInvalid(error: unknown): never {
+  if (!(error instanceof CaError)) throw error;
+  throw new ConnectError(error.message, Code.InvalidArgument);
 }

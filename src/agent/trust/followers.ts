@@ -4,12 +4,11 @@ import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
-import { crlDocument } from "../../program/bundle/crl-document.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
+import { crlDocument, type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
 import type { ClientTls } from "../../program/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";

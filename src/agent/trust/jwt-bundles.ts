@@ -1,4 +1,5 @@
 import { Subscribers } from "../../foundation/subscribers.ts";
+import { webCryptoProvider } from "../../pki/crypto-provider.ts";
 import {
   type KeySet,
   toJwk,
@@ -6,7 +7,6 @@ import {
   verificationKeys,
 } from "../../pki/jose/key-set.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
-import { webCryptoProvider } from "../../pki/web-crypto-provider.ts";
 
 /** More keys than a CA withdraws while one of its tokens lives. */
 const maximumWithdrawn = 100;

@@ -1,7 +1,7 @@
 import { FetchError } from "../../foundation/fetch.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { DocumentFollower, type FollowerState } from "../../program/bundle/document-follower.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { commonOptions, type FollowersOptions } from "./followers.ts";
 

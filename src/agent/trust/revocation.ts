@@ -4,13 +4,13 @@ import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
-import { crlsPem } from "../../program/bundle/crl-document.ts";
 import {
   type CrlFault,
   type MeshAuthorities,
   MeshCrls,
   type UsableCrls,
 } from "../../program/bundle/crls.ts";
+import { crlsPem } from "../../program/bundle/documents.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
 /** A certificate in use. */

@@ -1,8 +1,8 @@
 import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import type { SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
-import type { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 
 /** The outcome for a published bundle. */

@@ -12,7 +12,7 @@ import {
   viewFileStore,
   viewSignerStore,
 } from "../../node/files/file-store.ts";
-import { readyUrlAt } from "../../node/http/listen-address.ts";
+import { readyUrlAt } from "../../node/files/places.ts";
 import { lambdaLimits } from "../../node/lambda/events.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import type { BucketPlace } from "../../node/stores/bucket-place.ts";

@@ -10,8 +10,7 @@ import { inEnglish } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";
-import { fetchWith } from "../../program/http/node-fetch.ts";
+import { createHttpClient, fetchWith, parseTarget } from "../../program/http/http-client.ts";
 import { childEnvironment } from "./child-environment.ts";
 
 /** A cluster, reached as kubectl would. */

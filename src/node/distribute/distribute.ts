@@ -18,6 +18,7 @@ import { recur } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import {
   type Environment,
+  listenAddress,
   openApiServer,
   placeKeys,
   type RootPlaces,
@@ -25,7 +26,6 @@ import {
   upstreamKeys,
   upstreamPlaceOf,
 } from "../files/places.ts";
-import { listenAddress } from "../http/listen-address.ts";
 import { monitorWork, type ServerContext } from "../server.ts";
 import { followUpstreamTrust, type UpstreamTrust } from "./upstream-trust.ts";
 

@@ -8,8 +8,8 @@ import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { parseCertificates, readRootFile } from "../../program/files/pem-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";

@@ -1,12 +1,12 @@
 import * as z from "zod/mini";
 import { clusterName, filePath, signerName, trustDomainText } from "../../config/form.ts";
-import { bracketed } from "../../foundation/addresses.ts";
+import { bracketed, parseListenAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { baseUrl } from "../../foundation/text.ts";
+import { baseUrl, parsedText } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import { credentialInFile } from "./configuration-file.ts";
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -141,3 +141,21 @@ export function upstreamAccessOf(read: z.infer<z.ZodMiniObject<typeof accessKeys
     cluster: read.CLUSTER,
   };
 }
+
+/** The address on which a server listens. Without a host it is every address of the machine. */
+export interface ListenAddress {
+  readonly host?: string;
+  readonly port: number;
+  /** Whether other processes of the same user may listen there too. The kernel distributes connections. */
+  readonly reusePort?: boolean;
+}
+
+/** `host:port`, `[IPv6]:port` or `:port`. */
+export const listenAddress = parsedText<ListenAddress>(
+  parseListenAddress,
+  "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>",
+);
+
+/** Where a program that listens there says on this machine whether it is ready, unless the system chooses the port. */
+export const readyUrlAt = ({ host = "127.0.0.1", port }: ListenAddress): string | undefined =>
+  port === 0 ? undefined : `http://${bracketed(host)}:${port}/readyz`;

@@ -6,7 +6,7 @@ import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { addressOf } from "../../foundation/addresses.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Level } from "../../foundation/events.ts";
-import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-context.ts";
+import { traceFields, traceHeaders, traceOf } from "../../foundation/headers.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addCounter } from "../../program/metrics.ts";

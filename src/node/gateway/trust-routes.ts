@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import { untilEnding } from "../../foundation/pause.ts";
 import { type NumberedBundle, toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
 import { type KeySet, toJwk } from "../../pki/jose/key-set.ts";
-import { crlsPem } from "../../program/bundle/crl-document.ts";
+import { crlsPem } from "../../program/bundle/documents.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import { createLongPolls, type Waiter } from "../../transport/http/long-poll.ts";
 import {

@@ -8,6 +8,7 @@ import { addressOf } from "../../foundation/addresses.ts";
 import type { Port } from "../../program/program.ts";
 import { groupOf } from "../../program/tls-policy.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
+import type { ListenAddress } from "../files/places.ts";
 import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";
 import { type BeginHandshake, Handshakes } from "../limits/handshakes.ts";
@@ -20,7 +21,6 @@ import {
 } from "../tls/tls-credentials.ts";
 import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
-import type { ListenAddress } from "./listen-address.ts";
 import type { Routes } from "./routes.ts";
 
 /** A port with TLS, whose credentials may change while it runs. */

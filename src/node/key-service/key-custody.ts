@@ -7,13 +7,15 @@ import {
 } from "../../config/platform-keys.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import type { Environment } from "../files/places.ts";
 import { shareAside } from "../limits/turn.ts";
 import { findAwsCredential } from "./aws-credential.ts";
-import { findAzureCredential } from "./azure-credential.ts";
-import { findGoogleCredential } from "./google-credential.ts";
-import { findVaultCredential } from "./vault-credential.ts";
+import {
+  findAzureCredential,
+  findGoogleCredential,
+  findVaultCredential,
+} from "./cloud-credentials.ts";
 
 /** Key services with the credentials that the tools of each cloud find on a machine. */
 export function nodeKeyCustody(

@@ -6,7 +6,7 @@ import type { HeldKeks } from "../../custody/kek.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { writeToConsole } from "../../foundation/events.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import { readConfigurationFile } from "../files/configuration-file.ts";

@@ -9,7 +9,7 @@ import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";

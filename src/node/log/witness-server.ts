@@ -14,8 +14,8 @@ import {
   type Witness,
   type WitnessMemory,
 } from "../../tlog/witness/witness.ts";
+import type { ListenAddress } from "../files/places.ts";
 import { makeFolder, openDatabase, ownerOf } from "../files/store-owner.ts";
-import type { ListenAddress } from "../http/listen-address.ts";
 
 interface WitnessParts {
   /** Holds its key and what it has cosigned. Whoever copies it can cosign in its name. */

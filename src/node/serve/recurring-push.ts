@@ -4,7 +4,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import { type ClusterPush, outcomesByCluster } from "../../delivery/cluster-push.ts";
 import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { logFault } from "../../foundation/events.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import { addReadSeries, unixTime } from "../../program/metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";

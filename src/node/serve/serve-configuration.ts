@@ -6,8 +6,7 @@ import { logKeys } from "../../config/optional-parts.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";
-import type { Environment } from "../files/places.ts";
-import { listenAddress } from "../http/listen-address.ts";
+import { type Environment, listenAddress } from "../files/places.ts";
 import { limitsTable } from "../limits/limits.ts";
 import {
   propagationOf,

@@ -3,7 +3,7 @@ import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import { metricsOfAll } from "../../program/metrics.ts";
 import { begin, type Port, type Program } from "../../program/program.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
@@ -28,14 +28,18 @@ import { shareAside, Turn } from "../limits/turn.ts";
 import { NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
+import {
+  lookSeconds,
+  openReplicaStores,
+  type ReplicaStores,
+  WatchedStore,
+} from "../stores/stores.ts";
 import { addAuthorityGauges, addKekGauge, countingLog } from "./ca-metrics.ts";
 import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
 import { addPushGauges } from "./recurring-push.ts";
 import { longestRotationSeconds, rotationOf } from "./recurring-rotation.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-import { lookSeconds, WatchedStore } from "./store-watch.ts";
 
 /** Reading a few files is cheap, and a watch costs nothing. */
 const longestRefreshSeconds = 2;

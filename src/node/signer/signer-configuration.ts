@@ -7,9 +7,9 @@ import {
   apiServerKeys,
   apiServerPlaceOf,
   type Environment,
+  listenAddress,
   upstreamAccessOf,
 } from "../files/places.ts";
-import { listenAddress } from "../http/listen-address.ts";
 
 /** The types of key that a pod may ask for, by Kubernetes' names. */
 export const podKeyTypes = [

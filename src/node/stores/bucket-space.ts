@@ -11,7 +11,7 @@ import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
-import { fetchTrusting } from "../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import type { ListedObject } from "./bucket-answers.ts";
 import {
   type BucketAnswer,

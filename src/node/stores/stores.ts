@@ -7,7 +7,7 @@ import {
   signerStoreIn,
 } from "../../custody/shared/object-space.ts";
 import { createTurns, type Turns, turnSecondsOf } from "../../custody/shared/turns.ts";
-import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
+import { ConfigurationError, causeOf, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
@@ -179,4 +179,55 @@ export async function openNamespaceServer({
 }: NamespacePlace): Promise<KubernetesClient> {
   if (apiServer) return openApiServer(apiServer);
   throw new ConfigurationError(["KUBERNETES_SERVER: is required outside of a cluster"]);
+}
+
+/** Most runs of a rotation write nothing, so a look finds out first that nothing could be written. */
+export const lookSeconds = 60;
+
+/** A store, and why it takes no record, as the last write or look has shown. */
+export class WatchedStore implements AuthorityStore {
+  readonly #store: AuthorityStore;
+  readonly #log: OperationLog;
+  #fault: string | undefined;
+  #detail = "";
+
+  constructor(store: AuthorityStore, log: OperationLog) {
+    this.#store = store;
+    this.#log = log;
+  }
+
+  /** One sentence. */
+  readonly fault = (): string | undefined => this.#fault;
+
+  readonly load: AuthorityStore["load"] = () => this.#store.load();
+
+  readonly put: AuthorityStore["put"] = (record, before) =>
+    this.#telling(() => this.#store.put(record, before));
+
+  readonly delete: AuthorityStore["delete"] = (name) =>
+    this.#telling(() => this.#store.delete(name));
+
+  /** Tells each time in the log that it takes none, so that an alert lasts as long as that. */
+  readonly look = async (): Promise<void> => {
+    const { tryWriting } = this.#store;
+    if (tryWriting) await this.#telling(tryWriting).catch(() => this.#tell());
+    else if (this.#fault !== undefined) this.#tell();
+  };
+
+  #tell(): void {
+    this.#log.operation({ event: "store-not-writable", level: "error", detail: this.#detail });
+  }
+
+  async #telling<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      const done = await write();
+      this.#fault = undefined;
+      return done;
+    } catch (error) {
+      // `/readyz` is for strangers as well: no path.
+      this.#fault = `the store takes no record (${causeOf(error)})`;
+      this.#detail = messageOf(error);
+      throw error;
+    }
+  }
 }

@@ -1,5 +1,5 @@
 import { OperatorError } from "../../foundation/errors.ts";
-import type { SigningKey } from "../crypto-provider.ts";
+import { type SigningKey, webSigningKey } from "../crypto-provider.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { randomSerialNumber } from "../encoding/serial-number.ts";
@@ -9,7 +9,6 @@ import {
   toX509Signature,
 } from "../signature-algorithm.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
-import { webSigningKey } from "../web-crypto-provider.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
 import {
   certificateAndCrlSigning,

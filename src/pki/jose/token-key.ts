@@ -1,7 +1,8 @@
 import { byPublication, type Schedule, type ScheduledAuthority } from "../authority/schedule.ts";
 import type { SigningKey } from "../crypto-provider.ts";
+import { toBase64Url } from "../encoding/base64.ts";
 import { type Bytes, fingerprintOf } from "../encoding/bytes.ts";
-import { signatureAlgorithmOf } from "../signature-algorithm.ts";
+import { fromX509Signature, signatureAlgorithmOf } from "../signature-algorithm.ts";
 import { parseSubjectPublicKey, refuseSubjectKey } from "../x509/subject-public-key.ts";
 import { addSeconds, later, wholeSeconds } from "../x509/validity.ts";
 
@@ -199,4 +200,37 @@ export async function toPublicJwk({ id, algorithm, spki }: TokenKey): Promise<Js
   const { kty, crv, x, y, n, e } = await crypto.subtle.exportKey("jwk", key);
   const own = Object.entries({ kty, crv, x, y, n, e }).filter(([, value]) => value !== undefined);
   return { ...Object.fromEntries(own), kid: id, alg: algorithm } as JsonWebKey;
+}
+
+/** The claims of a JWT-SVID (SPIFFE JWT-SVID §3). Instants are in seconds since 1970. */
+export interface TokenClaims {
+  readonly iss: string;
+  readonly sub: string;
+  readonly aud: readonly string[];
+  readonly iat: number;
+  readonly exp: number;
+  readonly jti: string;
+}
+
+const encoder = new TextEncoder();
+const headers = new WeakMap<OpenTokenKey, string>();
+
+/** A JWT as a compact JWS (RFC 7515 §3.1): the header has `alg`, `kid` and `typ`, and nothing else. */
+export async function signToken(key: OpenTokenKey, claims: TokenClaims): Promise<string> {
+  const signed = `${headerOf(key)}.${toBase64Url(encoder.encode(JSON.stringify(claims)))}`;
+  const { algorithm, dsaEncoding, sign } = key.signingKey;
+  const made = sign(encoder.encode(signed));
+  const signature = made instanceof Promise ? new Uint8Array(await made) : made;
+  const raw =
+    dsaEncoding === "der" ? fromX509Signature(signature, algorithm, "ieee-p1363") : signature;
+  return `${signed}.${toBase64Url(raw)}`;
+}
+
+function headerOf(key: OpenTokenKey): string {
+  const known = headers.get(key);
+  if (known !== undefined) return known;
+  const header = { alg: key.algorithm, kid: key.id, typ: "JWT" };
+  const made = toBase64Url(encoder.encode(JSON.stringify(header)));
+  headers.set(key, made);
+  return made;
 }

@@ -1,16 +1,23 @@
 import { type LookupAddress, lookup } from "node:dns";
-import { type ClientRequest, Agent as HttpAgent, request as httpRequest } from "node:http";
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
+import { Readable } from "node:stream";
 import type { SecureContextOptions } from "node:tls";
 import { urlToHttpOptions } from "node:url";
 import { isPublicAddress } from "../../foundation/addresses.ts";
-import type { Reach } from "../../foundation/fetch.ts";
+import { type Fetch, FetchError, type FetchTrusting, type Reach } from "../../foundation/fetch.ts";
 import { systemCode } from "../files/small-file.ts";
 import {
   type AnswerReader,
   type ExchangeOptions,
   exchange,
+  headersOf,
   notAnswered,
   readHead,
   readWhole,
@@ -136,3 +143,47 @@ export function createPublicLookup(resolve: Resolve = lookup): LookupFunction {
 /** The code stands in the log: a public issuer's key URL leads to a private address. */
 const createPrivateAddressError = (): NodeJS.ErrnoException =>
   Object.assign(new Error("the address is private"), { code: "PRIVATE_ADDRESS" });
+
+const maximumConnections = 32;
+
+/** Some servers refuse a request without a user agent, and this client decompresses no answer. */
+const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
+
+/**
+ * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process.
+ * After it rejects an answer with too many encodings, the body fails with an error that no code handles.
+ */
+export const fetchTrusting: FetchTrusting = (roots, reach) =>
+  fetchWith(roots === undefined ? {} : { ca: roots }, reach);
+
+/** `fetch` with these roots, and the certificate that it shows. */
+export function fetchWith(tls: ClientTls, reach?: Reach): Fetch {
+  const client = createHttpClient(tls, maximumConnections, reach);
+  return async (url, { method = "GET", headers, body, signal }) => {
+    const response = await client.open({
+      target: parseTarget(url),
+      method,
+      headers: { ...usualHeaders, ...Object.fromEntries(new Headers(headers)) },
+      body: typeof body === "string" || body instanceof Uint8Array ? body : undefined,
+      signal: signal ?? undefined,
+    });
+    return toResponse(response);
+  };
+}
+
+const bodiless: readonly number[] = [204, 205, 304];
+
+/** @throws FetchError for a status that `Response` cannot carry. */
+function toResponse(answer: IncomingMessage): Response {
+  const { statusCode: status = 0 } = answer;
+  const init = { status, headers: headersOf(answer.rawHeaders) };
+  if (status < 200 || status > 599) {
+    answer.destroy();
+    throw new FetchError(`answered with status ${status}`);
+  }
+  if (!bodiless.includes(status)) {
+    return new Response(Readable.toWeb(answer) as ReadableStream<Uint8Array>, init);
+  }
+  answer.resume();
+  return new Response(null, init);
+}

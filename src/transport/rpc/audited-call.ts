@@ -3,8 +3,12 @@ import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, type Refusal } from "../../foundation/errors.ts";
-import type { HeaderFields } from "../../foundation/headers.ts";
-import { type TraceContext, traceFields, traceOf } from "../../foundation/trace-context.ts";
+import {
+  type HeaderFields,
+  type TraceContext,
+  traceFields,
+  traceOf,
+} from "../../foundation/headers.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { frameHeadOctets, trailersFlag } from "./grpc-frames.ts";
 import { type Peer, peerKey, type RpcRequest, type RpcResponse, type RpcService } from "./rpc.ts";

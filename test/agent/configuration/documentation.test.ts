@@ -2,8 +2,10 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseDocument } from "yaml";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
-import { variableNames } from "../../../src/agent/configuration/environment.ts";
-import { unsupportedVariables } from "../../../src/agent/configuration/unsupported-variables.ts";
+import {
+  unsupportedVariables,
+  variableNames,
+} from "../../../src/agent/configuration/environment.ts";
 
 const page = readFileSync("docs/reference/agent.md", "utf8");
 
@@ -26,9 +28,12 @@ test("lists every variable that the agent reads, and no other", () => {
 test("says which variables are refused, and which are ignored with a warning", () => {
   const table = page.slice(page.indexOf("### Other variables"), page.indexOf("## Different from"));
   const rows = table.split("\n").filter((line) => line.startsWith("| `"));
-  for (const { name, isIgnored } of unsupportedVariables) {
-    const row = rows.find((each) => each.split("|")[1]?.includes(`\`${name}\``));
-    expect(row?.split("|")[2], name).toMatch(isIgnored ? "ignored, with a warning" : "refused");
+  const said = { refused: "refused", ignored: "ignored, with a warning" };
+  for (const fate of ["refused", "ignored"] as const) {
+    for (const name of Object.keys(unsupportedVariables[fate])) {
+      const row = rows.find((each) => each.split("|")[1]?.includes(`\`${name}\``));
+      expect(row?.split("|")[2], name).toMatch(said[fate]);
+    }
   }
 });
 

@@ -1,28 +1,29 @@
 import { expect, test } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
-import { unsupportedVariables } from "../../../src/agent/configuration/unsupported-variables.ts";
+import { unsupportedVariables } from "../../../src/agent/configuration/environment.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
-const namesOf = (isIgnored: boolean): readonly string[] =>
-  unsupportedVariables.filter((each) => each.isIgnored === isIgnored).map(({ name }) => name);
+const [refused, ignored] = [unsupportedVariables.refused, unsupportedVariables.ignored].map(
+  Object.keys,
+);
 
-test.each(namesOf(false))("refuses %s by name, with a reason", (name) => {
+test.each(refused ?? [])("refuses %s by name, with a reason", (name) => {
   expect(() => parseConfiguration({ ...pod, [name]: "true" })).toThrow(
     new RegExp(`^${name}: .{20}`),
   );
 });
 
-test.each(namesOf(true))("ignores %s, and has a warning with a reason", (name) => {
+test.each(ignored ?? [])("ignores %s, and has a warning with a reason", (name) => {
   const { ignoredVariables } = parseConfiguration({ ...pod, [name]: "true" });
-  expect(ignoredVariables).toEqual([
-    { name, why: expect.stringMatching(/.{20}/), isIgnored: true },
-  ]);
+  expect(ignoredVariables).toEqual([{ name, why: expect.stringMatching(/.{20}/) }]);
 });
 
 test.each(["", "false", "F", "0", "{}"])(
   "has no warning for a variable with the value %j",
   (value) => {
-    const idle = Object.fromEntries(unsupportedVariables.map(({ name }) => [name, value]));
+    const idle = Object.fromEntries(
+      [...(refused ?? []), ...(ignored ?? [])].map((name) => [name, value]),
+    );
     expect(parseConfiguration({ ...pod, ...idle }).ignoredVariables).toEqual([]);
   },
 );

@@ -19,7 +19,7 @@ import {
   privateKeyPem,
 } from "../../../src/agent/identity/x509-svid.ts";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
-import { newTrace } from "../../../src/foundation/trace-context.ts";
+import { newTrace } from "../../../src/foundation/headers.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateService,

@@ -3,8 +3,8 @@ import { type Client, Code, ConnectError, createClient } from "@connectrpc/conne
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { createLocalJWKSet, jwtVerify } from "jose";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { createJwtProfile } from "../../../src/agent/sockets/jwt-profile.ts";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
+import { createJwtProfile } from "../../../src/agent/sockets/workload-api.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { jwtSvidKeysIn } from "../../../src/pki/jose/key-set.ts";
 import {

@@ -1,8 +1,7 @@
 import { networkInterfaces } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 import type { ProxyControl } from "../../../src/agent/envoy/envoy-process.ts";
-import type { AgentStatus } from "../../../src/agent/status/agent-status.ts";
-import { serveStatus } from "../../../src/agent/status/status-server.ts";
+import { type AgentStatus, serveStatus } from "../../../src/agent/status/agent-status.ts";
 
 const ready: AgentStatus = {
   isReady: true,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
+import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 

@@ -1,10 +1,8 @@
 import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { createCrlSource } from "../../../src/ca/revocation/published-crls.ts";
-import type { WorkSharing } from "../../../src/foundation/shared-work.ts";
-import { pollForWork } from "../../../src/foundation/shared-work.ts";
-import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { pollForWork, type WorkSharing } from "../../../src/foundation/shared-work.ts";
+import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";

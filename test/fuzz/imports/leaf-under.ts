@@ -4,10 +4,10 @@ import {
   createSigningAuthority,
   withSigningKey,
 } from "../../../src/pki/authority/signing-authority.ts";
+import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
-import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";

@@ -1,13 +1,13 @@
 import { createLocalJWKSet, jwtVerify } from "jose";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import {
   type JwtSvid,
   jwtSvidAlgorithms,
   validateJwtSvid,
 } from "../../../src/pki/jose/jwt-svid.ts";
 import { jwtSvidKeysIn, verificationKeys } from "../../../src/pki/jose/key-set.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { Random } from "../../simulation/random.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { issuerJwks, judgedAt, signedToken, tokenSigners } from "../corpus/tokens.ts";

@@ -1,7 +1,7 @@
 import { CaError } from "../../../src/foundation/errors.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { validateJwtSvid } from "../../../src/pki/jose/jwt-svid.ts";
 import { jwtSvidKeysIn, verificationKeys } from "../../../src/pki/jose/key-set.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { caseRandom } from "../../fuzz/campaign/case-random.ts";
 import { issuerJwks, signedToken, tokenSigners } from "../../fuzz/corpus/tokens.ts";
 import { oneOf } from "../../fuzz/mutation/choice.ts";

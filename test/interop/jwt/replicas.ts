@@ -8,7 +8,7 @@ import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";

@@ -7,7 +7,7 @@ import { createServiceRoot } from "../../../src/custody/key-service/service-root
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";

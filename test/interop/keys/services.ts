@@ -2,7 +2,7 @@ import { createPublicKey } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AwsClient } from "aws4fetch";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { startChild } from "../../testkit/programs/child-process.ts";

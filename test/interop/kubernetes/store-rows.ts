@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createSharedStore, type ObjectSpace } from "../../../src/custody/shared/object-space.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
 import { until } from "../../testkit/time/until.ts";

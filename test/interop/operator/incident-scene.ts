@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import {

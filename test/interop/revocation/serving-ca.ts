@@ -5,7 +5,7 @@ import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { randomKek } from "../../testkit/configuration.ts";

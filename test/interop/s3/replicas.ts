@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";

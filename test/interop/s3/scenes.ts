@@ -6,7 +6,7 @@ import { createSharedStore, type ObjectSpace } from "../../../src/custody/shared
 import { createTurns } from "../../../src/custody/shared/turns.ts";
 import { type Fetch, FetchError } from "../../../src/foundation/fetch.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
 import { randomKek } from "../../testkit/configuration.ts";

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
+import { metadataUrl } from "../../../src/node/key-service/cloud-credentials.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
-import { metadataUrl } from "../../../src/node/key-service/machine.ts";
 import { awsCredential, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
 import {
   azureCredential,

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { openStores } from "../../../src/config/ca-stores.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openReplicaStores, type ReplicaStores } from "../../../src/node/stores/stores.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";

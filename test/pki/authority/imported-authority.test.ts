@@ -7,8 +7,8 @@ import {
   type OpenAuthority,
   withSigningKey,
 } from "../../../src/pki/authority/signing-authority.ts";
+import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
-import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";

@@ -1,6 +1,7 @@
 import { CompactSign, createLocalJWKSet, jwtVerify, SignJWT } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { jwtSvidAlgorithms, readJwtSvid, validateJwtSvid } from "../../../src/pki/jose/jwt-svid.ts";
 import {
   jwtSvidKeysIn,
@@ -8,7 +9,6 @@ import {
   verificationKeys,
 } from "../../../src/pki/jose/key-set.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey, type TokenKey } from "../../testkit/callers/tokens.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");

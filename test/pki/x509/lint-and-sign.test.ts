@@ -1,7 +1,7 @@
 import { createPublicKey, verify } from "node:crypto";
 import { expect, test } from "vitest";
+import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
-import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { lintAndSign } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { lint } from "../../../src/pki/x509/leaf/lint.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { crlsPem, parseCrls } from "../../../src/program/bundle/crl-document.ts";
 import { type MeshAuthorities, MeshCrls } from "../../../src/program/bundle/crls.ts";
+import { crlsPem, parseCrls } from "../../../src/program/bundle/documents.ts";
 import {
   type CrlAuthority,
   type CrlDepartures,

@@ -2,8 +2,11 @@ import type { Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FetchError, readJson } from "../../../src/foundation/fetch.ts";
-import { createHttpClient, parseTarget } from "../../../src/program/http/http-client.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import {
+  createHttpClient,
+  fetchTrusting,
+  parseTarget,
+} from "../../../src/program/http/http-client.ts";
 import { type RawAnswer, startRawServer } from "../../testkit/network/raw-server.ts";
 
 const timeoutMilliseconds = 400;

@@ -6,10 +6,10 @@ import { createJsonFetch, FetchError } from "../../../src/foundation/fetch.ts";
 import {
   createHttpClient,
   createPublicLookup,
+  fetchTrusting,
   type OutgoingRequest,
   parseTarget,
 } from "../../../src/program/http/http-client.ts";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { type RawAnswer, rawResponse, startRawServer } from "../../testkit/network/raw-server.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fetchTrusting } from "../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 
 describe("a request to an API server with a CA of its own", () => {

@@ -8,7 +8,7 @@ import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
 import { revokeCertificates } from "../ca/revoke-certificates.ts";

@@ -7,7 +7,7 @@ import {
 import type { LoadTimes } from "../../../src/ca/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { istioPhaseLengths } from "./memory-mint.ts";

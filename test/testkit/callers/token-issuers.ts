@@ -1,8 +1,8 @@
 import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
 import type { TokenIssuer } from "../../../src/authn/token-issuer.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { parseKeySet } from "../../../src/pki/jose/key-set.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { jwksOf, type TokenKey } from "./tokens.ts";
 

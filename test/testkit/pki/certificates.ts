@@ -5,6 +5,7 @@ import {
   type SigningAuthority,
   withSigningKey,
 } from "../../../src/pki/authority/signing-authority.ts";
+import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import {
   parseTrustDomain,
@@ -12,7 +13,6 @@ import {
   type TrustDomain,
   workloadSpiffeId,
 } from "../../../src/pki/spiffe-id.ts";
-import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";

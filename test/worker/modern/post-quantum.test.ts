@@ -3,18 +3,18 @@ import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { isSignedByKey } from "../../../src/pki/x509/certificate-signature.ts";
 import {
   hasPostQuantumKey,
   parseSubjectPublicKey,
 } from "../../../src/pki/x509/subject-public-key.ts";
+import { variablesOf } from "../../../src/worker/bindings.ts";
 import { kvStores } from "../../../src/worker/kv-store.ts";
 import { openLogWithin } from "../../../src/worker/log/worker-log.ts";
-import { variablesOf } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { publishedLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin } from "../../contract/log/log-values.ts";

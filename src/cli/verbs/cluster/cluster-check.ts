@@ -10,7 +10,7 @@ import {
   unusableKeysIn,
   unusableKeyText,
 } from "../../../pki/jose/key-set.ts";
-import { fetchTrusting } from "../../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../program/http/http-client.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
 import { printable } from "../../terminal/text.ts";

@@ -12,7 +12,7 @@ import {
   listRoots,
   usualConfigMap,
 } from "../../../kubernetes/root-config-map.ts";
-import { fetchTrusting } from "../../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { type ClusterLogin, readKubeconfig } from "../../session/kubeconfig.ts";
 import { printable } from "../../terminal/text.ts";
 import { issuerIn } from "./cluster-enrol.ts";

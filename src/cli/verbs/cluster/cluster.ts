@@ -2,8 +2,12 @@ import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createDocumentFetch } from "../../../foundation/fetch.ts";
-import { fetchTrusting } from "../../../program/http/node-fetch.ts";
+
+
+import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { currentBundle } from "../../session/composed.ts";
+
+
 import {
   type Deployment,
   type DeploymentChoice,

@@ -13,8 +13,8 @@ import {
 } from "../../../foundation/fetch.ts";
 import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
-import { parseCrls } from "../../../program/bundle/crl-document.ts";
-import { fetchTrusting } from "../../../program/http/node-fetch.ts";
+import { parseCrls } from "../../../program/bundle/documents.ts";
+import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";

@@ -6,6 +6,7 @@ import {
   createSigningAuthority,
   withSigningKey,
 } from "../../../pki/authority/signing-authority.ts";
+import { webSigningKey } from "../../../pki/crypto-provider.ts";
 import { withoutDuplicates } from "../../../pki/path/certification-path.ts";
 import {
   maximumCertificates,
@@ -14,7 +15,6 @@ import {
 } from "../../../pki/path/verified-authority.ts";
 import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../../pki/spiffe-id.ts";
-import { webSigningKey } from "../../../pki/web-crypto-provider.ts";
 import { issueLeaf, type Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
 import { issuerDigest } from "../../../pki/x509/leaf/identity-proof.ts";
 import { leafValidity, wholeSeconds } from "../../../pki/x509/validity.ts";

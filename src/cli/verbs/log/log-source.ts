@@ -4,7 +4,7 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, readOctets, toFetchError } from "../../../foundation/fetch.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
-import { fetchTrusting } from "../../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../program/http/http-client.ts";
 import type { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { type Policy, parsePolicy } from "../../../tlog/note/policy.ts";

@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 import { addressText } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../../foundation/events.ts";
-import { type ListenAddress, listenAddress } from "../../../node/http/listen-address.ts";
+import { type ListenAddress, listenAddress } from "../../../node/files/places.ts";
 import { startWitness } from "../../../node/log/witness-server.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { isOrigin } from "../../../tlog/note/checkpoint.ts";

@@ -14,7 +14,7 @@ import type { AgentStatus } from "../../../agent/status/agent-status.ts";
 import type { XdsReport } from "../../../agent/xds/xds-status.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { readJson } from "../../../foundation/fetch.ts";
-import { fetchTrusting } from "../../../program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { handleSignals, watchSignals } from "../../../program/signals.ts";
 import { addExitCodes, exitCodes } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";

@@ -21,8 +21,7 @@ import { summarizeBackup } from "../../../../src/cli/verbs/authority/restore-pla
 import type { KekRing } from "../../../../src/custody/kek.ts";
 import { createTaint } from "../../../../src/pki/authority/taint.ts";
 import { retireRoot } from "../../../../src/pki/authority/trust-bundle.ts";
-import { toPublicJwk } from "../../../../src/pki/jose/token-key.ts";
-import { signToken } from "../../../../src/pki/jose/token-signer.ts";
+import { signToken, toPublicJwk } from "../../../../src/pki/jose/token-key.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { rootCertificates } from "../../../fuzz/corpus/certificates.ts";

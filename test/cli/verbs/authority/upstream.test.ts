@@ -5,7 +5,7 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { rotateNow } from "../../../../src/cli/verbs/authority/rotation.ts";
 import { upstreamOf } from "../../../../src/config/upstream.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
-import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { startCa } from "../../../testkit/ca/running-ca.ts";
 import { signerOf } from "../../../testkit/ca/tainted-ca.ts";

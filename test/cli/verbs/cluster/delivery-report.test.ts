@@ -18,7 +18,7 @@ import { rootTargets } from "../../../../src/config/cluster-access.ts";
 import { createClusterPush } from "../../../../src/delivery/cluster-push.ts";
 import { trustBundleContent } from "../../../../src/delivery/push-content.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
-import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
 import { configurationOf } from "../../../testkit/configuration.ts";
 import {

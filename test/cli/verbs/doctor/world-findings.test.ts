@@ -10,7 +10,7 @@ import {
   skewFindings,
 } from "../../../../src/cli/verbs/doctor/world-findings.ts";
 import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
-import { readyUrlAt } from "../../../../src/node/http/listen-address.ts";
+import { readyUrlAt } from "../../../../src/node/files/places.ts";
 import type { Finding } from "../../../../src/status/finding.ts";
 import { issuerFindings } from "../../../../src/status/issuers.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";

@@ -5,7 +5,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
-import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
 import type { ControlPlanePrograms } from "./programs.ts";

@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fetchTrusting } from "../../../../src/program/http/node-fetch.ts";
+import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
 import type { ControlPlane } from "./control-plane.ts";
 
 /** Forwards to the API server without TLS, because a local Worker cannot trust its CA. */

@@ -2,7 +2,7 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
-import { WatchedStore } from "../../../src/node/serve/store-watch.ts";
+import { WatchedStore } from "../../../src/node/stores/stores.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";

@@ -1,7 +1,11 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
 import { FetchError, parseJson } from "../../foundation/fetch.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { crlBlocks, toPem } from "../../pki/encoding/pem.ts";
 import { jwtSvidKeysIn, type KeySet } from "../../pki/jose/key-set.ts";
+import { type Crl, namedIn, parseCrl } from "../../pki/x509/crl/crl.ts";
 import { mayBeRoot, parseCertificate } from "../files/pem-file.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
@@ -69,4 +73,49 @@ function textOf(octets: Uint8Array): string {
   } catch (error) {
     throw new FetchError("did not answer UTF-8", { cause: error });
   }
+}
+
+/** More authorities than a mesh has at once. */
+const maximumCrls = 100;
+
+/** The document of `/crl.pem`: a CRL of each authority. Three hundred thousand entries fit into it. */
+export const crlDocument: DocumentKind<readonly Crl[]> = {
+  name: "CRL",
+  mediaType: "application/x-pem-file",
+  maximumOctets: 16 << 20,
+  parse: (octets) => parseCrls(Buffer.from(octets).toString("latin1")),
+  // An authority revokes at any time, so an endpoint that holds no answers is asked often.
+  refreshSeconds: () => 60,
+};
+
+/**
+ * The CRLs in a PEM text.
+ *
+ * @throws FetchError for a text without a CRL, with too many, with any other block, or with one that is no CRL.
+ */
+export function parseCrls(text: string): readonly Crl[] {
+  const blocks = crlBlocks(text);
+  const begun = text.match(/-----BEGIN /g)?.length ?? 0;
+  if (blocks.length === 0 || blocks.length > maximumCrls || blocks.length !== begun) {
+    throw new FetchError("did not answer CRLs");
+  }
+  return blocks.map(parseOne);
+}
+
+function parseOne(base64: string): Crl {
+  try {
+    const der = parseBase64(base64);
+    const crl = der && parseCrl(der);
+    // Later readers of the entries need not expect a broken one.
+    if (crl && namedIn(crl, new Set()).length === 0) return crl;
+  } catch (error) {
+    if (!(error instanceof DerError)) throw error;
+    throw new FetchError("answered a broken CRL", { cause: error });
+  }
+  throw new FetchError("answered a broken CRL");
+}
+
+/** PEM of CRLs, each with its last newline; empty for none. */
+export function crlsPem(crls: readonly Crl[]): string {
+  return crls.map(({ der }) => toPem("X509 CRL", der)).join("");
 }
