@@ -1,16 +1,11 @@
 import type { OperationLog } from "../foundation/events.ts";
-import { Semaphore } from "../foundation/shared-work.ts";
 import type { Lifetime } from "../program/lifetime.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
 import { CaChannel } from "./identity/ca-channel.ts";
 import { CaClient } from "./identity/ca-client.ts";
-import {
-  type CertificateCache,
-  noCache,
-  openCertificateCache,
-} from "./identity/certificate-cache.ts";
-import { CertificateClient, type Issue } from "./identity/certificate-client.ts";
+import { CertificateCache } from "./identity/certificate-cache.ts";
+import { issueThrough } from "./identity/certificate-client.ts";
 import { JwtSvids } from "./identity/jwt-svids.ts";
 import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
@@ -39,15 +34,13 @@ export interface AgentParts extends AgentPorts {
   readonly jwtSvids: JwtSvids;
   readonly jwtBundles: JwtBundles;
   readonly channel: CaChannel;
-  readonly cache: CertificateCache;
+  /** Absent from an agent that keeps nothing on disk. */
+  readonly cache: CertificateCache | undefined;
   readonly identities: Identities;
   readonly mounted: MountedFiles;
   /** The identity of a sidecar. It is `undefined` in node mode, and if the certificate comes from files. */
   readonly own: RefreshingIdentity | undefined;
 }
-
-/** Concurrent requests to the CA. A node proxy that starts must leave capacity for others. */
-const maximumRequests = 8;
 
 /**
  * Creates the parts, and starts to refresh a sidecar's identity.
@@ -71,23 +64,17 @@ export async function assembleParts(
     channel.reset();
     channelOfTokens.reset();
   });
-  const cache = configuration.cache
-    ? await openCertificateCache(configuration.cache, ports, configuration.request.purpose)
-    : noCache;
+  const { cache: place, request } = configuration;
+  const cache = place && (await CertificateCache.open(place, ports, request.purpose));
   const ca = new CaClient(configuration.request, { ...ports, channel });
-  const client = new CertificateClient(configuration.request, { ...ports, ca, metrics });
   const identities = new Identities({
-    ...{
-      ...ports,
-      trust,
-      policy: renewal,
-      issue: bounded((...request) => client.issue(...request)),
-    },
-    load: (spiffeId) => cache.load(spiffeId),
-    store: (svid) => cache.store(svid),
+    ...{ ...ports, trust, policy: renewal },
+    issue: issueThrough(request, { ...ports, ca, metrics }),
+    load: async (spiffeId) => cache?.load(spiffeId),
+    store: async (svid) => cache?.store(svid),
   });
   life.endsWith("the identities", () => identities.end());
-  await followCache(trust, cache, life);
+  if (cache) await followCache(trust, cache, life);
   const mounted = new MountedFiles({
     ...ports,
     metrics,
@@ -111,12 +98,6 @@ export async function assembleParts(
     ...{ ...ports, configuration, metrics, trust, federation, revocation, channel },
     ...{ cache, identities, own, mounted, jwtSvids, jwtBundles },
   };
-}
-
-/** The same with a bound of concurrent requests. */
-function bounded(issue: Issue): Issue {
-  const semaphore = new Semaphore(maximumRequests);
-  return (...request) => semaphore.run(() => issue(...request));
 }
 
 /** Restores the roots of an earlier run, and stores each change of them. */

@@ -38,7 +38,6 @@ const groupsOf = (text: string): readonly number[] =>
 const isPublic = (address: Address): boolean =>
   address.length === 4 ? isPublicIpv4(address) : isPublicIpv6(address);
 
-/** A prefix and its length in bits. */
 type Network = readonly [Address, number];
 
 /** IANA's special-purpose addresses that are not globally reachable, multicast, and what is reserved. */

@@ -1,4 +1,3 @@
-/** A part, what it was made from, and its end. */
 interface Part<T> {
   readonly value: T;
   readonly ending: AbortController;

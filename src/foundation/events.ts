@@ -1,13 +1,11 @@
 import { messageOf } from "./errors.ts";
 
-/** The severity of an event. */
 export type Level = "info" | "warning" | "error";
 
 /** An event apart from requests: a record that does not open, an issuer that cannot be reached. */
 export interface OperationalEvent {
   readonly event: EventName;
   readonly level: Level;
-  /** A sentence for the operator. */
   readonly detail?: string;
   /** The writer of the line sets it. */
   readonly time?: never;
@@ -201,12 +199,12 @@ export type EventName =
   | "connections-uncounted"
   | "proxy-arguments-unchanged";
 
-/** Logs a failure that another server or the network has caused. The next attempt follows by itself. */
+/** Logs a failure, by default as a warning: another server or the network has caused it, and the next attempt follows. */
 export function logFault(
   { operation }: OperationLog,
   event: EventName,
   error: unknown,
-  fields: Readonly<Record<string, string>> = {},
+  fields: Partial<OperationalEvent> = {},
 ): void {
   operation({ event, level: "warning", detail: messageOf(error), ...fields });
 }

@@ -21,7 +21,6 @@ export interface LeasePlace {
   readonly write: (lease: Lease, now: Date, version?: string) => Promise<boolean>;
 }
 
-/** One process that wants a lease. */
 export interface LeaseCandidate {
   /**
    * Takes the lease if it is free, or renews it. The clock is read once the lease has been: what a slow read

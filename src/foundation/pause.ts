@@ -28,7 +28,6 @@ export async function untilEnding(work: Promise<unknown>, ending: AbortSignal): 
   }
 }
 
-/** How the pauses between attempts grow. */
 export interface Backoff {
   readonly firstMilliseconds: number;
   readonly longestMilliseconds: number;

@@ -89,7 +89,6 @@ export class Semaphore {
     this.#whole = whole;
   }
 
-  /** Runs the work when its turn comes. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

@@ -49,7 +49,6 @@ export interface KubernetesClient {
  */
 export type Credential = () => string | Promise<string>;
 
-/** The API server of a client, and the credential for it. */
 interface KubernetesAccess {
   /** No slash at the end. */
   readonly server: string;

@@ -2,7 +2,6 @@ import * as z from "zod/mini";
 import { AnswerTooLong, FetchError } from "../foundation/fetch.ts";
 import { maximumObjectOctets, type SendRequest } from "./client.ts";
 
-/** A collection to list, and how. */
 export interface Listing {
   /** The path of the collection. Its query may hold a selector. */
   readonly path: string;
@@ -12,7 +11,6 @@ export interface Listing {
   readonly signal?: AbortSignal;
 }
 
-/** A page of a collection. */
 export interface ListPage {
   readonly items: readonly unknown[];
   /** The version of the collection, from which a watch can begin; empty where the server gives none. */

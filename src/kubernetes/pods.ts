@@ -24,7 +24,6 @@ export interface BoundAccount {
   readonly tokenId?: string | undefined;
 }
 
-/** A pod, as far as node checks need it. */
 interface Pod {
   readonly uid: string;
   /** The name of its ServiceAccount. */

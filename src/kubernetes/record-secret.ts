@@ -77,7 +77,6 @@ export function recordSecret(key: string, value: string, resourceVersion?: strin
   };
 }
 
-/** The path of all Secrets of a namespace. */
 export const secretsPath = (namespace: string): string => `/api/v1/namespaces/${namespace}/secrets`;
 
 /** The Secrets of a namespace that hold objects. */

@@ -5,7 +5,6 @@ import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import type { SendRequest } from "./client.ts";
 import { type Listing, listPages } from "./list-pages.ts";
 
-/** The roots in the ConfigMap of a namespace. */
 export interface HeldRoots {
   /** Empty where Istio would not read the ConfigMap. */
   readonly pem: string;
@@ -40,7 +39,6 @@ const deliveredAtAnnotation = "rampart.dev/delivered-at";
 /** Names go into paths and onto terminals. */
 const namespaceName = z.string().check(z.regex(dnsLabel));
 
-/** `metadata.name` of a ConfigMap. */
 export const configMapName: z.ZodMiniType<string, string> = z.string().check(
   z.regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, "must be the name of a ConfigMap"),
   z.refine((name) => name !== crlConfigMap, "is the ConfigMap with CRLs"),
@@ -103,7 +101,6 @@ export function holds(held: HeldRoots | undefined, { pem }: NumberedBundle): boo
   return held?.pem === pem;
 }
 
-/** The ConfigMap to apply to a namespace. */
 export function rootConfigMap(
   name: string,
   namespace: string,
@@ -122,7 +119,6 @@ export function rootConfigMap(
   };
 }
 
-/** The path of a namespace's ConfigMap of this name. */
 export function rootConfigMapPath(name: string, namespace: string): string {
   return `/api/v1/namespaces/${namespace}/configmaps/${name}`;
 }
@@ -145,7 +141,6 @@ export function configMapListing(name: string): Listing {
 export interface ClusterRoots<Kept> {
   /** Those to which Istio would give roots; at least one. */
   readonly namespaces: readonly string[];
-  /** By namespace. */
   readonly held: ReadonlyMap<string, Kept>;
 }
 

@@ -104,7 +104,6 @@ function requesterOf({
 const apiVersion = "certificates.k8s.io/v1";
 const collection = `/apis/${apiVersion}/certificatesigningrequests`;
 
-/** The requests for a signer. */
 export function serviceCertificateListing(signer: string): Listing {
   const selector = encodeURIComponent(`spec.signerName=${signer}`);
   return { path: `${collection}?fieldSelector=${selector}`, pageSize: 100, maximumRequests: 400 };

@@ -19,7 +19,6 @@ export interface WatchedCollection<T> {
   readonly asOf: () => Date | undefined;
 }
 
-/** A collection to watch, and how. */
 interface WatchOptions<T> {
   readonly client: KubernetesClient;
   readonly listing: Listing;
@@ -30,7 +29,6 @@ interface WatchOptions<T> {
   readonly failed: (error: unknown) => void;
   readonly signal: AbortSignal;
   readonly clock?: () => Date;
-  /** Waits between requests. */
   readonly pause?: Pause;
   /** Bounds the items where each may be large. */
   readonly bound?: WatchBound<T>;
@@ -38,7 +36,6 @@ interface WatchOptions<T> {
   readonly watchSeconds?: number;
 }
 
-/** The most that is kept of a collection. */
 export interface WatchBound<T> {
   readonly items: number;
   readonly octets: number;
@@ -78,7 +75,6 @@ const outlivedPart = 1.5;
 /** These statuses refuse the credential and not the version, so a list would not help. */
 const refusals: readonly unknown[] = [401, 403];
 
-/** The progress of a watch. */
 interface Progress<T> {
   readonly items: Map<string, T>;
   octets: number;

@@ -118,7 +118,6 @@ const digests: Readonly<Record<Hash, string>> = {
 /** The hash as node:crypto names it; `null` for a scheme with a hash of its own. */
 const digestOf = ({ hash }: SignatureScheme): string | null => (hash ? digests[hash] : null);
 
-/** A certificate as OpenSSL reads it. */
 interface OpenSslReading {
   readonly verifier: X509Certificate;
   /** Its key, which is on its curve. */

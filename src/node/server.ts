@@ -14,7 +14,6 @@ import type { ListenAddress } from "./files/places.ts";
 import { listenInPlaintext } from "./http/listener.ts";
 import { createMonitoringRoutes } from "./http/routes.ts";
 
-/** The means that a program of this layer has. */
 export interface ServerContext extends ProgramContext {
   readonly log: EventLog;
   /** The timeout of requests to issuers and API servers; without it a default applies. */
@@ -34,7 +33,6 @@ export interface ServerContext extends ProgramContext {
  */
 export type PluggedInImport = (mint: Mint, directory: string, now: Date) => Promise<void>;
 
-/** A program that answers callers. */
 export interface RunningServer<C> extends RunningProgram<C> {
   readonly address: Promise<AddressInfo>;
 }
@@ -43,7 +41,6 @@ export interface RunningServer<C> extends RunningProgram<C> {
 interface Unreached {
   readonly listen: ListenAddress;
   readonly readiness: () => Readiness;
-  /** The line of help of its gauge. */
   readonly readyWhen: string;
 }
 

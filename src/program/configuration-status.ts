@@ -15,7 +15,6 @@ export interface ConfigurationStatus {
   readonly awaitingRestart: readonly string[];
 }
 
-/** Gives the state at this moment. */
 export type StatusOfConfiguration = () => ConfigurationStatus;
 
 /** The difference between the file and the configuration in force. None of it keeps a program from its work. */
@@ -61,7 +60,6 @@ const gauges: readonly StatusGauge[] = [
   },
 ];
 
-/** Adds the state as metrics, if there is one. */
 export function addConfigurationMetrics(
   registry: Registry,
   status: StatusOfConfiguration | undefined,

@@ -29,14 +29,12 @@ export interface ProgramContext {
   readonly asked?: AbortSignal | undefined;
 }
 
-/** A port that is open. */
 export interface Port {
   readonly address: AddressInfo;
   /** Accepts no more connections, lets the calls under way end, and cuts those that take longer than this. */
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
-/** A program that runs. */
 export interface RunningProgram<C> {
   readonly monitoringAddress: AddressInfo;
   readonly plaintextAddress?: AddressInfo | undefined;

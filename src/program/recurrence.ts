@@ -50,7 +50,6 @@ export function recur(
 
 const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
 
-/** A value to fetch, and when to fetch it again. */
 interface Refresh<T> {
   readonly fetch: () => Promise<T>;
   /** The time of the next fetch for a value that was fetched at this instant. It may come nearer later. */

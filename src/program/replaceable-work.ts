@@ -1,4 +1,3 @@
-/** Work that goes on until it is ended. */
 interface EndableWork {
   readonly end: () => Promise<void>;
 }

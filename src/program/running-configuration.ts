@@ -14,7 +14,6 @@ export interface ConfigurationSource<C> {
   readonly state: () => Promise<string>;
   /** @throws ConfigurationError */
   readonly parse: (values: Values) => C;
-  /** The keys whose change needs a restart. */
   readonly restartKeys: readonly string[];
 }
 

@@ -1,7 +1,6 @@
 /** The signals that tell a program to end, with their numbers. */
 const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
 
-/** A signal that tells a program to end. */
 export type EndingSignal = keyof typeof numbers;
 
 const endingSignals = Object.keys(numbers) as readonly EndingSignal[];

@@ -4,7 +4,6 @@ import { LogError } from "./log-error.ts";
 import { completeRoot, emptyRoot, type Hash, hashOctets, nodeHash } from "./merkle.ts";
 import { formatTile, hashesAt, parseTile, type Tile, tileWidth } from "./tile.ts";
 
-/** A tile with its octets. */
 export interface WrittenTile extends Tile {
   readonly octets: Bytes;
 }

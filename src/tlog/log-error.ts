@@ -1,4 +1,3 @@
-/** A fault in the data of a log. */
 type LogFault =
   /** The octets or the text are not of the form. */
   | "form"

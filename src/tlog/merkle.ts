@@ -20,7 +20,6 @@ const nodePrefix = Uint8Array.of(1);
 /** The root of a tree without entries (RFC 9162 §2.1.1). */
 export const emptyRoot: Hash = sha256(new Uint8Array()) as Hash;
 
-/** The hash of one entry. */
 export function leafHash(entry: Uint8Array): Hash {
   return fresh._cloneInto(hash).update(leafPrefix).update(entry).digest() as Hash;
 }

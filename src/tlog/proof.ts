@@ -70,7 +70,6 @@ function isConsistent(older: Tree, newer: Tree, proof: readonly Hash[]): boolean
   return !!roots && bytesEqual(roots.older, older.root) && bytesEqual(roots.newer, newer.root);
 }
 
-/** The roots over a range in both trees. */
 interface Roots {
   readonly older: Hash;
   readonly newer: Hash;

@@ -61,7 +61,6 @@ export function tileIn(size: number, level: Tile["level"], index: number): Tile 
   return width > 0 ? { level, index, width } : undefined;
 }
 
-/** The octets of a tile. */
 export function formatTile(hashes: readonly Hash[]): Hash {
   const octets = new Uint8Array(hashes.length * hashOctets);
   for (const [i, hash] of hashes.entries()) octets.set(hash, i * hashOctets);

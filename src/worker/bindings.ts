@@ -43,7 +43,6 @@ function isRateLimit(binding: unknown): binding is RateLimitBinding {
   return typeof binding === "object" && binding !== null && "limit" in binding;
 }
 
-/** The name of the binding of a dataset of Workers Analytics Engine. */
 export const callCountsBinding = "CALL_COUNTS";
 
 /** The part of such a dataset that the counters need. It buffers: it neither waits nor answers. */
@@ -121,7 +120,6 @@ export async function withStoredSecrets(environment: Environment): Promise<Envir
   return { ...environment, ...Object.fromEntries(await Promise.all(texts)) };
 }
 
-/** A binding of the Secrets Store. */
 interface StoredSecret {
   get(): Promise<string>;
 }
@@ -131,7 +129,6 @@ const isStored = (value: unknown): value is StoredSecret =>
 
 const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
 
-/** The handlers that the platform calls. */
 export interface Worker {
   readonly fetch: (request: Request, environment: Environment) => Promise<Response>;
   /** Runs the cron, whatever its cron string. A throw shows as a failed run. */

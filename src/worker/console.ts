@@ -13,7 +13,6 @@ import type { Environment } from "./bindings.ts";
 /** The binding of the folder with the page's script. */
 const assetsBinding = "CONSOLE_ASSETS";
 
-/** The parts of the console of a Worker. */
 interface WorkerConsoleParts {
   readonly configuration: Configuration;
   /** The operators who may see it. */
@@ -24,7 +23,6 @@ interface WorkerConsoleParts {
   readonly environment: Environment;
 }
 
-/** Adds the console to the routes of a Worker. */
 export type AddConsole = (app: Hono, parts: WorkerConsoleParts) => void;
 
 export const addConsole: AddConsole = (app, parts) => {

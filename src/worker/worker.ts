@@ -31,7 +31,6 @@ import type { AddConsole } from "./console.ts";
 import { kvStores } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
 
-/** An isolate that has read its configuration. */
 interface Isolate {
   readonly app: Hono;
   readonly runCron: (now: Date) => Promise<void>;
@@ -39,7 +38,6 @@ interface Isolate {
   readonly isPassing?: boolean;
 }
 
-/** The options that the main module gives a Worker. */
 interface WorkerOptions {
   readonly clock: () => Date;
   /** The timeout of requests to issuers and API servers; without it a default applies. */
@@ -54,7 +52,6 @@ interface WorkerOptions {
   readonly inBackground?: ((work: Promise<void>) => void) | undefined;
 }
 
-/** The options and the log of an isolate. */
 interface IsolateContext extends WorkerOptions {
   readonly log: EventLog;
 }

@@ -2,7 +2,6 @@ import { join } from "node:path";
 import { bracketed, parseSocketAddress } from "../../foundation/addresses.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
 
-/** The address of a CA, and the protocol that it speaks. */
 export interface CaAddress {
   readonly protocol: "connect" | "grpc-web" | "grpc";
   /** An origin: no path, no trailing slash. */
@@ -29,7 +28,6 @@ export function clientCertificateIn(folder: string): {
   return { key: join(folder, "key.pem"), chain: join(folder, "cert-chain.pem") };
 }
 
-/** The address of a CA, and the files that authenticate both sides. */
 export interface CaConnection {
   readonly address: CaAddress;
   readonly files: ConnectionFiles;
@@ -126,7 +124,6 @@ export type RequestSettings = ReturnType<typeof requestSettingsOf>;
 /** An identity is an X509-SVID, serving is TLS under DNS names. */
 export type CertificatePurpose = "identity" | "serving";
 
-/** The kinds of key that a workload may have. */
 export type SubjectKeyKind =
   | { readonly kind: "EC"; readonly curve: "P-256" | "P-384" }
   | { readonly kind: "RSA"; readonly bits: number };

@@ -162,7 +162,6 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
   });
 }
 
-/** How long connections have to end by themselves. */
 export type DrainPolicy =
   | { readonly kind: "fixed"; readonly milliseconds: number }
   /** Until no connection is left, but not shorter than this (`EXIT_ON_ZERO_ACTIVE_CONNECTIONS`). */

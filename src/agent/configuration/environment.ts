@@ -60,7 +60,6 @@ export const goNumber: z.ZodMiniType<number, string> = parsedText((text) => {
   return Number.isFinite(value) ? value : undefined;
 }, "must be a number");
 
-/** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const text = (otherwise: string) => z._default(z.string(), otherwise);

@@ -74,10 +74,8 @@ const readinessProbe = z.pipe(
 /** When and how the workload is asked whether it is ready (Istio's `ReadinessProbe`). */
 export type ReadinessProbe = z.output<typeof readinessProbe>;
 
-/** How a probe asks the workload. */
 export type ProbeMethod = ReadinessProbe["method"];
 
-/** An object of JSON. */
 type JsonObject = Readonly<Record<string, unknown>>;
 
 const text = z.pipe(
@@ -89,7 +87,6 @@ const fields = z.object({
   /** `host:port` of istiod. */
   discoveryAddress: optionalText,
   controlPlaneAuthPolicy: z._default(z.enum(["NONE", "MUTUAL_TLS"]), "MUTUAL_TLS"),
-  /** The folder of the XDS socket. */
   configPath: z.pipe(
     optionalText,
     z.transform((path) => path ?? "./etc/istio/proxy"),
@@ -103,7 +100,6 @@ const fields = z.object({
   readinessProbe: z.optional(readinessProbe),
   /** Variables, such as `ISTIO_META_NETWORK`. */
   proxyMetadata: z._default(z.record(z.string(), text), {}),
-  /** Flags of Envoy's runtime. */
   runtimeValues: z._default(z.record(z.string(), text), {}),
   /** Everything that was given, for istiod: it reads fields that the agent does not. */
   given: z.custom<JsonObject>(),

@@ -48,7 +48,6 @@ export function xdsSettingsOf(variables: Variables, environment: Environment, fa
 
 export type XdsSettings = Readonly<NonNullable<ReturnType<typeof xdsSettingsOf>>>;
 
-/** The address of istiod, and what authenticates both sides. */
 export type IstiodSettings = Readonly<XdsSettings["istiod"]>;
 
 /** The probe of the workload, which istiod learns of through the XDS proxy. */
@@ -70,7 +69,6 @@ function probeSourceOf(host: string): string | undefined {
   return isIPv4(host) || host === "localhost" ? "127.0.0.6" : undefined;
 }
 
-/** The path of Envoy's socket for discovery. */
 export function xdsSocketOf({ RAMPART_XDS_SOCKET, PROXY_CONFIG }: Variables): string {
   return RAMPART_XDS_SOCKET ?? join(PROXY_CONFIG.configPath, "XDS");
 }

@@ -15,7 +15,6 @@ const discoveries = {
 const readinessStats =
   "^(server\\.state|listener_manager\\.workers_started|(cluster_manager\\.cds|listener_manager\\.lds)\\.update_(success|rejected))$";
 
-/** Envoy's names of `server.state`. */
 const states = ["LIVE", "DRAINING", "PRE_INITIALIZING", "INITIALIZING"];
 
 /** Listeners whose connections are no clients: Envoy's own, and those of probes and scrapers. */
@@ -75,7 +74,6 @@ export class EnvoyAdmin {
     return this.#ask("GET", "/stats/prometheus");
   }
 
-  /** Envoy's counters and gauges whose names match. */
   async #stats(filter: string): Promise<ReadonlyMap<string, number>> {
     const text = await this.#ask("GET", `/stats?filter=${encodeURIComponent(filter)}`);
     const lines = [...text.matchAll(/^(.+): (\d+)$/gm)];

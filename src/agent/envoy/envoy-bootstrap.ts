@@ -59,7 +59,6 @@ export interface BootstrapOptions {
   readonly policy?: CompliancePolicy;
 }
 
-/** A listener with the cluster that it forwards to. */
 interface Passage {
   readonly listener: Json;
   readonly cluster: Json;

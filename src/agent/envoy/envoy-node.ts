@@ -7,7 +7,6 @@ import {
 } from "../configuration/environment.ts";
 import type { Json } from "./tls-contexts.ts";
 
-/** The sources of a node. */
 export interface NodeSources {
   readonly kind: "sidecar" | "router";
   readonly variables: Variables;
@@ -122,7 +121,6 @@ function localityOf(labels: PodFields): Json {
 /** Kubernetes holds annotations to 256 KiB in all. */
 const maximumOctets = 1024 * 1024;
 
-/** The metadata of a pod, as the kubelet has written it. */
 type PodFields = Readonly<Record<string, string>>;
 
 /**

@@ -55,13 +55,11 @@ async function writtenBootstrap(environment: Environment, folder: string): Promi
   return ["-c", path];
 }
 
-/** The command line of a proxy. */
 export interface ProxyCommand {
   readonly command: string;
   readonly arguments: readonly string[];
 }
 
-/** An option, and its value if it has one. */
 type EnvoyOption = readonly [name: string] | readonly [name: string, value: string];
 
 /**

@@ -19,7 +19,6 @@ export interface ProxyControl {
   quit(): void;
 }
 
-/** How often a crashed program is restarted. */
 interface RestartBudget {
   /** Restarts in a row. A run of a minute resets the count. */
   readonly maximum: number;
@@ -30,7 +29,6 @@ interface RestartBudget {
 /** The budget of pilot-agent, from the time when it restarted Envoy. */
 export const usualRestarts: RestartBudget = { maximum: 10, firstWaitMilliseconds: 200 };
 
-/** A program, and the settings by which it is supervised. */
 interface SupervisedProgram {
   readonly command: string;
   readonly arguments: readonly string[];
@@ -45,7 +43,6 @@ const longestWaitMilliseconds = 30_000;
 const stableRunMilliseconds = 60_000;
 const killAfterMilliseconds = 10_000;
 
-/** A shell's exit code for a missing command. */
 const commandNotFound = 127;
 
 /**

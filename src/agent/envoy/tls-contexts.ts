@@ -3,7 +3,6 @@ import type { SocketAddress } from "../../foundation/addresses.ts";
 import { type CompliancePolicy, postQuantumGroup } from "../../program/tls-policy.ts";
 import { defaultResource, rootResource } from "../secrets/secret-source.ts";
 
-/** A JSON object of Envoy's configuration. */
 export type Json = Readonly<Record<string, unknown>>;
 
 /** The cluster of the agent's secrets. The configuration of istiod names it so too. */
@@ -11,7 +10,6 @@ const sdsCluster = "sds-grpc";
 
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/** The name of a type in an `@type`. */
 export const typeUrl = (name: string): string => `type.googleapis.com/${name}`;
 
 /** A filter that forwards HTTP by one route: everything to the cluster of the same name, by default. */
@@ -38,7 +36,6 @@ export function httpConnections(
   };
 }
 
-/** The cluster of the agent's socket for secrets. */
 export function secretDiscoveryCluster(path: string): Json {
   return {
     name: sdsCluster,
@@ -49,7 +46,6 @@ export function secretDiscoveryCluster(path: string): Json {
   };
 }
 
-/** The protocol of a cluster. */
 export function protocolOptions(options: Json): Json {
   return {
     typed_extension_protocol_options: {
@@ -58,7 +54,6 @@ export function protocolOptions(options: Json): Json {
   };
 }
 
-/** A cluster's only endpoint. */
 export function endpoint(clusterName: string, address: Json): Json {
   return {
     cluster_name: clusterName,
@@ -66,7 +61,6 @@ export function endpoint(clusterName: string, address: Json): Json {
   };
 }
 
-/** An address of TCP. */
 export function socketAddress({ host, port }: SocketAddress): Json {
   return { socket_address: { address: host, port_value: port } };
 }
@@ -129,7 +123,6 @@ function meshContext(peers: PeerMatch, policy: CompliancePolicy): Json {
   };
 }
 
-/** The server's side of mutual TLS in the mesh. */
 export function meshServer(peers: PeerMatch, policy: CompliancePolicy): Json {
   return tlsSocket("DownstreamTlsContext", {
     require_client_certificate: true,
@@ -137,7 +130,6 @@ export function meshServer(peers: PeerMatch, policy: CompliancePolicy): Json {
   });
 }
 
-/** The client's side of mutual TLS in the mesh. */
 export function meshClient(
   peers: PeerMatch,
   { host }: SocketAddress,

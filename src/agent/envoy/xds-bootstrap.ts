@@ -21,7 +21,6 @@ interface XdsBootstrapOptions {
   readonly xdsSocket: string;
   readonly isIncremental: boolean;
   readonly admin: SocketAddress;
-  /** The status of the agent. */
   readonly status: SocketAddress;
   /** The port on which kubelets and load balancers ask whether the proxy is ready. */
   readonly healthPort: number;

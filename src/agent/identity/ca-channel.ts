@@ -80,7 +80,6 @@ function openTransport(
   return { transport, close: () => agent.destroy() };
 }
 
-/** The options of a TLS connection. */
 type ConnectionTls = SecureContextOptions & { readonly servername?: string };
 
 /** The roots for a connection whose file has these. */

@@ -22,7 +22,6 @@ interface CaClientPorts {
   readonly log: OperationLog;
 }
 
-/** A call of the CA, with all its attempts. */
 interface CaCall<Answer> {
   readonly send: (transport: Transport, options: CallOptions) => Promise<Answer>;
   readonly signal: AbortSignal;
@@ -77,7 +76,6 @@ export class CaClient {
   }
 }
 
-/** A log whose lines all belong to one call. */
 function tracedLog(log: OperationLog, trace: TraceContext): OperationLog {
   return { operation: (event) => log.operation({ ...event, ...traceFields(trace) }) };
 }
@@ -119,7 +117,6 @@ function toIssuanceError(error: unknown): unknown {
   return new IssuanceError(fault, detail, error, secondsToWait(error));
 }
 
-/** Attempts of one call. */
 export const maximumAttempts = 5;
 
 const backoff: Backoff = {
@@ -128,7 +125,6 @@ const backoff: Backoff = {
   spread: [0.9, 1.1],
 };
 
-/** The pause after so many attempts of a call. */
 export function pauseMilliseconds(attempts: number, random: number): number {
   return backoffMilliseconds(backoff, attempts, random);
 }

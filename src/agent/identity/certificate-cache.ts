@@ -8,8 +8,8 @@ import {
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod/mini";
-import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/events.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
+import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
@@ -25,16 +25,6 @@ import {
   type X509Svid,
 } from "./x509-svid.ts";
 
-/** Certificates and roots that survive a restart. No method rejects, and every entry may be missing. */
-export interface CertificateCache {
-  store(svid: X509Svid): Promise<void>;
-  /** The stored certificate, if it still passes every check of a CA's answer. */
-  load(spiffeId: SpiffeId): Promise<CaAnswer | undefined>;
-  remove(spiffeId: SpiffeId): Promise<void>;
-  storeRoots(pem: string): Promise<void>;
-  loadRoots(): Promise<string | undefined>;
-}
-
 const recordForm = z.strictObject({
   elements: z.array(z.string()).check(z.minLength(2)),
   privateKey: z.string(),
@@ -46,61 +36,50 @@ const recordForm = z.strictObject({
 
 const rootsName = "roots";
 
-/** The cache of an agent that keeps nothing on disk. */
-export const noCache: CertificateCache = {
-  store: async () => undefined,
-  load: async () => undefined,
-  remove: async () => undefined,
-  storeRoots: async () => undefined,
-  loadRoots: async () => undefined,
-};
-
-/** Opens a cache in a folder, sealed if there is a key. @throws ConfigurationError for an unusable key. */
-export async function openCertificateCache(
-  { folder, keyFile }: CacheSettings,
-  ports: CachePorts,
-  purpose: CertificatePurpose = "identity",
-): Promise<CertificateCache> {
-  const key = keyFile === undefined ? undefined : await readCacheKey(keyFile);
-  await removeStale(folder, ports.clock());
-  return new CacheFolder(folder, key, ports, purpose);
-}
-
 interface CachePorts {
   readonly clock: () => Date;
   readonly log: OperationLog;
 }
 
-class CacheFolder implements CertificateCache {
-  readonly #folder: string;
-  readonly #key: Uint8Array | undefined;
-  readonly #ports: CachePorts;
-  readonly #purpose: CertificatePurpose;
+interface OpenedCache extends CachePorts {
+  readonly folder: string;
+  /** Without it, the files are not sealed. */
+  readonly key: Uint8Array | undefined;
+  readonly purpose: CertificatePurpose;
+}
+
+/** Certificates and roots that survive a restart. No method rejects, and every entry may be missing. */
+export class CertificateCache {
+  readonly #opened: OpenedCache;
   #lastWrite = Promise.resolve();
 
-  constructor(
-    folder: string,
-    key: Uint8Array | undefined,
+  private constructor(opened: OpenedCache) {
+    this.#opened = opened;
+  }
+
+  /** Opens a cache in a folder, sealed if there is a key. @throws ConfigurationError for an unusable key. */
+  static async open(
+    { folder, keyFile }: CacheSettings,
     ports: CachePorts,
-    purpose: CertificatePurpose,
-  ) {
-    this.#folder = folder;
-    this.#key = key;
-    this.#ports = ports;
-    this.#purpose = purpose;
+    purpose: CertificatePurpose = "identity",
+  ): Promise<CertificateCache> {
+    const key = keyFile === undefined ? undefined : await readCacheKey(keyFile);
+    await removeStale(folder, ports.clock());
+    return new CertificateCache({ ...ports, folder, key, purpose });
   }
 
   store(svid: X509Svid): Promise<void> {
     return this.#writeInTurn(svid.spiffeId, toRecord(svid));
   }
 
+  /** The stored certificate, if it still passes every check of a CA's answer. */
   load(spiffeId: SpiffeId): Promise<CaAnswer | undefined> {
-    const requested = { spiffeId, purpose: this.#purpose };
-    return this.#read(spiffeId, (text) => parseRecord(text, requested, this.#ports.clock()));
+    const { purpose, clock } = this.#opened;
+    return this.#read(spiffeId, (text) => parseRecord(text, { spiffeId, purpose }, clock()));
   }
 
   remove(spiffeId: SpiffeId): Promise<void> {
-    return rm(fileOf(this.#folder, spiffeId), { force: true }).catch(() => undefined);
+    return rm(fileOf(this.#opened.folder, spiffeId), { force: true }).catch(() => undefined);
   }
 
   storeRoots(pem: string): Promise<void> {
@@ -118,21 +97,21 @@ class CacheFolder implements CertificateCache {
   }
 
   async #write(name: string, text: string): Promise<void> {
-    const written = writeSealed(fileOf(this.#folder, name), name, text, this.#key);
-    await written.catch((error: unknown) => {
-      const detail = messageOf(error);
-      this.#ports.log.operation({ event: "cache-unwritten", level: "warning", detail });
-    });
+    const { folder, key, log } = this.#opened;
+    await writeSealed(fileOf(folder, name), name, text, key).catch((error: unknown) =>
+      logFault(log, "cache-unwritten", error),
+    );
   }
 
   async #read<T>(name: string, parse: (text: string) => T): Promise<T | undefined> {
+    const { folder, key, log } = this.#opened;
     try {
-      const text = await readSealed(fileOf(this.#folder, name), name, this.#key);
+      const text = await readSealed(fileOf(folder, name), name, key);
       return text === undefined ? undefined : parse(text);
     } catch (error) {
       // A parser's message may quote its input, which holds a private key.
       const detail = error instanceof IssuanceError ? error.message : "not what was written";
-      this.#ports.log.operation({ event: "cache-unread", level: "warning", name, detail });
+      log.operation({ event: "cache-unread", level: "warning", name, detail });
       return undefined;
     }
   }

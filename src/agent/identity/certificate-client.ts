@@ -1,6 +1,7 @@
 import { Code, type ConnectError, createClient } from "@connectrpc/connect";
 import type { OperationLog } from "../../foundation/events.ts";
 import type { TraceContext } from "../../foundation/headers.ts";
+import { Semaphore } from "../../foundation/shared-work.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
@@ -9,8 +10,16 @@ import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaClient } from "./ca-client.ts";
 import { type CaAnswer, generateSubjectKey, parseAnswer } from "./x509-svid.ts";
 
-/** {@link CertificateClient.issue} */
-export type Issue = CertificateClient["issue"];
+/**
+ * Requests a certificate for a new key. All attempts carry the trace of the call.
+ *
+ * @throws IssuanceError
+ */
+export type Issue = (
+  spiffeId: SpiffeId,
+  signal: AbortSignal,
+  trace: TraceContext,
+) => Promise<CaAnswer>;
 
 /** The counters of the CA client, with pilot-agent's meanings. */
 export interface IssuanceMetrics {
@@ -20,33 +29,32 @@ export interface IssuanceMetrics {
   retried(): void;
 }
 
-interface CertificateClientPorts {
+interface IssuePorts {
   readonly ca: CaClient;
   readonly clock: () => Date;
   readonly metrics: IssuanceMetrics;
 }
 
+/** Concurrent requests to the CA. A node proxy that starts must leave capacity for others. */
+const maximumRequests = 8;
+
 /** A client of CreateCertificate. Its requests are those of pilot-agent or of a node proxy. */
-export class CertificateClient {
-  readonly #settings: RequestSettings;
-  readonly #ports: CertificateClientPorts;
-
-  constructor(settings: RequestSettings, ports: CertificateClientPorts) {
-    this.#settings = settings;
-    this.#ports = ports;
-  }
-
-  /** Requests a certificate for a new key. All attempts carry the trace of the call. @throws IssuanceError */
-  async issue(spiffeId: SpiffeId, signal: AbortSignal, trace: TraceContext): Promise<CaAnswer> {
-    const { metrics, ca, clock } = this.#ports;
-    const { key, purpose } = this.#settings;
-    const subjectKey = await generateSubjectKey(key);
-    const csr = await createCertificateRequest(subjectKey, spiffeId);
-    const requested = { spiffeId, privateKey: subjectKey.privateKey };
-    const request = requestFor(this.#settings, csr, spiffeId);
+export function issueThrough(
+  { key, purpose, lifetimeSeconds, impersonates, certSigner }: RequestSettings,
+  { ca, clock, metrics }: IssuePorts,
+): Issue {
+  const requests = new Semaphore(maximumRequests);
+  const issue: Issue = async (spiffeId, signal, trace) => {
+    const { privateKey, publicKey } = await generateSubjectKey(key);
+    const request = {
+      csr: await createCertificateRequest({ privateKey, publicKey }, spiffeId),
+      validityDuration: BigInt(lifetimeSeconds),
+      metadata: impersonates ? { ImpersonatedIdentity: spiffeId } : { CertSigner: certSigner },
+    };
     const onRetry = (error: ConnectError, log: OperationLog): void => {
+      const [code, detail] = [Code[error.code], callFault(error)];
       metrics.retried();
-      logRetry(log, spiffeId, error);
+      log.operation({ event: "csr-retried", level: "warning", spiffeId, code, detail });
     };
     return await metrics.timed(async () => {
       const { certChain } = await ca.call({
@@ -54,22 +62,8 @@ export class CertificateClient {
           createClient(IstioCertificateService, transport).createCertificate(request, options),
         ...{ signal, trace, onRetry },
       });
-      return parseAnswer(certChain, requested, clock(), purpose);
+      return parseAnswer(certChain, { spiffeId, privateKey }, clock(), purpose);
     });
-  }
-}
-
-const requestFor = (
-  { lifetimeSeconds, impersonates, certSigner }: RequestSettings,
-  csr: string,
-  spiffeId: SpiffeId,
-) => ({
-  csr,
-  validityDuration: BigInt(lifetimeSeconds),
-  metadata: impersonates ? { ImpersonatedIdentity: spiffeId } : { CertSigner: certSigner },
-});
-
-function logRetry(log: OperationLog, spiffeId: SpiffeId, error: ConnectError): void {
-  const [code, detail] = [Code[error.code], callFault(error)];
-  log.operation({ event: "csr-retried", level: "warning", spiffeId, code, detail });
+  };
+  return (...request) => requests.run(() => issue(...request));
 }

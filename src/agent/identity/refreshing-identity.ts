@@ -1,5 +1,5 @@
 import { messageOf } from "../../foundation/errors.ts";
-import type { EventName, OperationLog } from "../../foundation/events.ts";
+import { type EventName, logFault, type OperationLog } from "../../foundation/events.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
@@ -54,7 +54,6 @@ export class RefreshingIdentity {
     return svid && this.#ports.clock() < svid.notAfter ? svid : undefined;
   }
 
-  /** The state of an identity, for operators. */
   get status() {
     const svid = this.#svid;
     return {
@@ -144,15 +143,8 @@ export class RefreshingIdentity {
       if (this.#ending.signal.aborted) return;
       const fault = error instanceof IssuanceError ? error.fault : "defect";
       const hoursLeft = hoursUntil(this.#svid?.notAfter, clock());
-      log.operation({
-        event: "renewal-failed",
-        level: "error",
-        spiffeId,
-        fault,
-        detail: messageOf(error),
-        hoursLeft,
-        ...traceFields(trace),
-      });
+      const about = { level: "error", spiffeId, fault, hoursLeft, ...traceFields(trace) } as const;
+      logFault(log, "renewal-failed", error, about);
     }
   }
 
@@ -162,14 +154,11 @@ export class RefreshingIdentity {
     this.#failures = 0;
     this.#lastError = undefined;
     this.#nextAttempt = renewalAt(svid, policy, random());
-    const { notAfter, chain } = svid;
+    const { subjectAltName: names, serialNumber } = svid.chain[0];
     log.operation({
-      event,
-      level: "info",
-      spiffeId: this.spiffeId,
-      names: chain[0].subjectAltName,
-      serial: shownSerialNumber(chain[0].serialNumber),
-      notAfter: notAfter.toISOString(),
+      ...{ event, level: "info", spiffeId: this.spiffeId, names },
+      serial: shownSerialNumber(serialNumber),
+      notAfter: svid.notAfter.toISOString(),
       renewsAt: this.#nextAttempt.toISOString(),
       ...(trace && traceFields(trace)),
     });

@@ -97,7 +97,6 @@ function requireUsable(
   }
 }
 
-/** PEM of the chain, leaf first. */
 export function chainPem({ chain }: X509Svid): string {
   return chain.map((certificate) => certificate.toString()).join("");
 }

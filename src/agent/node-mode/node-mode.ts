@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import * as z from "zod/mini";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/events.ts";
+import { logFault, type OperationLog } from "../../foundation/events.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import type { AgentConfiguration, AgentSubject } from "../configuration/configuration.ts";
@@ -21,7 +21,7 @@ import {
 interface NodeParts {
   readonly configuration: Pick<AgentConfiguration, "trustDomain">;
   readonly identities: Identities;
-  readonly cache: CertificateCache;
+  readonly cache: CertificateCache | undefined;
   readonly log: OperationLog;
 }
 
@@ -38,7 +38,7 @@ export async function startNodeMode(
     removeIdentity: (spiffeId) => {
       identities.remove(spiffeId);
       log.operation({ event: "identity-dropped", level: "info", spiffeId });
-      void cache.remove(spiffeId);
+      void cache?.remove(spiffeId);
     },
   });
   const { trustDomain } = configuration;
@@ -82,18 +82,12 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
       fault = undefined;
       log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });
     } catch (error) {
-      const detail = messageOf(error);
-      if (fault !== undefined) fault = detail;
-      log.operation({ event: "workloads-unread", level: "error", path, detail });
+      if (fault !== undefined) fault = messageOf(error);
+      logFault(log, "workloads-unread", error, { level: "error", path });
     }
   };
   const onFailure = (error: unknown): void =>
-    log.operation({
-      event: "file-unwatched",
-      level: "warning",
-      file: path,
-      detail: messageOf(error),
-    });
+    logFault(log, "file-unwatched", error, { file: path });
   const onChange = (): void => void read();
   const watch = new FileWatch(path, { debounceMilliseconds: 100, onChange, onFailure });
   await read();

@@ -29,7 +29,6 @@ export class WorkloadRegistry implements WorkloadListener {
     this.#ports = ports;
   }
 
-  /** The number of an identity's workloads. */
   count(spiffeId: SpiffeId): number {
     return this.#counts.get(spiffeId) ?? 0;
   }
@@ -91,7 +90,6 @@ export class WorkloadRegistry implements WorkloadListener {
   }
 }
 
-/** A workload of this node. */
 export interface Workload {
   /** A pod's uid, or another name that no other workload has. */
   readonly uid: string;
@@ -108,7 +106,6 @@ export interface WorkloadListener {
   list(): readonly Workload[];
 }
 
-/** A running source of workloads. */
 export interface WorkloadFeed {
   /** Why the workloads of the node are not all known yet; `undefined` once they are. */
   readonly fault: string | undefined;

@@ -89,7 +89,6 @@ const maximumOctets = 64 << 20;
 
 const crlBlock = /-----BEGIN X509 CRL-----\s+[A-Za-z0-9+/=\s]+-----END X509 CRL-----/;
 
-/** The CRLs that the CA publishes. */
 type ServedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
 
 /**

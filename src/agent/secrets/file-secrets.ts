@@ -1,8 +1,7 @@
 import { createPrivateKey } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
-import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/events.ts";
+import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { parseCertificates, readPemFile } from "../../program/files/pem-file.ts";
 import { FileWatch } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
@@ -30,12 +29,7 @@ export function fileSecrets(
       if (!resource) throw new Error("no such resource");
       return await withRetry(() => read(resource), debounceMilliseconds).catch((error: unknown) => {
         metrics.fileSecretFailed();
-        log.operation({
-          event: "file-secret-unusable",
-          level: "error",
-          name,
-          detail: messageOf(error),
-        });
+        logFault(log, "file-secret-unusable", error, { level: "error", name });
         throw error;
       });
     },
@@ -55,7 +49,7 @@ export function watchFile(
 ): () => void {
   const onFailure = (error: unknown): void => {
     metrics.watchFailed();
-    log.operation({ event: "file-unwatched", level: "warning", file, detail: messageOf(error) });
+    logFault(log, "file-unwatched", error, { file });
   };
   const watch = new FileWatch(file, {
     ...{ debounceMilliseconds, maximumOctets, onChange, onFailure },
@@ -102,7 +96,6 @@ async function readPair(files: { readonly chainFile: string; readonly keyFile: s
   return { kind: "certificate" as const, chainPem, privateKeyPem };
 }
 
-/** A resource that is read from files. */
 export type FileResource =
   | { readonly kind: "certificate"; readonly chainFile: string; readonly keyFile: string }
   | { readonly kind: "roots"; readonly file: string }

@@ -3,7 +3,6 @@ import { existsSync, type FSWatcher, readlinkSync, watch } from "node:fs";
 import { dirname, relative, resolve, sep } from "node:path";
 import { readPemFileNow } from "../../program/files/pem-file.ts";
 
-/** The settings and callbacks of a {@link FileWatch}. */
 interface FileWatchOptions {
   /** The pause without events after which the file is read. */
   readonly debounceMilliseconds: number;

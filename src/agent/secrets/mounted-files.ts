@@ -26,7 +26,6 @@ interface MountedFilesOptions extends FileSecretPorts {
  * files of `./etc/certs`. They count as soon as they are there, also after the agent has started.
  */
 export class MountedFiles {
-  /** Notified when any of the files has changed. */
   readonly changes: Subscribers = new Subscribers();
   readonly #options: MountedFilesOptions;
   readonly #unwatch: readonly (() => void)[];
@@ -98,7 +97,6 @@ export class MountedFiles {
   }
 }
 
-/** The paths of a certificate chain and its key. */
 interface PairFiles {
   readonly chainFile: string;
   readonly keyFile: string;

@@ -1,11 +1,9 @@
-/** CRLs for a verifier. */
 export interface Crls {
   readonly pem: string;
   /** Whether they are about leaves alone. Otherwise each CA on a path needs one. */
   readonly isOfLeaves: boolean;
 }
 
-/** The current value of a resource. */
 export type Secret =
   | { readonly kind: "certificate"; readonly chainPem: string; readonly privateKeyPem: string }
   | {
@@ -14,7 +12,6 @@ export type Secret =
       readonly revocation?: Crls;
     };
 
-/** Secrets by resource name. */
 export interface SecretSource {
   /**
    * The current secret of this name, after a pending attempt to obtain it.

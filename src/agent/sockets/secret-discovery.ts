@@ -12,7 +12,6 @@ import {
 } from "./secret-subscriptions.ts";
 import { takeRoom } from "./socket-bounds.ts";
 
-/** The dependencies of the service. */
 interface SecretDiscoveryPorts {
   readonly source: SecretSource;
   readonly clock: () => Date;
@@ -141,7 +140,6 @@ class ChangedNames {
     this.#source = source;
   }
 
-  /** Watches exactly these names. */
   watchOnly(names: ReadonlySet<string>): void {
     for (const [name, unwatch] of this.#watches) {
       if (names.has(name)) continue;
@@ -154,7 +152,6 @@ class ChangedNames {
     }
   }
 
-  /** Resolves as soon as a name has changed. */
   async wait(): Promise<undefined> {
     if (this.#changed.size > 0) return;
     await new Promise<void>((resolve) => {
@@ -162,7 +159,6 @@ class ChangedNames {
     });
   }
 
-  /** Removes one changed name and returns it. */
   shift(): string | undefined {
     const [name] = this.#changed;
     if (name !== undefined) this.#changed.delete(name);

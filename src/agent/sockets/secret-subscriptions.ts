@@ -23,7 +23,6 @@ export interface Subscription<Request, Response> {
   push(name: string): Promise<Response | undefined>;
 }
 
-/** The consequence of a request. */
 type RequestOutcome =
   | { readonly outcome: "refused"; readonly reason: string }
   | { readonly outcome: "rejected"; readonly detail: string }
@@ -59,7 +58,6 @@ export class FullResponses {
   }
 }
 
-/** The state-of-the-world protocol on one stream. */
 export class FullSubscription implements Subscription<DiscoveryRequest, DiscoveryResponse> {
   readonly #responses: FullResponses;
   readonly #takeRoom: () => Promise<void>;
@@ -205,10 +203,8 @@ export class IncrementalSubscription
   }
 }
 
-/** The type URL of every resource of secret discovery. */
 const secretTypeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
-/** Converts a secret to the message that Envoy reads. */
 export function toResource(name: string, secret: Secret): Any {
   const type =
     secret.kind === "certificate"

@@ -84,14 +84,12 @@ async function isServed(path: string): Promise<boolean> {
   }
 }
 
-/** A running server of HTTP/2 without TLS. */
 export interface Http2Socket {
   readonly path: string;
   /** Cuts every stream. Clients reconnect to the next agent. */
   close(): Promise<void>;
 }
 
-/** The path and the permissions of a server. */
 interface Http2SocketOptions {
   readonly path: string;
   readonly mode: number;
@@ -128,7 +126,6 @@ export async function serveHttp2(
   };
 }
 
-/** The path, the permissions and the services of a server. */
 interface RpcSocketOptions {
   readonly path: string;
   readonly mode: number;

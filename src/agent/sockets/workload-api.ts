@@ -29,7 +29,6 @@ import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { takeRoom } from "./socket-bounds.ts";
 
-/** The parts of an agent that the API serves. */
 interface WorkloadApiView extends JwtProfileView {
   /** The only identity. Of a node that has many, SDS serves the X509-SVIDs. */
   readonly identity: RefreshingIdentity | undefined;
@@ -161,7 +160,6 @@ async function* snapshots<Answer extends DescMessage>(
   }
 }
 
-/** The parts of an agent that the JWT profile serves. */
 export interface JwtProfileView {
   readonly trustDomain: TrustDomain;
   readonly jwtSvids: JwtSvids;

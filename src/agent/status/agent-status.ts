@@ -24,7 +24,6 @@ export interface ReportedParts {
   readonly revocation: Pick<Revocation, "all" | "crls" | "fault">;
   readonly bundle: OwnBundle;
   readonly crlFollower: FollowerState | undefined;
-  /** The files of the agent's own certificate, if it writes any. */
   readonly files: Pick<CertificateOutput, "faults"> | undefined;
   readonly xds: XdsProxy | undefined;
   readonly now: Date;
@@ -79,7 +78,6 @@ export function reportAgent(parts: ReportedParts) {
   };
 }
 
-/** The state of an agent, as text for JSON. */
 export type AgentStatus = ReturnType<typeof reportAgent>;
 
 function reportIdentity(status: IdentityStatus, now: Date) {
@@ -101,7 +99,6 @@ function reportCrl({ authorityKeyIdentifier, number, nextUpdate }: Revocation["a
   };
 }
 
-/** The content of the status server. */
 interface StatusView {
   readonly status: () => AgentStatus;
   readonly metrics: () => Promise<string>;

@@ -2,7 +2,6 @@ import { type Counter, Registry } from "prom-client";
 import { addCounter, addReadSeries } from "../../program/metrics.ts";
 import type { IssuanceMetrics } from "../identity/certificate-client.ts";
 
-/** The values of the gauges, read at each scrape. */
 interface MetricsView {
   /** Each resource name with the expiry of its certificate. */
   readonly expiries: () => Iterable<readonly [resourceName: string, notAfter: Date]>;
@@ -34,7 +33,6 @@ export class AgentMetrics implements IssuanceMetrics {
     "Published CRLs that were refused.",
   );
 
-  /** Adds the gauges. Their values come from `view`. */
   observe({ expiries, bundle, crlExpiries }: MetricsView, clock: () => Date): void {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     const gauge = (name: string, help: string, read: ReadGauge, ...labelNames: string[]): void =>
@@ -46,8 +44,6 @@ export class AgentMetrics implements IssuanceMetrics {
     const [resource, authority] = ["resource_name", "authority"];
     const expiry = "Seconds until a certificate expires.";
     gauge("cert_expiry_seconds", expiry, ofEach(resource, expiries), resource);
-    const crlExpiry = "Seconds until a CRL runs out.";
-    gauge("revocation_list_expiry_seconds", crlExpiry, ofEach(authority, crlExpiries), authority);
     gauge("trust_bundle_age_seconds", "Seconds since the bundle was known to be current.", () => {
       const { confirmedAt } = bundle;
       return confirmedAt ? [[-secondsUntil(confirmedAt), {}]] : [];
@@ -55,6 +51,8 @@ export class AgentMetrics implements IssuanceMetrics {
     gauge("trust_bundle_followed", "1 if roots, taints and CRLs are followed.", () => [
       [bundle.isFollowed ? 1 : 0, {}],
     ]);
+    const crlExpiry = "Seconds until a CRL runs out.";
+    gauge("revocation_list_expiry_seconds", crlExpiry, ofEach(authority, crlExpiries), authority);
   }
 
   async timed<T>(request: () => Promise<T>): Promise<T> {
@@ -69,6 +67,7 @@ export class AgentMetrics implements IssuanceMetrics {
       this.#latency.inc(labels, performance.now() - begin);
     }
   }
+
   retried(): void {
     this.#retries.inc(labels);
   }
@@ -85,7 +84,6 @@ export class AgentMetrics implements IssuanceMetrics {
     this.#crlFaults.inc(count);
   }
 
-  /** The text exposition format of Prometheus. */
   text(): Promise<string> {
     return this.registry.metrics();
   }

@@ -18,7 +18,6 @@ import type { TrustRoots } from "./trust-roots.ts";
 
 export interface FollowersOptions {
   readonly configuration: AgentConfiguration;
-  /** The connection to the CA. */
   readonly channel: { tlsOptions(): Promise<ClientTls> };
   readonly trust: TrustRoots;
   readonly jwtBundles: JwtBundles;
@@ -58,7 +57,6 @@ export function ownCrlFollower(
 
 type Common = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random";
 
-/** The options that all followers share. */
 export function commonOptions(
   url: string,
   { configuration, clock, random, log }: FollowersOptions,
@@ -106,7 +104,6 @@ async function webTls(rootFile: string | undefined): Promise<ClientTls> {
   return ca === undefined ? {} : { ca };
 }
 
-/** The outcome for a bundle of a foreign trust domain. */
 type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-domain";
 
 /** The roots of foreign trust domains, each from its own bundle endpoint. */

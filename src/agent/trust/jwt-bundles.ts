@@ -17,7 +17,6 @@ export class JwtBundles {
   readonly #keys = new Map<TrustDomain, readonly VerificationKey[]>();
   readonly #withdrawn = new Set<string>();
 
-  /** Takes the keys of an accepted bundle. */
   update(trustDomain: TrustDomain, keys: KeySet): void {
     const before = this.#keys.get(trustDomain);
     if (before && namesOf(before) === namesOf(keys)) return;

@@ -13,7 +13,6 @@ import {
 import { crlsPem } from "../../program/bundle/documents.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
-/** A certificate in use. */
 interface InUse {
   readonly chain: readonly [X509Certificate, ...X509Certificate[]];
 }
@@ -97,7 +96,6 @@ export class Revocation {
     return this.#usable.awaited.length > 0;
   }
 
-  /** PEM of {@link crls}. */
   get pem(): string {
     return this.#pem;
   }
@@ -150,7 +148,6 @@ export class Revocation {
     return mayBeAbsent;
   }
 
-  /** Records that the CA has been asked. */
   noteAnswer(): void {
     this.#asked.resolve();
   }

@@ -5,7 +5,6 @@ import type { SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 
-/** The outcome for a published bundle. */
 type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
 
 /** A chain of certificates for an identity, the leaf first. */
@@ -92,7 +91,6 @@ export class TrustRoots {
     return [pemOf(this.current), ...former, ""].join("\n");
   }
 
-  /** Takes the record of an earlier run. */
   recall(record: string): void {
     const roots = parseCertificates(record);
     this.#mesh.recall([...record.matchAll(formerLine)].map(([, name = ""]) => name));
@@ -123,14 +121,12 @@ export class TrustRoots {
     if (this.#serve()) this.changes.notify();
   }
 
-  /** Records that the known bundle is current. */
   confirmBundle(): void {
     if (!this.#bundle) return;
     this.#answers.clear();
     this.#merge();
   }
 
-  /** Removes the roots of the answers for an identity. */
   remove(spiffeId: string): void {
     if (this.#answers.delete(spiffeId)) this.#merge();
   }
@@ -182,7 +178,6 @@ export class TrustRoots {
   }
 }
 
-/** PEM in Istio's form. */
 function pemOf(roots: readonly X509Certificate[]): string {
   return roots.map((root) => root.toString().trimEnd()).join("\n");
 }

@@ -8,7 +8,6 @@ import {
 import { StatusSchema } from "../../gen/google/rpc/status_pb.ts";
 import { grpcCode } from "./grpc.ts";
 
-/** The fields of a request that the proxy reads. */
 export interface RequestPeek {
   readonly typeUrl: string;
   /** Why Envoy rejects a response; `undefined` where it does not. */
@@ -46,7 +45,6 @@ const incremental: DiscoveryProtocol = {
     ),
 };
 
-/** The protocols by the path of their call. */
 export const discoveryProtocols: ReadonlyMap<string, DiscoveryProtocol> = new Map(
   [incremental, stateOfTheWorld].map((protocol) => [protocol.path, protocol]),
 );

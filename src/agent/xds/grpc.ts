@@ -14,7 +14,6 @@ export const grpcCode = {
   unauthenticated: 16,
 } as const;
 
-/** The end of a gRPC stream. */
 export interface GrpcStatus {
   readonly code: number;
   readonly message: string;
@@ -34,7 +33,6 @@ export function parseStatus(headers: IncomingHttpHeaders): GrpcStatus | undefine
   };
 }
 
-/** The trailers of a status. */
 export function toTrailers({ code, message, details }: GrpcStatus): OutgoingHttpHeaders {
   return {
     "grpc-status": String(code),
@@ -117,7 +115,6 @@ export class FrameError extends Error {
   }
 }
 
-/** A frame with this message. */
 export function toFrame(message: Uint8Array): Buffer {
   const frame = Buffer.alloc(headOctets + message.length);
   frame.writeUInt32BE(message.length, 1);
@@ -125,7 +122,6 @@ export function toFrame(message: Uint8Array): Buffer {
   return frame;
 }
 
-/** The message in a frame. */
 export const messageIn = (frame: Buffer): Buffer => frame.subarray(headOctets);
 
 /** Cuts a stream of octets into whole frames, each with its head. It holds no more than one of them. */

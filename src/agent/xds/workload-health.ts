@@ -73,7 +73,6 @@ async function askInTime(
   return fault?.slice(0, longestFault);
 }
 
-/** Why Envoy does not serve. */
 interface EnvoyFaults {
   faults(): Promise<readonly string[]>;
 }

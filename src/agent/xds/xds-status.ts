@@ -15,7 +15,6 @@ interface TypeActivity {
 const maximumTypes = 100;
 const longestDetail = 500;
 
-/** Remembers what happens on the streams. */
 export class XdsStatus {
   readonly #address: string;
   readonly #clock: () => Date;
@@ -95,7 +94,6 @@ export class XdsStatus {
   }
 }
 
-/** The state of the XDS proxy, as text for JSON. */
 export type XdsReport = ReturnType<XdsStatus["report"]>;
 
 /** The metrics of the XDS proxy, under Istio's names where Istio has them. */

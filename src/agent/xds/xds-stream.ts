@@ -20,23 +20,18 @@ import {
 } from "./grpc.ts";
 import type { IstiodConnection } from "./istiod-connection.ts";
 
-/** How a stream ended, and whose doing it was. */
 export interface StreamEnd {
   readonly by: "istiod" | "envoy" | "agent";
   readonly status: GrpcStatus;
-  /** Whether there was a connection to istiod. */
   readonly wasConnected: boolean;
 }
 
-/** A response that has gone by. */
 export interface SeenResponse {
   readonly typeUrl: string;
   readonly octets: number;
-  /** Whether Envoy got it. */
   readonly isForwarded: boolean;
 }
 
-/** The events of a stream, for the rest of the agent. */
 interface StreamObserver {
   connected(): void;
   request(request: RequestPeek): void;
@@ -47,7 +42,6 @@ interface StreamObserver {
 export type WorkloadHealth = { readonly fault: string | undefined };
 
 interface StreamParts {
-  /** Envoy's side. */
   readonly downstream: ServerHttp2Stream;
   readonly protocol: DiscoveryProtocol;
   readonly connect: (path: string, signal: AbortSignal) => Promise<IstiodConnection>;
@@ -85,7 +79,6 @@ export class XdsStream {
     this.#parts = parts;
   }
 
-  /** Runs the stream to its end. */
   async run(): Promise<StreamEnd> {
     const { downstream, protocol, connect, observer } = this.#parts;
     downstream.once("close", () => this.#end("envoy", statusOfReset(downstream.rstCode)));
@@ -108,7 +101,6 @@ export class XdsStream {
     return end;
   }
 
-  /** Ends both sides. */
   close(status: GrpcStatus): void {
     this.#end("agent", status);
   }

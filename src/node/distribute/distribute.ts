@@ -48,7 +48,6 @@ export function distribute(
   });
 }
 
-/** The delivery of one configuration. */
 interface Delivery extends RefreshingRoots {
   readonly trust: UpstreamTrust;
 }
@@ -102,7 +101,6 @@ const deliverySeconds = 0.25;
 /** How long roots wait until it is known which CRLs the cluster holds. */
 const firstListSeconds = 10;
 
-/** A running delivery of a trust bundle to a cluster. */
 export interface RefreshingRoots {
   /** Before every list of the cluster has ended once, the report of a former delivery, if there was one. */
   readonly report: () => RootsReport;
@@ -157,7 +155,6 @@ export async function refreshRoots(
   };
 }
 
-/** The delivery of one content to its places. */
 function createWork(
   current: () => NumberedBundle | undefined,
   deliveries: readonly RootDelivery[],
@@ -187,7 +184,6 @@ function together(roots: RootsReport, crls: RootsReport): RootsReport {
   };
 }
 
-/** Adds the report as metrics. */
 export function addRootGauges(
   registry: Registry,
   { report }: Pick<RefreshingRoots, "report">,

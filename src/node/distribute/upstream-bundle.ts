@@ -77,7 +77,6 @@ export async function followUpstreamBundle(
   };
 }
 
-/** The trust bundle of a CA, from its last good answer. */
 export type UpstreamBundle = Readonly<Awaited<ReturnType<typeof followUpstreamBundle>>>;
 
 function logChange(
@@ -107,7 +106,6 @@ const longestRefreshSeconds = 30;
 /** The longest time that a CA is asked to hold its answer. */
 const longestWaitSeconds = 300;
 
-/** A document of a CA, and what becomes of its answers. */
 export interface UpstreamDocument<Document>
   extends Pick<
     DocumentFollowerOptions<Document>,

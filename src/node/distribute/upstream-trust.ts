@@ -99,7 +99,6 @@ export async function followUpstreamTrust(
   };
 }
 
-/** Follows the CRLs alone. */
 class FollowedCrls {
   readonly known: MeshCrls;
   readonly #asked = Promise.withResolvers<void>();

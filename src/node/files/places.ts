@@ -21,7 +21,6 @@ export const apiServerKeys = {
   KUBERNETES_TOKEN_FILE: z._default(filePath, accountTokenFile),
 };
 
-/** The values of these keys. */
 type ApiServerValues = z.infer<z.ZodMiniObject<typeof apiServerKeys>>;
 
 /** The environment, in which a pod finds the address of its API server. */
@@ -77,7 +76,6 @@ export const placeKeys = {
   ),
 };
 
-/** The values of these keys. */
 type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
 
 /** @throws ConfigurationError */
@@ -96,7 +94,6 @@ export function rootPlacesOf(read: PlaceValues, environment: Environment) {
   };
 }
 
-/** The places of roots in a cluster, and the access to it. */
 export type RootPlaces = Readonly<ReturnType<typeof rootPlacesOf>>;
 
 /** Istio's signer by default (docs/explanation/istio.md#root-distribution). */
@@ -119,7 +116,6 @@ export const accessKeys = {
   CLUSTER: z._default(clusterName, "Kubernetes"),
 };
 
-/** The CA that these keys name. */
 export function upstreamPlaceOf(read: z.infer<z.ZodMiniObject<typeof upstreamKeys>>) {
   return {
     /** `https`, or `http` on the loopback interface. No slash at the end. */

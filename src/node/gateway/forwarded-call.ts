@@ -33,7 +33,6 @@ export interface Forwarding {
   readonly trustDomain: TrustDomain;
   readonly log: EventLog;
   readonly clock: () => Date;
-  /** Called once for each call. */
   readonly ended: (outcome: CallOutcome) => void;
 }
 
@@ -177,7 +176,6 @@ function endingOf(error: unknown, isSent: boolean): CallEnding {
       };
 }
 
-/** Counts the calls of a gateway by what happened upstream. */
 export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
   const calls = addCounter(
     registry,
@@ -188,7 +186,6 @@ export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) 
   return (outcome) => calls.inc({ outcome });
 }
 
-/** A call for which the CA takes long. */
 interface SlowCall {
   readonly address: string;
   readonly end: () => void;

@@ -1,12 +1,7 @@
 import { generateKeyPair, X509Certificate } from "node:crypto";
 import { isDeepStrictEqual, promisify } from "node:util";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { servingSigner } from "../../ca/issuance/product.ts";
 import { logFault } from "../../foundation/events.ts";
-import {
-  IstioCertificateRequestSchema,
-  IstioCertificateResponseSchema,
-} from "../../gen/istio/v1/auth/ca_pb.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
@@ -23,21 +18,14 @@ import {
   type ServingCertificate,
   type ServingCertificateSource,
 } from "../tls/serving-certificate.ts";
+import { type CertificateSource, certificatesFrom } from "./certificate-source.ts";
 import type { Forwarding } from "./forwarded-call.ts";
 import { forwardingRpcs } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
-import {
-  type GatewayCredentials,
-  openUpstream,
-  rememberedAuthorization,
-  tokenInFile,
-  type Upstream,
-} from "./upstream.ts";
+import { openUpstream, rememberedAuthorization, tokenInFile, type Upstream } from "./upstream.ts";
 
-/** The work of a gateway by one configuration. */
 export interface GatewayWork {
   readonly configuration: GatewayConfiguration;
-  /** The RPCs that it forwards, by their paths. */
   readonly forwarded: ReadonlyMap<string, RpcService>;
   readonly trust: UpstreamTrust;
   /** Absent if it delivers none. */
@@ -117,8 +105,9 @@ function servingCertificate(
   ending: AbortSignal,
 ): ServingCertificateSource {
   if (certificateFiles) return certificateInFiles(certificateFiles);
+  const certificate = certificatesFrom(upstream, credentials, ending);
   return createRefreshing({
-    fetch: () => requestCertificate(upstream, credentials, ending),
+    fetch: () => requestCertificate(certificate),
     // Before half of its life is over, and soon where its root has left the bundle: callers refuse it.
     dueAt: ({ chainPem }, fetchedAt) => {
       const roots = parseCertificates(published.current()?.pem ?? "");
@@ -134,22 +123,10 @@ function servingCertificate(
 const generate = promisify(generateKeyPair);
 
 /** Requests a serving certificate from the CA, for a new key. The CA's table decides its DNS names. */
-async function requestCertificate(
-  upstream: Upstream,
-  credentials: GatewayCredentials,
-  signal: AbortSignal,
-): Promise<ServingCertificate> {
+async function requestCertificate(certificate: CertificateSource): Promise<ServingCertificate> {
   const key = await generate("ec", { namedCurve: "P-256" });
-  const asked = create(IstioCertificateRequestSchema, {
-    csr: await createCertificateRequest(key, undefined),
-    metadata: { CertSigner: servingSigner },
-  });
-  const message = toBinary(IstioCertificateRequestSchema, asked);
-  const answer = await upstream.createCertificate(message, {
-    headers: await credentials(),
-    signal,
-  });
-  const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
+  const csrPem = await createCertificateRequest(key, undefined);
+  const chain = await certificate({ csrPem, metadata: { CertSigner: servingSigner } });
   const keyPem = key.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  return { chainPem: certChain.slice(0, -1).join(""), keyPem };
+  return { chainPem: chain.join(""), keyPem };
 }

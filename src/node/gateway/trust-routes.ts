@@ -16,7 +16,6 @@ import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
 import { Turn } from "../limits/turn.ts";
 
 interface TrustPorts {
-  /** The trust of the configuration that is current. */
   readonly trust: () => UpstreamTrust;
   readonly waiterOf: (request: Request) => Waiter;
   readonly clock: () => Date;

@@ -13,7 +13,6 @@ import {
   tokenExchangePath,
 } from "../../transport/http/routes.ts";
 
-/** The CA to which a gateway forwards. */
 export interface Upstream {
   readonly createCertificate: UpstreamRpc;
   readonly createJwtSvid: UpstreamRpc;
@@ -34,7 +33,6 @@ export interface Upstream {
  */
 type UpstreamRpc = (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
 
-/** The headers and the deadline of a call. */
 export interface UpstreamCall {
   readonly headers: Readonly<Record<string, string>>;
   /** Ends the call, which then rejects with the reason of the signal. */
@@ -164,7 +162,6 @@ const longestMessage = 512;
 
 /** The CA's own refusal of a call, as the caller gets it. */
 export class UpstreamRefusal extends ConnectError {
-  /** The HTTP status of the answer. */
   readonly status: number;
 
   constructor(message: string, code: Code, status: number, metadata: Record<string, string> = {}) {

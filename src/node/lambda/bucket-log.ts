@@ -4,7 +4,8 @@ import {
   logUnavailable,
   toLogUnavailable,
 } from "../../ca/issuance/issuance-log.ts";
-import { ConfigurationError, causeOf, messageOf } from "../../foundation/errors.ts";
+import { ConfigurationError, causeOf } from "../../foundation/errors.ts";
+import { logFault } from "../../foundation/events.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { type Backoff, backoffMilliseconds, pause as systemPause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
@@ -132,8 +133,7 @@ export class BucketLog {
       this.#trouble = undefined;
     } catch (error) {
       this.#trouble = `the issuance log is not published (${causeOf(error)})`;
-      const detail = messageOf(error);
-      this.#parts.log.operation({ event: "log-not-published", level: "error", detail });
+      logFault(this.#parts.log, "log-not-published", error, { level: "error" });
       throw error;
     } finally {
       this.#latest = undefined;

@@ -34,7 +34,6 @@ const requestForm = z.object({
   isBase64Encoded: z.boolean(),
 });
 
-/** The answer to such a request. */
 export interface LambdaAnswer {
   readonly statusCode: number;
   readonly headers: Readonly<Record<string, string>>;

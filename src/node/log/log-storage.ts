@@ -76,7 +76,6 @@ async function createIfFree(file: string, octets: Octets): Promise<void> {
   }
 }
 
-/** A stage in a file. */
 export interface SqliteStage extends LogStage {
   readonly close: () => void;
 }

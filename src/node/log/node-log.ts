@@ -7,6 +7,7 @@ import type { LogConfiguration } from "../../config/optional-parts.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
+import { logFault } from "../../foundation/events.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
@@ -47,7 +48,6 @@ const leafPrefix = Uint8Array.of(0);
 const hashEntry = (entry: Uint8Array) =>
   new Uint8Array(hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer"));
 
-/** The log of one process. */
 export class NodeLog {
   readonly issuanceLog: IssuanceLog;
   readonly publishedLog: PublishedLog;
@@ -161,8 +161,7 @@ export class NodeLog {
       if (isAway(error)) return;
       // `/readyz` is for strangers as well: no path.
       this.#trouble = `the issuance log is not published (${causeOf(error)})`;
-      const detail = messageOf(error);
-      this.#parts.log.operation({ event: "log-not-published", level: "error", detail });
+      logFault(this.#parts.log, "log-not-published", error, { level: "error" });
     }
   }
 }

@@ -40,7 +40,6 @@ import { bucketQuotas } from "./token-buckets.ts";
 interface CaParts {
   readonly configuration: ServeConfiguration;
   readonly composition: Composition;
-  /** The RPCs that issue, by their paths. */
   readonly issuing: Readonly<Record<(typeof issuingPaths)[number], RpcService>>;
   readonly console: Console;
   readonly consoleRpcs: Rpcs;
@@ -48,7 +47,6 @@ interface CaParts {
   readonly certificateAt: ServingCertificateSource;
 }
 
-/** The means of a server, beside its configuration. */
 interface LiveCaMeans {
   readonly platform: Platform;
   readonly context: ServerContext;

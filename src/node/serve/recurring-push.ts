@@ -9,7 +9,6 @@ import { addReadSeries, unixTime } from "../../program/metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
 
-/** The delivery of roots to the clusters of the configuration. */
 export interface RecurringPush extends Pick<ClusterPush, "clusters" | "outcomes"> {
   /** The CRLs, which follow the roots. */
   readonly crls: Pick<ClusterPush, "outcomes">;
@@ -63,7 +62,6 @@ export function pushRoots(
   };
 }
 
-/** Adds gauges of the push that is current. */
 export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
     addReadSeries(registry, {

@@ -102,7 +102,6 @@ export function parseServeConfiguration(
     certificateFiles: certificateFilesOf(form),
     diagnosticRpcs: form.DIAGNOSTIC_RPCS,
     limits: form.LIMITS,
-    /** Certificates in a minute. */
     perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
     /** The log of this process: each of several processes has its own. */
     logShard: 0,

@@ -77,7 +77,6 @@ async function openServer(
   return openPorts(configuration, context, { live, stores, callers });
 }
 
-/** The storage of a server. */
 interface Storage {
   readonly stores: ReplicaStores;
   readonly storeFault: () => string | undefined;

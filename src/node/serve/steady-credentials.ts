@@ -1,7 +1,6 @@
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 
-/** Credentials by their names. */
 type Credentials = ReadonlyMap<string, Credential>;
 
 /**

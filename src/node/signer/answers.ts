@@ -21,7 +21,7 @@ import {
 import { watchCollection } from "../../kubernetes/watch.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { recur } from "../../program/recurrence.ts";
-import type { CertificateSource } from "./certificate-source.ts";
+import type { CertificateSource } from "../gateway/certificate-source.ts";
 import { type PodCertificates, podCertificates } from "./pod-certificates.ts";
 import { createRequestQueue, type RequestQueue } from "./request-queue.ts";
 import { type ServiceCertificates, serviceCertificates } from "./service-certificates.ts";
@@ -30,10 +30,8 @@ import type { PodPolicy, SignerConfiguration, SignerName } from "./signer-config
 /** The kinds of request that a signer answers, as metrics name them. */
 type RequestKind = "pod" | "service";
 
-/** Takes each answer that a request gets. */
 export type Answered = (kind: RequestKind, outcome: "issued" | "denied" | "failed") => void;
 
-/** The parts that the queues of one signer name share. */
 interface AnswerContext {
   readonly signer: string;
   readonly client: KubernetesClient;
@@ -46,13 +44,11 @@ interface AnswerContext {
   readonly gone?: () => void;
 }
 
-/** A queue that a watch fills. */
 interface WatchedQueue extends RequestQueue {
   /** Whether all requests of the cluster have been listed once. */
   readonly hasAll: () => boolean;
 }
 
-/** Answers the PodCertificateRequests for a signer. */
 function podQueue(
   context: AnswerContext,
   version: PodCertificatesVersion,
@@ -191,7 +187,6 @@ export function answerRequests(
   };
 }
 
-/** The work of the leader. */
 export type SignerWork = Readonly<ReturnType<typeof answerRequests>>;
 
 /**

@@ -17,8 +17,8 @@ import {
   type SubjectPublicKey,
 } from "../../pki/x509/subject-public-key.ts";
 import { backdateSeconds } from "../../pki/x509/validity.ts";
+import type { CertificateSource } from "../gateway/certificate-source.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
-import type { CertificateSource } from "./certificate-source.ts";
 import {
   type PodKeyType,
   type PodPolicy,

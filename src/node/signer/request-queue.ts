@@ -78,7 +78,6 @@ export function createRequestQueue<Request>(parts: QueueParts<Request>) {
       };
       await Promise.all(Array.from({ length: atOnce }, take));
     },
-    /** How many requests await an answer. */
     pending: () => items.size,
     /** The fault that keeps all requests from being answered; `undefined` since the last answer. */
     trouble: () => trouble,

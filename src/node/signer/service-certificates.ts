@@ -11,14 +11,12 @@ import type {
   SigningDecision,
 } from "../../kubernetes/service-certificate-request.ts";
 import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import type { CertificateSource } from "../gateway/certificate-source.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
-import type { CertificateSource } from "./certificate-source.ts";
 import type { ServicePolicy, SignerName } from "./signer-configuration.ts";
 
-/** A request that the configuration admits. */
 interface AdmittedRequest {
   readonly csrPem: string;
-  /** The names that the certificate gets. */
   readonly dnsNames: readonly string[];
   readonly expirationSeconds: number | undefined;
   readonly requester: BoundAccount;

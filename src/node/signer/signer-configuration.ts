@@ -33,7 +33,6 @@ const podPolicy = z.strictObject({
   authority: z._default(z.string().check(z.regex(/^[a-z0-9.-]{0,63}$/, "must be a name")), ""),
 });
 
-/** The pods that get certificates. */
 export type PodPolicy = z.output<typeof podPolicy>;
 
 const servicePolicy = z.strictObject({

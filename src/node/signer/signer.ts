@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { Registry } from "prom-client";
 import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog, Readiness } from "../../foundation/events.ts";
+import { logFault, type OperationLog, type Readiness } from "../../foundation/events.ts";
 import { createLeaseCandidate, type LeaseCandidate } from "../../foundation/lease.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
@@ -12,10 +12,10 @@ import { recur } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { followUpstreamBundle, type ServerRoots } from "../distribute/upstream-bundle.ts";
 import { openApiServer } from "../files/places.ts";
+import { certificatesFrom } from "../gateway/certificate-source.ts";
 import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
 import { monitorWork, type ServerContext } from "../server.ts";
 import { type Answered, answerRequests, type SignerWork } from "./answers.ts";
-import { certificatesFrom } from "./certificate-source.ts";
 import type { SignerConfiguration } from "./signer-configuration.ts";
 
 /**
@@ -83,7 +83,6 @@ async function beginSigning(
   };
 }
 
-/** The part of this process under one configuration. */
 type Signing = Readonly<Awaited<ReturnType<typeof beginSigning>>>;
 
 /** A process that waits for the lease is ready to take it. */
@@ -112,7 +111,6 @@ function addGauges(registry: Registry, current: () => Signing): void {
   });
 }
 
-/** Work that the leader does until the signal aborts. */
 type LeaderWork = (signal: AbortSignal) => { readonly ended: Promise<void> };
 
 /** client-go's defaults; a lease is held for 15 seconds. */
@@ -172,8 +170,7 @@ export function runElection({ candidate, work, log, clock, pause }: Election) {
     }
   }
 
-  const fault = (error: unknown): void =>
-    log.operation({ event: "fault", level: "error", detail: messageOf(error) });
+  const fault = (error: unknown): void => logFault(log, "fault", error, { level: "error" });
   const campaigning = recur(campaign, retrySeconds, fault, pause);
   return {
     isLeading: () => running !== undefined,

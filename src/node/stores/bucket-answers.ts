@@ -1,12 +1,10 @@
 import { FetchError } from "../../foundation/fetch.ts";
 
-/** An object in a list. */
 export interface ListedObject {
   readonly name: string;
   readonly version: string;
 }
 
-/** A part of a list. */
 export interface ListPage {
   readonly objects: readonly ListedObject[];
   /** The token of the next page; empty at the end. */

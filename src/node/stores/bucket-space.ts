@@ -26,7 +26,6 @@ import { createRetries, named } from "./retries.ts";
 /** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
 const listMilliseconds = 30_000;
 
-/** The requests of one list at a time. */
 const maximumReads = 16;
 
 /** `ConditionalRequestConflict`: another request for the object is under way. */

@@ -79,14 +79,12 @@ const strange = (namespace: string, key: string): FetchError =>
     `has a Secret at the name of ${key} in namespace ${namespace}, which is no record`,
   );
 
-/** The means to watch the Secrets of a namespace. */
 interface SecretWatch {
   readonly client: KubernetesClient;
   readonly namespace: string;
   /** The API server ends a watch after this long, so that a dead connection is soon noticed. */
   readonly watchSeconds: number;
   readonly clock: () => Date;
-  /** Ends the watch. */
   readonly signal: AbortSignal;
   readonly failed: (error: unknown) => void;
 }

@@ -14,13 +14,11 @@ import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./bucket-place.ts";
 /** Where the records of `rampart serve` rest. */
 export type StorePlace = DirectoryPlace | NamespacePlace | BucketPlace;
 
-/** A directory of this machine. */
 interface DirectoryPlace {
   readonly kind: "directory";
   readonly directory: string;
 }
 
-/** The Secrets of a namespace. */
 export interface NamespacePlace {
   readonly kind: "kubernetes";
   readonly namespace: string;

@@ -19,7 +19,6 @@ import { withRetries } from "./retries.ts";
 import { createSecretSpace, silencePart, WatchedSecrets } from "./secret-space.ts";
 import type { NamespacePlace, StorePlace } from "./store-place.ts";
 
-/** The stores of one CA. */
 interface Stores {
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
@@ -39,7 +38,6 @@ interface StoreContext {
   readonly log: OperationLog;
   readonly clock: () => Date;
   readonly propagationSeconds: number;
-  /** Ends every watch. */
   readonly signal: AbortSignal;
 }
 

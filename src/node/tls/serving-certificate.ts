@@ -15,7 +15,6 @@ import {
 } from "../../pki/x509/validity.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 
-/** The certificate of a TLS server, and its key. */
 export interface ServingCertificate {
   /** PEM: the certificate, then its intermediates. */
   readonly chainPem: string;

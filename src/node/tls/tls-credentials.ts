@@ -45,7 +45,6 @@ export function tlsOptions({ certificate, clientRoots }: ServerCredentials): Tls
   };
 }
 
-/** The rules for a client certificate, and the log of its refusal. */
 export interface ClientVerification {
   readonly trustDomain: TrustDomain;
   readonly clock: () => Date;

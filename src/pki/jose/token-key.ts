@@ -82,7 +82,6 @@ export async function generateTokenKey(
   return { key: createTokenKey(spki, schedule), extractablePrivateKey: privateKey };
 }
 
-/** The acts that are due for the keys of tokens. */
 interface TokenKeyPlan {
   readonly mint: Schedule | undefined;
   /** The ids of keys that nobody needs any more. */

@@ -9,7 +9,6 @@ import { type CaClaims, readCaClaims } from "./ca-claims.ts";
 /** From the authority through its intermediates to the anchor. An authority that is an anchor is its own path. */
 export type CertificationPath = readonly [CaCertificate, ...CaCertificate[]];
 
-/** The certificates that a path may be built from. */
 interface Candidates {
   /** In any order; not trusted. */
   readonly intermediates: readonly CaCertificate[];

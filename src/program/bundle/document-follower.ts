@@ -10,7 +10,6 @@ import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";
 export interface DocumentKind<Document> {
   /** For sentences, such as `bundle`. */
   readonly name: string;
-  /** The value of `accept`. */
   readonly mediaType: string;
   readonly maximumOctets: number;
   /** @throws FetchError whose message follows the name of the endpoint. */
@@ -19,7 +18,6 @@ export interface DocumentKind<Document> {
   readonly refreshSeconds: (document: Document) => number;
 }
 
-/** The result of one request to an endpoint. */
 type PollResult<Document> = {
   /** How long the endpoint said that it holds its answers, if it does. */
   readonly grantedSeconds: number | undefined;
@@ -29,7 +27,6 @@ type PollResult<Document> = {
   | { readonly outcome: "absent" }
 );
 
-/** An endpoint, and the callbacks for its documents. */
 export interface DocumentFollowerOptions<Document> {
   readonly url: string;
   readonly kind: DocumentKind<Document>;

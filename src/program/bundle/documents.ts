@@ -9,7 +9,6 @@ import { type Crl, namedIn, parseCrl } from "../../pki/x509/crl/crl.ts";
 import { mayBeRoot, parseCertificate } from "../files/pem-file.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
-/** A SPIFFE bundle. */
 export interface SpiffeBundle {
   /** 0 if the bundle has none: the standard recommends a sequence and does not demand it. */
   readonly sequence: number;
@@ -21,7 +20,6 @@ export interface SpiffeBundle {
   readonly jwtKeys: KeySet;
 }
 
-/** The document of a SPIFFE bundle endpoint. */
 export const spiffeBundle: DocumentKind<SpiffeBundle> = {
   name: "bundle",
   mediaType: "application/json",

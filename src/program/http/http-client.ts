@@ -29,7 +29,6 @@ export type ClientTls = SecureContextOptions & { readonly servername?: string };
 /** The URL of requests. A caller parses it once for all of them. */
 export type Target = Readonly<ReturnType<typeof urlToHttpOptions>>;
 
-/** A request with its whole body. */
 export interface OutgoingRequest extends ExchangeOptions {
   readonly target: Target;
   readonly method: string;
@@ -118,7 +117,6 @@ function wasClosed({ reusedSocket }: ClientRequest, error: unknown): boolean {
   return reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
 }
 
-/** Resolves a name to all of its addresses. */
 type Resolve = (
   hostname: string,
   options: { readonly all: true },

@@ -100,7 +100,6 @@ function isEncoded({ headers }: IncomingMessage): boolean {
   return (headers["content-encoding"] ?? "identity") !== "identity";
 }
 
-/** Reads an answer to its end. */
 export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
   return (response, done, fail) => {
     const chunks: Buffer[] = [];
@@ -121,7 +120,6 @@ export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
   };
 }
 
-/** Leaves the body to the caller. */
 export const readHead: AnswerReader<IncomingMessage> = (response, done) => done(response);
 
 /**

@@ -18,7 +18,6 @@ export interface SignedNote {
   readonly signatures: readonly NoteSignature[];
 }
 
-/** Signs the texts of notes. */
 export interface NoteSigner {
   readonly key: VerifierKey;
   readonly sign: (text: string) => Promise<NoteSignature>;

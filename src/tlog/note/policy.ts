@@ -3,7 +3,6 @@ import { type Checkpoint, cosignedAt, openCheckpoint } from "./checkpoint.ts";
 import { parseNote, type SignedNote } from "./note.ts";
 import { parseVerifierKey, type VerifierKey } from "./verifier-key.ts";
 
-/** A log of a policy, and where it is. */
 interface PolicyLog {
   readonly key: VerifierKey;
   readonly url?: string | undefined;

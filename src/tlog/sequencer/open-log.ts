@@ -11,7 +11,6 @@ import { checkpointPath } from "../tile.ts";
 import { planPublication, type Staged } from "./publication.ts";
 import type { LogKeys, LogObjects, OpenedLogKey } from "./storage.ts";
 
-/** The parts of one log. */
 export interface LogParts extends Staged {
   readonly origin: string;
   readonly objects: LogObjects;

@@ -21,7 +21,6 @@ interface Plan {
 /** Bounds the memory of one publication: entries of a kibibyte make sixteen mebibytes. */
 const entriesPerPublication = 16_384;
 
-/** The input of a plan. */
 export interface Staged {
   readonly stage: LogStage;
   readonly hashEntry: HashEntry;
@@ -139,7 +138,6 @@ async function writeObject(objects: LogObjects, { path, octets }: PlannedObject)
 /** Computes the leaf hash of an entry: the platform may have a faster way than this layer. */
 type HashEntry = (entry: Bytes) => Hash;
 
-/** An entry and its leaf hash. */
 interface StagedEntry {
   readonly entry: Bytes;
   readonly hash: Hash;

@@ -17,7 +17,6 @@ import { formatBatch, planPublication, writeObjects } from "./publication.ts";
 /** Asks witnesses to cosign a checkpoint whose objects are all there. It does not reject. */
 export type AskWitnesses = (checkpoint: string) => Promise<readonly NoteSignature[]>;
 
-/** All that a sequencer works with. */
 export interface SequencerParts extends LogParts {
   /** Runs work when the events that are due have run: what they append forms one batch. */
   readonly nextTurn: (work: () => void) => void;

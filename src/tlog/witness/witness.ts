@@ -26,7 +26,6 @@ export interface Witness {
   readonly cosigner: Cosigner;
 }
 
-/** The answer of a witness. */
 export interface WitnessAnswer {
   readonly status: number;
   readonly contentType: string;

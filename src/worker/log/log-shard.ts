@@ -5,7 +5,7 @@ import type { HeldKeks } from "../../custody/kek.ts";
 import type { OpenKeyCustody } from "../../custody/key-service/key-custody.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { createOperationLog, writeToConsole } from "../../foundation/events.ts";
+import { createOperationLog, logFault, writeToConsole } from "../../foundation/events.ts";
 import { pollForWork } from "../../foundation/shared-work.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
@@ -82,12 +82,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       this.#trouble = undefined;
     } catch (error) {
       this.#trouble = `entries wait to be published: ${messageOf(error)}`;
-      this.#log.operation({
-        event: "log-not-published",
-        level: "error",
-        log: origin,
-        detail: messageOf(error),
-      });
+      logFault(this.#log, "log-not-published", error, { level: "error", log: origin });
       if (!(error instanceof LogRefusal) && !this.#isArmed) await this.#arm();
     }
   }

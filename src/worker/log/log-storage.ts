@@ -7,7 +7,6 @@ import type {
   StagedTexts,
 } from "../../tlog/sequencer/storage.ts";
 
-/** The name of the binding of a bucket. */
 export const bucketBinding = "LOG_BUCKET";
 
 const batchesAtOnce = 16;

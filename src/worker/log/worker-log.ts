@@ -13,7 +13,6 @@ import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts"
 import type { ShardState } from "./log-shard.ts";
 import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-storage.ts";
 
-/** The name of its binding. */
 const shardBinding = "LOG_SHARD";
 
 /** A shard that takes longer is treated as one that is down, if there is another. */
@@ -25,7 +24,6 @@ const longestLookMilliseconds = 5000;
 /** Anybody may ask for readiness, and each question to a shard is billed. */
 const lookEveryMilliseconds = 10_000;
 
-/** The log of a Worker. */
 export interface WorkerLog {
   readonly issuanceLog: IssuanceLog;
   readonly publishedLog: PublishedLog;

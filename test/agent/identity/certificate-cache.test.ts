@@ -2,10 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import {
-  type CertificateCache,
-  openCertificateCache,
-} from "../../../src/agent/identity/certificate-cache.ts";
+import { CertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { createTestAuthority, expiresAt } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -33,7 +30,7 @@ async function open(key?: string): Promise<CertificateCache> {
   const keyFile = key === undefined ? undefined : join(folder, "key");
   if (keyFile !== undefined) await writeFile(keyFile, `${key}\n`);
   const ports = { clock: () => clock, log };
-  return await openCertificateCache({ folder: join(folder, "cache"), keyFile }, ports);
+  return await CertificateCache.open({ folder: join(folder, "cache"), keyFile }, ports);
 }
 
 const newKey = (): string => randomBytes(32).toString("base64");

@@ -12,7 +12,7 @@ import {
 } from "../../../src/agent/configuration/ca-settings.ts";
 import { CaChannel } from "../../../src/agent/identity/ca-channel.ts";
 import { CaClient } from "../../../src/agent/identity/ca-client.ts";
-import { CertificateClient } from "../../../src/agent/identity/certificate-client.ts";
+import { issueThrough } from "../../../src/agent/identity/certificate-client.ts";
 import {
   generateSubjectKey,
   IssuanceError,
@@ -123,8 +123,8 @@ async function createIssue(
   );
   const used = { ...settings(), ...changes };
   const ca = new CaClient(used, { channel, random: () => 0, log });
-  const client = new CertificateClient(used, { ca, clock: () => now, metrics });
-  return () => client.issue(spiffeId, new AbortController().signal, trace);
+  const issue = issueThrough(used, { ca, clock: () => now, metrics });
+  return () => issue(spiffeId, new AbortController().signal, trace);
 }
 
 async function createCalls(

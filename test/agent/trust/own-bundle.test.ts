@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
-import { openCertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
+import { CertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
 import { startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startRotatingCa } from "../../testkit/network/rotating-ca.ts";
@@ -39,7 +39,9 @@ async function runAt(port: number, variables: Environment = {}) {
 async function cacheWithRoots(): Promise<string> {
   const folder = await temporaryFolder();
   const ports = { clock: () => new Date(), log: createEventRecorder() };
-  await (await openCertificateCache({ folder, keyFile: undefined }, ports)).storeRoots(identity.ca);
+  await (await CertificateCache.open({ folder, keyFile: undefined }, ports)).storeRoots(
+    identity.ca,
+  );
   return folder;
 }
 

@@ -4,7 +4,7 @@ import {
   type PodCertificateRequest,
   parsePodCertificateRequest,
 } from "../../../src/kubernetes/pod-certificate-request.ts";
-import type { CertificateAsk } from "../../../src/node/signer/certificate-source.ts";
+import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
 import { podCertificates } from "../../../src/node/signer/pod-certificates.ts";
 import { podKeyTypes } from "../../../src/node/signer/signer-configuration.ts";
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";

@@ -4,7 +4,7 @@ import {
   parseServiceCertificateRequest,
   type ServiceCertificateRequest,
 } from "../../../src/kubernetes/service-certificate-request.ts";
-import type { CertificateAsk } from "../../../src/node/signer/certificate-source.ts";
+import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
 import { serviceCertificates } from "../../../src/node/signer/service-certificates.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

@@ -1,5 +1,5 @@
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
-import type { CertificateAsk } from "../../../src/node/signer/certificate-source.ts";
+import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
 import {
   parseServiceAccount,
   parseTrustDomain,
@@ -33,7 +33,7 @@ export async function issueFor(
     { spiffeId: workloadSpiffeId(trustDomain, account), account, issuer, proof },
     {
       csrPem,
-      requestedSeconds: BigInt(requestedSeconds),
+      requestedSeconds: BigInt(requestedSeconds ?? 0),
       impersonatedIdentity: String(ImpersonatedIdentity),
       certSigner: String(CertSigner),
       dnsNames: (DnsNames as unknown[]).map(String),

@@ -3,13 +3,13 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import type { GatewayCredentials, Upstream } from "../gateway/upstream.ts";
+import type { GatewayCredentials, Upstream } from "./upstream.ts";
 
-/** A request of the signer to the CA. */
 export interface CertificateAsk {
   /** The CSR, or a public key with its proof in the metadata. */
   readonly csrPem: string;
-  readonly requestedSeconds: number;
+  /** The CA's own lifetime without it. */
+  readonly requestedSeconds?: number;
   readonly metadata: JsonObject;
 }
 
@@ -22,13 +22,13 @@ export type CertificateSource = (ask: CertificateAsk) => Promise<readonly string
 
 const timeoutMs = 20_000;
 
-/** Asks the CA with the signer's own credential. The CA decides what that is good for. */
+/** Asks the CA with a program's own credential. The CA decides what that is good for. */
 export function certificatesFrom(
   upstream: Upstream,
   credentials: GatewayCredentials,
   signal: AbortSignal,
 ): CertificateSource {
-  return async ({ csrPem, requestedSeconds, metadata }) => {
+  return async ({ csrPem, requestedSeconds = 0, metadata }) => {
     const asked = create(IstioCertificateRequestSchema, {
       csr: csrPem,
       validityDuration: BigInt(requestedSeconds),
@@ -37,9 +37,8 @@ export function certificatesFrom(
     const answer = await upstream.createCertificate(
       toBinary(IstioCertificateRequestSchema, asked),
       {
-        headers: await credentials(),
+        ...{ headers: await credentials(), timeoutMs },
         signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-        timeoutMs,
       },
     );
     const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
