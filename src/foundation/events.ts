@@ -171,7 +171,6 @@ export type EventName =
   | "cache-unwritten"
   | "cache-unread"
   | "file-secret-unusable"
-  | "file-unwatched"
   | "token-obtained"
   | "token-not-obtained"
   | "files-written"

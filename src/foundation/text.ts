@@ -66,13 +66,18 @@ function plain(message: string): string {
     .replace(/^must (.*?)<(\S+)/, "must $1less than $2");
 }
 
-const amount = String.raw`(\d+(?:\.\d+)?)`;
+const amount = String.raw`\d+(?:\.\d+)?`;
 
 /** Go's units, the longest first, and each at most once: that is how Go itself writes a duration. */
 const form = new RegExp(
   `^(?:${amount}h)?(?:${amount}m)?(?:${amount}s)?(?:${amount}ms)?(?:${amount}[uµμ]s)?(?:${amount}ns)?$`,
 );
-const unitNanoseconds = [3600e9, 60e9, 1e9, 1e6, 1e3, 1];
+
+const durationPart = /(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|μs|ns)/g;
+const unitNanoseconds: Readonly<Record<string, number>> = {
+  ...{ h: 3600e9, m: 60e9, s: 1e9, ms: 1e6 },
+  ...{ us: 1e3, µs: 1e3, μs: 1e3, ns: 1 },
+};
 
 /** Go counts nanoseconds in 64 bits with a sign: about 292 years. */
 const maximumNanoseconds = 2 ** 63;
@@ -96,10 +101,13 @@ export const durationSeconds: z.ZodMiniType<number, string> = parsedText(
  */
 export function parseDuration(text: string): number | undefined {
   if (text === "0") return 0;
-  const [whole, ...amounts] = form.exec(text) ?? [];
-  if (!whole) return undefined;
-  const nanoseconds = unitNanoseconds.reduce(
-    (sum, unit, i) => sum + Number(amounts[i] ?? 0) * unit,
+  return text !== "" && form.test(text) ? sumOfDuration(text) : undefined;
+}
+
+/** Milliseconds of the parts of a duration in one of Go's forms; `undefined` for more than Go can hold. */
+export function sumOfDuration(text: string): number | undefined {
+  const nanoseconds = [...text.matchAll(durationPart)].reduce(
+    (sum, [, value, unit = ""]) => sum + Number(value) * (unitNanoseconds[unit] ?? 0),
     0,
   );
   return nanoseconds < maximumNanoseconds ? Math.round(nanoseconds) / 1e6 : undefined;

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { parseSocketAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { inEnglish, parsedText } from "../../foundation/text.ts";
+import { inEnglish, parsedText, sumOfDuration } from "../../foundation/text.ts";
 import { parseTrustDomain } from "../../pki/spiffe-id.ts";
 import { compliancePolicies } from "../../program/tls-policy.ts";
 import { port, proxyConfig } from "./proxy-config.ts";
@@ -20,20 +20,6 @@ export const goBoolean: z.ZodMiniType<boolean, string> = parsedText(
 
 const amount = String.raw`(?:\d+\.?\d*|\.\d+)`;
 const durationForm = new RegExp(String.raw`^\+?(?:${amount}(?:h|m|s|ms|us|µs|μs|ns))+$`);
-const durationPart = new RegExp(`(${amount})(h|ms|m|s|us|µs|μs|ns)`, "g");
-const unitNanoseconds: Readonly<Record<string, number>> = {
-  h: 3600e9,
-  m: 60e9,
-  s: 1e9,
-  ms: 1e6,
-  us: 1e3,
-  µs: 1e3,
-  μs: 1e3,
-  ns: 1,
-};
-
-/** Go counts nanoseconds in 64 bits with a sign. */
-const maximumNanoseconds = 2 ** 63;
 
 /** A duration in milliseconds. The variables of pilot-agent are read as `time.ParseDuration` reads them, except below zero. */
 export const goDuration: z.ZodMiniType<number, string> = parsedText(
@@ -43,13 +29,7 @@ export const goDuration: z.ZodMiniType<number, string> = parsedText(
 
 function parseGoDuration(text: string): number | undefined {
   if (/^\+?0$/.test(text)) return 0;
-  if (!durationForm.test(text)) return undefined;
-  const parts = [...text.matchAll(durationPart)];
-  const nanoseconds = parts.reduce(
-    (sum, [, value, unit = ""]) => sum + Number(value) * (unitNanoseconds[unit] ?? 0),
-    0,
-  );
-  return nanoseconds < maximumNanoseconds ? Math.round(nanoseconds) / 1e6 : undefined;
+  return durationForm.test(text) ? sumOfDuration(text) : undefined;
 }
 
 const decimal = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;

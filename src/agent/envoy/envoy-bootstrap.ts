@@ -39,10 +39,7 @@ export interface IngressListener extends OutboundListener {
 }
 
 /** A listener that takes mutual TLS of the mesh, and forwards by TLS to a server outside. */
-export interface EgressListener {
-  readonly listen: SocketAddress;
-  readonly peers: PeerMatch;
-  readonly connect: SocketAddress;
+export interface EgressListener extends OutboundListener {
   readonly root: RootFile;
 }
 
@@ -59,23 +56,12 @@ export interface BootstrapOptions {
   readonly policy?: CompliancePolicy;
 }
 
-interface Passage {
-  readonly listener: Json;
-  readonly cluster: Json;
-}
-
 /**
  * Creates the complete bootstrap of an Envoy that gets its certificates from the agent. It has static
  * listeners and clusters, with the TLS contexts that a mesh configures.
  */
 export function createBootstrap(options: BootstrapOptions): Json {
-  const { inbound = [], outbound = [], ingress = [], egress = [], policy = "" } = options;
-  const passages = [
-    ...inbound.map((each, i) => inboundPassage(each, `inbound-${i}`, policy)),
-    ...outbound.map((each, i) => outboundPassage(each, `outbound-${i}`, policy)),
-    ...ingress.map((each, i) => ingressPassage(each, `ingress-${i}`, policy)),
-    ...egress.map((each, i) => egressPassage(each, `egress-${i}`, policy)),
-  ];
+  const passages = passagesOf(options);
   return {
     node: { id: options.nodeId, cluster: options.nodeCluster },
     admin: { address: socketAddress(options.admin) },
@@ -89,85 +75,65 @@ export function createBootstrap(options: BootstrapOptions): Json {
   };
 }
 
-function inboundPassage(
-  { listen, forward, peers }: InboundListener,
-  name: string,
-  policy: CompliancePolicy,
-): Passage {
-  return {
-    listener: meshListener(name, listen, peers, policy),
-    cluster: cluster(name, forward),
-  };
+/** Each listener with the cluster that it forwards to. */
+function passagesOf({
+  inbound = [],
+  outbound = [],
+  ingress = [],
+  egress = [],
+  policy = "",
+}: BootstrapOptions): readonly { readonly listener: Json; readonly cluster: Json }[] {
+  return [
+    ...inbound.map(({ listen, forward, peers }, i) => {
+      const name = `inbound-${i}`;
+      const listener = listenerOf(name, listen, meshSettings, meshServer(peers, policy));
+      return { listener, cluster: cluster(name, forward) };
+    }),
+    ...outbound.map(({ listen, connect, peers }, i) => {
+      const name = `outbound-${i}`;
+      const client = meshClient(peers, connect, policy);
+      return { listener: listenerOf(name, listen), cluster: tlsCluster(name, connect, client) };
+    }),
+    ...ingress.map(({ listen, connect, peers, certificate, clientCa }, i) => {
+      const name = `ingress-${i}`;
+      const server = ingressServer(certificate, clientCa, policy);
+      const listener = listenerOf(name, listen, ingressSettings(clientCa !== undefined), server);
+      const client = meshClient(peers, connect, policy);
+      return { listener, cluster: tlsCluster(name, connect, client) };
+    }),
+    ...egress.map(({ listen, peers, connect, root }, i) => {
+      const name = `egress-${i}`;
+      const listener = listenerOf(name, listen, meshSettings, meshServer(peers, policy));
+      return { listener, cluster: tlsCluster(name, connect, egressClient(root, connect, policy)) };
+    }),
+  ];
 }
 
-function outboundPassage(
-  { listen, connect, peers }: OutboundListener,
-  name: string,
-  policy: CompliancePolicy,
-): Passage {
-  const filters = [httpConnections(name, {})];
-  return {
-    listener: { name, address: socketAddress(listen), filter_chains: [{ filters }] },
-    cluster: tlsCluster(name, connect, meshClient(peers, connect, policy)),
-  };
-}
+const meshSettings: Json = {
+  // Envoy replaces the header that a peer sent, so the workload may trust it.
+  forward_client_cert_details: "SANITIZE_SET",
+  set_current_client_cert_details: { uri: true },
+};
 
-function ingressPassage(
-  { listen, connect, peers, certificate, clientCa }: IngressListener,
-  name: string,
-  policy: CompliancePolicy,
-): Passage {
-  const settings = {
-    // Nobody outside may claim to be another address or client, nor hide a path from a rule.
-    use_remote_address: true,
-    normalize_path: true,
-    ...(clientCa === undefined
-      ? { forward_client_cert_details: "SANITIZE" }
-      : {
-          forward_client_cert_details: "SANITIZE_SET",
-          set_current_client_cert_details: { subject: true, uri: true, dns: true },
-        }),
-  };
-  const transport_socket = ingressServer(certificate, clientCa, policy);
-  const filters = [httpConnections(name, settings)];
-  return {
-    listener: {
-      name,
-      address: socketAddress(listen),
-      filter_chains: [{ filters, transport_socket }],
-    },
-    cluster: tlsCluster(name, connect, meshClient(peers, connect, policy)),
-  };
-}
+const ingressSettings = (hasClientCa: boolean): Json => ({
+  // Nobody outside may claim to be another address or client, nor hide a path from a rule.
+  use_remote_address: true,
+  normalize_path: true,
+  forward_client_cert_details: hasClientCa ? "SANITIZE_SET" : "SANITIZE",
+  ...(hasClientCa && {
+    set_current_client_cert_details: { subject: true, uri: true, dns: true },
+  }),
+});
 
-function egressPassage(
-  { listen, peers, connect, root }: EgressListener,
-  name: string,
-  policy: CompliancePolicy,
-): Passage {
-  return {
-    listener: meshListener(name, listen, peers, policy),
-    cluster: tlsCluster(name, connect, egressClient(root, connect, policy)),
-  };
-}
-
-function meshListener(
+function listenerOf(
   name: string,
   listen: SocketAddress,
-  peers: PeerMatch,
-  policy: CompliancePolicy,
+  settings: Json = {},
+  transport_socket?: Json,
 ): Json {
-  const settings = {
-    // Envoy replaces the header that a peer sent, so the workload may trust it.
-    forward_client_cert_details: "SANITIZE_SET",
-    set_current_client_cert_details: { uri: true },
-  };
   const filters = [httpConnections(name, settings)];
-  return {
-    name,
-    address: socketAddress(listen),
-    filter_chains: [{ filters, transport_socket: meshServer(peers, policy) }],
-  };
+  const chain = transport_socket ? { filters, transport_socket } : { filters };
+  return { name, address: socketAddress(listen), filter_chains: [chain] };
 }
 
 function tlsCluster(name: string, to: SocketAddress, transport_socket: Json): Json {

@@ -8,7 +8,7 @@ import { readSmallFile } from "../../program/files/small-file.ts";
 import type { AgentConfiguration, AgentSubject } from "../configuration/configuration.ts";
 import type { CertificateCache } from "../identity/certificate-cache.ts";
 import type { Identities } from "../identity/refreshing-identity.ts";
-import { FileWatch } from "../secrets/file-watch.ts";
+import { watchFile } from "../secrets/file-watch.ts";
 import { listenOnSocket } from "../sockets/unix-socket.ts";
 import {
   parseWorkload,
@@ -86,16 +86,13 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
       logFault(log, "workloads-unread", error, { level: "error", path });
     }
   };
-  const onFailure = (error: unknown): void =>
-    logFault(log, "file-unwatched", error, { file: path });
-  const onChange = (): void => void read();
-  const watch = new FileWatch(path, { debounceMilliseconds: 100, onChange, onFailure });
+  const unwatch = watchFile(path, () => void read(), { debounceMilliseconds: 100 });
   await read();
   return {
     get fault() {
       return fault;
     },
-    close: async () => watch.close(),
+    close: async () => unwatch(),
   };
 }
 

@@ -5,7 +5,8 @@ import type { Identities, RefreshingIdentity } from "../identity/refreshing-iden
 import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
-import { type FileSecretPorts, fileSecrets, parseFileResource, watchFile } from "./file-secrets.ts";
+import { type FileSecretPorts, fileSecrets, parseFileResource } from "./file-secrets.ts";
+import { watchFile } from "./file-watch.ts";
 import type { MountedFiles } from "./mounted-files.ts";
 import {
   type Crls,
@@ -127,7 +128,7 @@ export function withCrls(
       const ends = [
         unwatch,
         published.changes.add(onChange),
-        ...(file === undefined ? [] : [watchFile(file, onChange, ports, maximumOctets)]),
+        ...(file === undefined ? [] : [watchFile(file, onChange, { ...ports, maximumOctets })]),
       ];
       return () => {
         for (const end of ends) end();

@@ -3,13 +3,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { parseCertificates, readPemFile } from "../../program/files/pem-file.ts";
-import { FileWatch } from "./file-watch.ts";
+import { watchFile } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
 
 export interface FileSecretPorts {
   readonly debounceMilliseconds: number;
   readonly log: OperationLog;
-  readonly metrics: { watchFailed(): void; fileSecretFailed(): void };
+  readonly metrics: { fileSecretFailed(): void };
 }
 
 const retryTimeoutMilliseconds = 10_000;
@@ -38,23 +38,6 @@ export function fileSecrets(
       return file === undefined ? () => undefined : watchFile(file, onChange, ports);
     },
   };
-}
-
-/** Watches a file, and reports a lost watch. @returns A function that ends the watch. */
-export function watchFile(
-  file: string,
-  onChange: () => void,
-  { debounceMilliseconds, log, metrics }: FileSecretPorts,
-  maximumOctets?: number,
-): () => void {
-  const onFailure = (error: unknown): void => {
-    metrics.watchFailed();
-    logFault(log, "file-unwatched", error, { file });
-  };
-  const watch = new FileWatch(file, {
-    ...{ debounceMilliseconds, maximumOctets, onChange, onFailure },
-  });
-  return () => watch.close();
 }
 
 /** The file whose change means a new secret. For a pair it is the chain, which is replaced with its key. */

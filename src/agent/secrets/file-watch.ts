@@ -1,96 +1,60 @@
 import { createHash } from "node:crypto";
-import { existsSync, type FSWatcher, readlinkSync, watch } from "node:fs";
-import { dirname, relative, resolve, sep } from "node:path";
+import { statSync } from "node:fs";
 import { readPemFileNow } from "../../program/files/pem-file.ts";
 
 interface FileWatchOptions {
-  /** The pause without events after which the file is read. */
+  /** How long a file must be left alone before it is read. */
   readonly debounceMilliseconds: number;
   /** A larger file counts as missing. By default certificates, keys and roots fit. */
   readonly maximumOctets?: number | undefined;
-  readonly onChange: () => void;
-  /** Called when a folder cannot be watched. The file is then read every few seconds. */
-  readonly onFailure: (error: unknown) => void;
 }
 
-const pollMilliseconds = 5_000;
-const maximumLinks = 10;
+/** A look is one call of the system. */
+const longestLookMilliseconds = 1_000;
 
 /**
- * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps
- * them. It watches folders, because writers replace files by renaming. Neither the file nor its folder need be there
- * yet. Only a difference in content is a change.
+ * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps them. Neither
+ * the file nor its folder need be there yet. Only a difference in content is a change.
+ *
+ * It looks at intervals: a machine has few notifications of its file systems, and some of these give none.
+ *
+ * @returns A function that ends the watch.
  */
-export class FileWatch {
-  readonly #path: string;
-  readonly #options: FileWatchOptions;
-  readonly #watchers = new Map<string, FSWatcher>();
-  #digest: string | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #isClosed = false;
+export function watchFile(
+  path: string,
+  onChange: () => void,
+  { debounceMilliseconds, maximumOctets }: FileWatchOptions,
+): () => void {
+  const lookMilliseconds = Math.min(
+    longestLookMilliseconds,
+    10 * Math.max(debounceMilliseconds, 5),
+  );
+  // Synchronous, so that no change after the call is missed.
+  let seen = stateOf(path);
+  let read = seen;
+  let digest = digestOf(path, maximumOctets);
+  let timer = setTimeout(look, lookMilliseconds).unref();
 
-  constructor(path: string, options: FileWatchOptions) {
-    this.#path = resolve(path);
-    this.#options = options;
-    // Synchronous, so that no change after the constructor is missed.
-    this.#watchFolders();
-    this.#digest = digestOf(this.#path, options.maximumOctets);
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
-    for (const watcher of this.#watchers.values()) watcher.close();
-    this.#watchers.clear();
-  }
-
-  /** Watches exactly the folders that the path leads through now. */
-  #watchFolders(): void {
-    const folders = new Map([...foldersOf(this.#path)].map(nearestFolder));
-    for (const [folder, watcher] of this.#watchers) {
-      if (folders.has(folder)) continue;
-      watcher.close();
-      this.#watchers.delete(folder);
-    }
-    for (const [folder, awaited] of folders) {
-      if (!this.#watchers.has(folder)) this.#watchFolder(folder, awaited);
-    }
-  }
-
-  #watchFolder(folder: string, awaited: string | undefined): void {
-    try {
-      const watcher = watch(folder, { persistent: false }, (_event, name) => {
-        if (awaited === undefined || name === null || name === awaited) this.#scheduleCheck();
-      });
-      watcher.on("error", (error) => this.#pollInstead(folder, error));
-      this.#watchers.set(folder, watcher);
-    } catch (error) {
-      this.#pollInstead(folder, error);
-    }
-  }
-
-  #pollInstead(folder: string, error: unknown): void {
-    this.#watchers.get(folder)?.close();
-    this.#watchers.delete(folder);
-    this.#options.onFailure(error);
-    this.#scheduleCheck(pollMilliseconds);
-  }
-
-  #scheduleCheck(milliseconds: number = this.#options.debounceMilliseconds): void {
-    if (this.#isClosed) return;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#check(), milliseconds);
-    this.#timer.unref();
-  }
-
-  #check(): void {
-    this.#watchFolders();
-    const digest = digestOf(this.#path, this.#options.maximumOctets);
-    if (digest === this.#digest) return;
-    this.#digest = digest;
+  function look(): void {
+    const state = stateOf(path);
+    const isSettled = state === seen;
+    seen = state;
+    timer = setTimeout(look, isSettled ? lookMilliseconds : debounceMilliseconds).unref();
+    if (!isSettled || state === read) return;
+    read = state;
+    const before = digest;
+    digest = digestOf(path, maximumOctets);
     // The last content of a missing file stays in use.
-    if (digest !== undefined) this.#options.onChange();
+    if (digest !== before && digest !== undefined) onChange();
   }
+
+  return () => clearTimeout(timer);
+}
+
+/** What tells two contents of a file apart without a read of it: a file behind another link has another state. */
+function stateOf(path: string): string {
+  const found = unlessAbsent(() => statSync(path, { bigint: true }));
+  return found ? [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(" ") : "";
 }
 
 /** Reads synchronously: the files are small, and are read seldom. */
@@ -99,38 +63,11 @@ function digestOf(path: string, maximumOctets?: number): string | undefined {
   return content && createHash("sha256").update(content).digest("hex");
 }
 
-/** The folder of the path, and the folder of each symbolic link on the way to the file. */
-function foldersOf(path: string): ReadonlySet<string> {
-  const folders = new Set<string>();
-  let remainingLinks = maximumLinks;
-  const visit = (current: string): void => {
-    const folder = dirname(current);
-    folders.add(folder);
-    // The kubelet swaps `..data`, a link in the middle of the path.
-    for (const part of [current, folder]) {
-      const target = unlessAbsent(() => readlinkSync(part));
-      if (target === undefined || remainingLinks <= 0) continue;
-      remainingLinks--;
-      const next = resolve(dirname(part), target);
-      visit(part === current ? next : resolve(next, current.slice(folder.length + 1)));
-    }
-  };
-  visit(path);
-  return folders;
-}
-
-/** The folder itself, or the nearest one above it that exists, with the name in it that has to appear. */
-function nearestFolder(folder: string): readonly [folder: string, awaited: string | undefined] {
-  let existing = folder;
-  while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
-  return [existing, existing === folder ? undefined : relative(existing, folder).split(sep)[0]];
-}
-
 function unlessAbsent<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch {
-    // A missing file, one that cannot be read, a device or pipe, and a path that is no link: all are absent.
+    // A missing file, one that cannot be read, a device or pipe: all are absent.
     return undefined;
   }
 }

@@ -4,7 +4,8 @@ import { resolve } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import { parseCertificates, readPemFileNow } from "../../program/files/pem-file.ts";
-import { type FileResource, type FileSecretPorts, watchFile } from "./file-secrets.ts";
+import type { FileResource, FileSecretPorts } from "./file-secrets.ts";
+import { watchFile } from "./file-watch.ts";
 import { defaultResource, rootResource } from "./secret-source.ts";
 
 /** The folders of a platform, by precedence, as in pilot-agent. */

@@ -26,7 +26,6 @@ export class AgentMetrics implements IssuanceMetrics {
   );
   readonly #retries = this.#ofCsrs("num_outgoing_retries", "Attempts after the first.");
   readonly #latency = this.#ofCsrs("outgoing_latency", "Milliseconds of all requests together.");
-  readonly #watchFailures = this.#counter("num_file_watcher_failures_total", "Lost watches.");
   readonly #secretFailures = this.#counter("num_file_secret_failures_total", "Unusable files.");
   readonly #crlFaults = this.#counter(
     "num_revocation_list_failures_total",
@@ -70,10 +69,6 @@ export class AgentMetrics implements IssuanceMetrics {
 
   retried(): void {
     this.#retries.inc(labels);
-  }
-
-  watchFailed(): void {
-    this.#watchFailures.inc();
   }
 
   fileSecretFailed(): void {

@@ -6,7 +6,7 @@ import { type Http2Socket, serveHttp2 } from "../sockets/unix-socket.ts";
 import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";
 import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc.ts";
 import { type ConnectionPorts, connectToIstiod } from "./istiod-connection.ts";
-import { XdsMetrics, type XdsReport, XdsStatus } from "./xds-status.ts";
+import { type XdsReport, XdsStatus } from "./xds-status.ts";
 import { type StreamEnd, type WorkloadHealth, XdsStream } from "./xds-stream.ts";
 
 interface XdsPorts extends ConnectionPorts {
@@ -25,7 +25,6 @@ export class XdsProxy {
   readonly #settings: XdsSettings;
   readonly #ports: XdsPorts;
   readonly #status: XdsStatus;
-  readonly #metrics: XdsMetrics;
   #socket: Http2Socket | undefined;
   #current: XdsStream | undefined;
   #health: WorkloadHealth | undefined;
@@ -34,8 +33,7 @@ export class XdsProxy {
   constructor(settings: XdsSettings, ports: XdsPorts) {
     this.#settings = settings;
     this.#ports = ports;
-    this.#status = new XdsStatus(settings.istiod.address, ports.clock);
-    this.#metrics = new XdsMetrics(ports.registry, () => this.report());
+    this.#status = new XdsStatus(settings.istiod.address, ports.clock, ports.registry);
   }
 
   /** Opens the socket. @throws ConfigurationError when another process serves on it. */
@@ -87,12 +85,10 @@ export class XdsProxy {
         connected: () => this.#connected(number, protocol),
         request: (request) => {
           counts.requests++;
-          this.#metrics.request();
           this.#status.request(request);
         },
         response: (response) => {
           counts.responses++;
-          this.#metrics.response();
           this.#status.response(response);
           if (!response.isForwarded) this.#withheld(response.typeUrl);
         },
@@ -106,7 +102,6 @@ export class XdsProxy {
     const isCurrent = this.#current === stream;
     if (isCurrent) this.#current = undefined;
     this.#status.ended(end, isCurrent);
-    this.#metrics.ended(end);
     const seconds = (this.#ports.clock().getTime() - begin.getTime()) / 1000;
     this.#logEnd(number, end, { seconds, ...counts });
   }

@@ -1,4 +1,4 @@
-import type { Counter, Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { addCounter, addReadSeries } from "../../program/metrics.ts";
 import type { DiscoveryProtocol, RequestPeek } from "./discovery-protocol.ts";
 import { isExpected } from "./grpc.ts";
@@ -15,17 +15,21 @@ interface TypeActivity {
 const maximumTypes = 100;
 const longestDetail = 500;
 
+/** What happens on the streams, as status and as metrics. */
 export class XdsStatus {
   readonly #address: string;
   readonly #clock: () => Date;
+  readonly #counters: ReturnType<typeof countersIn>;
   readonly #types = new Map<string, TypeActivity>();
   #connection: { readonly since: Date; readonly protocol: DiscoveryProtocol["name"] } | undefined;
   #lastEnd: { readonly at: string; readonly by: string; readonly detail: string } | undefined;
   #lastNack: { readonly at: string; readonly typeUrl: string; readonly detail: string } | undefined;
 
-  constructor(address: string, clock: () => Date) {
+  constructor(address: string, clock: () => Date, registry: Registry) {
     this.#address = address;
     this.#clock = clock;
+    this.#counters = countersIn(registry);
+    observeTypes(registry, () => this.report());
   }
 
   /** A new stream has taken the place of the one before. */
@@ -38,7 +42,11 @@ export class XdsStatus {
   }
 
   /** @param isCurrent Whether no newer stream has taken its place. */
-  ended({ by, status }: StreamEnd, isCurrent: boolean): void {
+  ended({ by, status, wasConnected }: StreamEnd, isCurrent: boolean): void {
+    const type = isExpected(status) ? "cancelled" : "error";
+    if (by === "istiod" && !wasConnected) this.#counters.failures.inc();
+    else if (by === "istiod") this.#counters.istiodEnds.inc({ type });
+    else if (by === "envoy") this.#counters.envoyEnds.inc({ type });
     if (!isCurrent) return;
     this.#connection = undefined;
     const detail = (status.message || `status ${status.code}`).slice(0, longestDetail);
@@ -46,6 +54,7 @@ export class XdsStatus {
   }
 
   request({ typeUrl, rejection }: RequestPeek): void {
+    this.#counters.requests.inc();
     if (rejection === undefined) return;
     const type = this.#typeOf(typeUrl);
     if (type) type.nacks++;
@@ -54,6 +63,7 @@ export class XdsStatus {
   }
 
   response({ typeUrl, octets, isForwarded }: SeenResponse): void {
+    this.#counters.responses.inc();
     const type = isForwarded ? this.#typeOf(typeUrl) : undefined;
     if (!type) return;
     type.pushes++;
@@ -96,39 +106,17 @@ export class XdsStatus {
 
 export type XdsReport = ReturnType<XdsStatus["report"]>;
 
-/** The metrics of the XDS proxy, under Istio's names where Istio has them. */
-export class XdsMetrics {
-  readonly #failures: Counter;
-  readonly #istiodEnds: Counter<"type">;
-  readonly #envoyEnds: Counter<"type">;
-  readonly #requests: Counter;
-  readonly #responses: Counter;
-
-  constructor(registry: Registry, report: () => XdsReport) {
-    const counter = <Label extends string = never>(name: string, help: string, ...of: Label[]) =>
-      addCounter(registry, `istio_agent_${name}`, help, ...of);
-    this.#failures = counter("istiod_connection_failures", "Connections that did not open.");
-    this.#istiodEnds = counter("istiod_connection_terminations", "Ends of istiod.", "type");
-    this.#envoyEnds = counter("envoy_connection_terminations", "Ends of Envoy.", "type");
-    this.#requests = counter("xds_proxy_requests", "Requests to istiod.");
-    this.#responses = counter("xds_proxy_responses", "Responses of istiod.");
-    observeTypes(registry, report);
-  }
-
-  request(): void {
-    this.#requests.inc();
-  }
-
-  response(): void {
-    this.#responses.inc();
-  }
-
-  ended({ by, status, wasConnected }: StreamEnd): void {
-    const type = isExpected(status) ? "cancelled" : "error";
-    if (by === "istiod" && !wasConnected) this.#failures.inc();
-    else if (by === "istiod") this.#istiodEnds.inc({ type });
-    else if (by === "envoy") this.#envoyEnds.inc({ type });
-  }
+/** The counters of the XDS proxy, under Istio's names. */
+function countersIn(registry: Registry) {
+  const counter = <Label extends string = never>(name: string, help: string, ...of: Label[]) =>
+    addCounter(registry, `istio_agent_${name}`, help, ...of);
+  return {
+    failures: counter("istiod_connection_failures", "Connections that did not open."),
+    istiodEnds: counter("istiod_connection_terminations", "Ends of istiod.", "type"),
+    envoyEnds: counter("envoy_connection_terminations", "Ends of Envoy.", "type"),
+    requests: counter("xds_proxy_requests", "Requests to istiod."),
+    responses: counter("xds_proxy_responses", "Responses of istiod."),
+  };
 }
 
 /** Metrics that pilot-agent lacks. */

@@ -36,7 +36,7 @@ beforeEach(async () => {
   source = withCrls(plain, lists, file, {
     debounceMilliseconds: 5,
     log: createEventRecorder(),
-    metrics: { watchFailed: () => undefined, fileSecretFailed: () => undefined },
+    metrics: { fileSecretFailed: () => undefined },
   });
 });
 

@@ -31,7 +31,7 @@ beforeEach(async () => {
   source = fileSecrets(parseFileResource, {
     debounceMilliseconds: 5,
     log: createEventRecorder(),
-    metrics: { watchFailed: () => undefined, fileSecretFailed: () => undefined },
+    metrics: { fileSecretFailed: () => undefined },
   });
 });
 

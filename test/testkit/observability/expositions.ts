@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Registry } from "prom-client";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
-import { XdsMetrics } from "../../../src/agent/xds/xds-status.ts";
+import { XdsStatus } from "../../../src/agent/xds/xds-status.ts";
 import {
   distribute,
   parseDistributeConfiguration,
@@ -115,7 +115,7 @@ function agentRegistry(): Registry {
     crlExpiries: () => [],
   };
   metrics.observe(none, () => new Date());
-  new XdsMetrics(metrics.registry, () => ({ isConnected: false, streams: 0, types: [] }) as never);
+  new XdsStatus("istiod:15012", () => new Date(), metrics.registry);
   return metrics.registry;
 }
 
