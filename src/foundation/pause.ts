@@ -59,17 +59,19 @@ const longestTimerMilliseconds = 15_000;
 /** A wait for an instant of the clock that can be cut short. It serves one waiter at a time. */
 export class InterruptibleSleep {
   readonly #clock: () => Date;
-  #wake: () => void = () => undefined;
+  readonly #pause: Pause;
+  #waiting = new AbortController();
   #isInterrupted = false;
 
-  constructor(clock: () => Date) {
+  constructor(clock: () => Date, pauseBy: Pause = pause) {
     this.#clock = clock;
+    this.#pause = pauseBy;
   }
 
   /** Ends the current wait; without one, the next. */
   interrupt(): void {
     this.#isInterrupted = true;
-    this.#wake();
+    this.#waiting.abort();
   }
 
   /**
@@ -80,26 +82,22 @@ export class InterruptibleSleep {
     let remaining = this.#millisecondsTo(instant);
     while (remaining > 0 && !this.#isInterrupted && !signal.aborted) {
       const slice = Math.min(remaining, longestTimerMilliseconds);
-      await this.#setTimer(slice, signal);
+      await this.#wait(slice, signal);
       remaining = Math.min(remaining - slice, this.#millisecondsTo(instant));
     }
     this.#isInterrupted = false;
   }
 
-  #millisecondsTo(instant: Date): number {
-    return instant.getTime() - this.#clock().getTime();
+  async #wait(milliseconds: number, signal: AbortSignal): Promise<void> {
+    const waiting = new AbortController();
+    this.#waiting = waiting;
+    const end = (): void => waiting.abort();
+    signal.addEventListener("abort", end);
+    await this.#pause(milliseconds, waiting.signal);
+    signal.removeEventListener("abort", end);
   }
 
-  #setTimer(milliseconds: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        clearTimeout(timer);
-        signal.removeEventListener("abort", end);
-        resolve();
-      };
-      const timer = setTimeout(end, milliseconds);
-      signal.addEventListener("abort", end);
-      this.#wake = end;
-    });
+  #millisecondsTo(instant: Date): number {
+    return instant.getTime() - this.#clock().getTime();
   }
 }

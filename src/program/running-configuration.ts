@@ -2,7 +2,8 @@ import { stat } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import type { EventName, OperationLog } from "../foundation/events.ts";
-import { type Pause, pause as systemPause } from "../foundation/pause.ts";
+import { InterruptibleSleep, type Pause } from "../foundation/pause.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
 import { type ConfigurationStatus, restartSentence } from "./configuration-status.ts";
 import { systemCode } from "./files/small-file.ts";
 
@@ -30,7 +31,7 @@ interface Context {
   readonly pause?: Pause | undefined;
 }
 
-const lookMilliseconds = 1000;
+const lookSeconds = 1;
 
 /** A file that was refused is tried again, because a file that it names may be there by now. */
 const looksBetweenRetries = 10;
@@ -48,13 +49,14 @@ export class RunningConfiguration<C> {
   /** The keys of which a part needs a restart. */
   #inPart: readonly string[] = [];
   #isAsked = false;
-  #wake = (): void => {};
+  readonly #sleep: InterruptibleSleep;
 
   private constructor(source: ConfigurationSource<C>, context: Context, values: Values) {
     this.#source = source;
     this.#context = context;
     this.#atStart = values;
     this.#inForce = values;
+    this.#sleep = new InterruptibleSleep(context.clock, context.pause);
     this.#status = {
       generation: 1,
       lastSuccess: context.clock(),
@@ -79,29 +81,19 @@ export class RunningConfiguration<C> {
   /** Has the file read again at once, even if it has not changed: once more if a reload is under way. */
   readonly ask = (): void => {
     this.#isAsked = true;
-    this.#wake();
+    this.#sleep.interrupt();
   };
 
   /** Follows the file until the signal aborts, and resolves once no reload is under way. */
   async follow(reconfigure: Reconfigure<C>, signal: AbortSignal): Promise<void> {
     const hasChanged = this.#watch();
     while (!signal.aborted) {
-      await this.#untilNextLook(signal);
+      await this.#sleep.until(addSeconds(this.#context.clock(), lookSeconds), signal);
       if (signal.aborted) return;
       const isAsked = this.#isAsked;
       this.#isAsked = false;
       if (isAsked || (await hasChanged())) await this.#reload(reconfigure, isAsked);
     }
-  }
-
-  async #untilNextLook(signal: AbortSignal): Promise<void> {
-    if (this.#isAsked) return;
-    const waking = new AbortController();
-    const wake = (): void => waking.abort();
-    this.#wake = wake;
-    signal.addEventListener("abort", wake);
-    await (this.#context.pause ?? systemPause)(lookMilliseconds, waking.signal);
-    signal.removeEventListener("abort", wake);
   }
 
   /**

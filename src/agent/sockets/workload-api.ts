@@ -65,26 +65,18 @@ const servedBySds = "a node has many identities: SDS serves each by its SPIFFE I
 async function svidResponse(view: WorkloadApiView, identity: RefreshingIdentity) {
   const { privateKey, chain, spiffeId } = await identity.awaitSvid().catch(throwUnavailable);
   const crl = await crlOf(view);
-  return create(X509SVIDResponseSchema, {
-    svids: [
-      {
-        spiffeId,
-        x509Svid: joinDer(chain),
-        x509SvidKey: privateKey.export({ type: "pkcs8", format: "der" }),
-        bundle: joinDer(view.trust.served),
-      },
-    ],
-    crl,
-    federatedBundles: federated(view),
-  });
+  const svid = {
+    ...{ spiffeId, x509Svid: joinDer(chain), bundle: joinDer(view.trust.served) },
+    x509SvidKey: privateKey.export({ type: "pkcs8", format: "der" }),
+  };
+  return create(X509SVIDResponseSchema, { svids: [svid], crl, federatedBundles: federated(view) });
 }
 
 async function bundlesResponse(view: WorkloadApiView) {
   const { identity, trust, trustDomain } = view;
   if (trust.current.length === 0) {
-    await (identity?.awaitSvid() ?? Promise.reject(new Error("there is no root yet"))).catch(
-      throwUnavailable,
-    );
+    const first = identity?.awaitSvid() ?? Promise.reject(new Error("there is no root yet"));
+    await first.catch(throwUnavailable);
   }
   const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.served) };
   const crl = await crlOf(view);

@@ -1,9 +1,9 @@
 import type { X509Certificate } from "node:crypto";
 import type { EventName, OperationLog } from "../../foundation/events.ts";
-import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
+import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
@@ -35,24 +35,22 @@ export function ownCrlFollower(
   const { crlUrl: url } = configuration;
   if (url === undefined) return undefined;
   const common = commonOptions(url, options, "revocation-lists-unread");
-  const sleep = new InterruptibleSleep(clock);
-  revocation.awaiting.add(() => sleep.interrupt());
-  return new DocumentFollower({
+  const follower = new DocumentFollower({
     ...common,
     kind: crlDocument,
     longestWaitSeconds: configuration.longestBundleRefreshSeconds,
     tlsOptions: () => channel.tlsOptions(),
     onDocument: (crls) => revocation.take(crls),
     mayBeAbsent: () => revocation.mayBeAbsent(),
-    sleepUntil: (instant, signal) => {
-      const soon = new Date(clock().getTime() + 1_000);
-      return sleep.until(revocation.isAwaiting && soon < instant ? soon : instant, signal);
-    },
+    nextPoll: (planned) =>
+      revocation.isAwaiting ? earlier(addSeconds(clock(), 1), planned) : planned,
     failed: (message, error) => {
       revocation.noteAnswer();
       common.failed(message, error);
     },
   });
+  revocation.awaiting.add(() => follower.hurry());
+  return follower;
 }
 
 type Common = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random";
@@ -75,27 +73,27 @@ export function commonOptions(
 export function federatedBundleFollowers(
   options: FollowersOptions & { readonly federation: FederatedBundles },
 ): readonly DocumentFollower<SpiffeBundle>[] {
-  const { configuration, federation, jwtBundles, clock, log } = options;
-  return configuration.federation.map(({ trustDomain, url }) => {
-    const sleep = new InterruptibleSleep(clock);
-    return new DocumentFollower({
-      ...commonOptions(url, options),
-      kind: spiffeBundle,
-      // A held request costs a foreign endpoint a connection.
-      longestWaitSeconds: 0,
-      tlsOptions: () => webTls(configuration.federatedRootFile),
-      sleepUntil: (instant, signal) => sleep.until(instant, signal),
-      onDocument: (bundle) => {
-        const outcome = federation.update(trustDomain, bundle);
-        const isAccepted = outcome === "taken";
-        if (isAccepted) jwtBundles.update(trustDomain, bundle.jwtKeys);
-        const level = isAccepted ? "info" : "error";
-        const { sequence } = bundle;
-        log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
-        return isAccepted;
-      },
-    });
-  });
+  const { configuration, federation, jwtBundles, log } = options;
+  const take = (trustDomain: TrustDomain, bundle: SpiffeBundle): boolean => {
+    const outcome = federation.update(trustDomain, bundle);
+    const isAccepted = outcome === "taken";
+    if (isAccepted) jwtBundles.update(trustDomain, bundle.jwtKeys);
+    const level = isAccepted ? "info" : "error";
+    const { sequence } = bundle;
+    log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
+    return isAccepted;
+  };
+  return configuration.federation.map(
+    ({ trustDomain, url }) =>
+      new DocumentFollower({
+        ...commonOptions(url, options),
+        kind: spiffeBundle,
+        // A held request costs a foreign endpoint a connection.
+        longestWaitSeconds: 0,
+        tlsOptions: () => webTls(configuration.federatedRootFile),
+        onDocument: (bundle) => take(trustDomain, bundle),
+      }),
+  );
 }
 
 /** The TLS options of the profile `https_web`: no client certificate, and the name of the host. */

@@ -1,12 +1,12 @@
 import { FetchError } from "../../foundation/fetch.ts";
-import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
 import { DocumentFollower, type FollowerState } from "../../program/bundle/document-follower.ts";
 import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { commonOptions, type FollowersOptions } from "./followers.ts";
 
 /** How long a refusal is remembered. Another CA may answer at the address by then. */
-const askAgainMilliseconds = 3_600_000;
+const askAgainSeconds = 3_600;
 
 /** The answers of a server that has no bundle. Others may be a proxy's that has only begun. */
 const noBundle: readonly number[] = [404, 405, 415];
@@ -72,7 +72,6 @@ export class OwnBundle implements FollowerState {
   #createFollower(url: string): DocumentFollower<SpiffeBundle> {
     const { configuration, channel, trust, clock } = this.#options;
     const common = commonOptions(url, this.#options);
-    const sleep = new InterruptibleSleep(clock);
     return new DocumentFollower({
       ...common,
       kind: spiffeBundle,
@@ -90,10 +89,8 @@ export class OwnBundle implements FollowerState {
         // Not an istiod: what is beside the bundle may be read meanwhile.
         if (error instanceof FetchError && error.status !== undefined) this.#found.resolve();
       },
-      sleepUntil: (instant, signal) => {
-        const later = new Date(clock().getTime() + askAgainMilliseconds);
-        return sleep.until(this.#fault === undefined ? instant : later, signal);
-      },
+      nextPoll: (planned) =>
+        this.#fault === undefined ? planned : addSeconds(clock(), askAgainSeconds),
     });
   }
 

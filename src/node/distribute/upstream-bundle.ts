@@ -1,6 +1,5 @@
 import type { X509Certificate } from "node:crypto";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
-import { pause as pauseOnTimer } from "../../foundation/pause.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { KeySet } from "../../pki/jose/key-set.ts";
@@ -57,7 +56,7 @@ export async function followUpstreamBundle(
 
   await serverRoots.read();
   const document = { path: "/bundle.json", kind: spiffeBundle, onDocument: accept, failed };
-  const end = followUpstream(source, { ...document, serverRoots }, context);
+  const following = followUpstream(source, { ...document, serverRoots }, context);
   return {
     source,
     /** The roots by which the CA is known. */
@@ -72,7 +71,7 @@ export async function followUpstreamBundle(
     asked: asked.promise,
     end: () => {
       asked.resolve();
-      return end();
+      return following.end();
     },
   };
 }
@@ -154,12 +153,12 @@ export class ServerRoots {
   }
 }
 
-/** Follows a document of a CA. @returns A function that ends it. */
+/** Follows a document of a CA. */
 export function followUpstream<Document>(
   source: UpstreamPlace,
   { path, serverRoots, ...document }: UpstreamDocument<Document>,
-  { clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
-): () => Promise<void> {
+  { clock, pause, random = Math.random }: ServerContext,
+) {
   const ending = new AbortController();
   const follower = new DocumentFollower({
     ...document,
@@ -168,12 +167,14 @@ export function followUpstream<Document>(
       const ca = await serverRoots.read();
       return ca === undefined ? {} : { ca };
     },
-    ...{ longestRefreshSeconds, longestWaitSeconds, clock, random },
-    sleepUntil: (instant, signal) => pause(instant.getTime() - clock().getTime(), signal),
+    ...{ longestRefreshSeconds, longestWaitSeconds, clock, random, pause },
   });
   const running = follower.run(ending.signal);
-  return () => {
-    ending.abort();
-    return running;
+  return {
+    hurry: () => follower.hurry(),
+    end: (): Promise<void> => {
+      ending.abort();
+      return running;
+    },
   };
 }

@@ -1,4 +1,3 @@
-import { pause as pauseOnTimer } from "../../foundation/pause.ts";
 import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
@@ -104,11 +103,10 @@ class FollowedCrls {
   readonly #asked = Promise.withResolvers<void>();
   readonly #authorities: () => MeshAuthorities;
   readonly #context: ServerContext;
-  readonly #endFollowing: () => Promise<void>;
+  readonly #following: ReturnType<typeof followUpstream>;
   #latest: readonly Crl[] | undefined;
   #isAsked: boolean;
   #lastFaults = "";
-  #sleeping = new AbortController();
   #hurriedAt = 0;
 
   constructor(
@@ -122,10 +120,7 @@ class FollowedCrls {
     this.#context = context;
     this.#latest = before?.document();
     this.#isAsked = this.#latest !== undefined;
-    this.#endFollowing = followUpstream(source, this.#upstream(serverRoots), {
-      ...context,
-      pause: (milliseconds, signal) => this.#sleep(milliseconds, signal),
-    });
+    this.#following = followUpstream(source, this.#upstream(serverRoots), context);
   }
 
   /** Resolves after the first answer or failure. */
@@ -146,12 +141,12 @@ class FollowedCrls {
     const now = this.#context.clock().getTime();
     if (Math.abs(now - this.#hurriedAt) < awaitedMilliseconds) return;
     this.#hurriedAt = now;
-    this.#sleeping.abort();
+    this.#following.hurry();
   }
 
   async end(): Promise<void> {
     this.#noteAnswer();
-    await this.#endFollowing();
+    await this.#following.end();
   }
 
   #upstream(serverRoots: ServerRoots): UpstreamDocument<readonly Crl[]> {
@@ -192,13 +187,6 @@ class FollowedCrls {
       log.operation({ event: "crl-refused", level, detail });
     this.#lastFaults = detail;
     return isRoutine;
-  }
-
-  async #sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-    const { pause = pauseOnTimer } = this.#context;
-    const { signal: hurried } = this.#sleeping;
-    await pause(milliseconds, signal ? AbortSignal.any([signal, hurried]) : hurried);
-    this.#sleeping = new AbortController();
   }
 }
 

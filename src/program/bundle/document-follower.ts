@@ -1,7 +1,7 @@
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
-import { backoffMilliseconds } from "../../foundation/pause.ts";
+import { backoffMilliseconds, InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
 import { type ClientTls, createHttpClient, parseTarget, type Target } from "../http/http-client.ts";
 import type { WholeAnswer } from "../http/http-exchange.ts";
 import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";
@@ -47,8 +47,9 @@ export interface DocumentFollowerOptions<Document> {
   readonly timeoutMilliseconds?: number;
   readonly clock: () => Date;
   readonly random: () => number;
-  /** Waits for an instant of the clock, or until the signal aborts. */
-  readonly sleepUntil: (instant: Date, signal: AbortSignal) => Promise<void>;
+  readonly pause?: Pause | undefined;
+  /** Moves the instant of the next request. */
+  readonly nextPoll?: (planned: Date) => Date;
 }
 
 const usualTimeoutMilliseconds = 10_000;
@@ -65,6 +66,7 @@ export class DocumentFollower<Document> {
   readonly #options: DocumentFollowerOptions<Document>;
   readonly #target: Target;
   readonly #wait: LongPollWait;
+  readonly #sleep: InterruptibleSleep;
   #etag: string | undefined;
   #refreshSeconds = defaultRefreshSeconds;
   #failures = 0;
@@ -76,13 +78,20 @@ export class DocumentFollower<Document> {
     this.#options = options;
     this.#target = parseTarget(options.url);
     this.#wait = new LongPollWait(options.longestWaitSeconds);
+    this.#sleep = new InterruptibleSleep(options.clock, options.pause);
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const { nextPoll } = this.#options;
     while (!signal.aborted) {
-      const next = await this.#poll(signal);
-      await this.#options.sleepUntil(next, signal);
+      const planned = await this.#poll(signal);
+      await this.#sleep.until(nextPoll?.(planned) ?? planned, signal);
     }
+  }
+
+  /** Makes the next request now. */
+  hurry(): void {
+    this.#sleep.interrupt();
   }
 
   /** Makes one request. @returns The time of the next. */

@@ -53,7 +53,7 @@ async function followWith(
     timeoutMilliseconds: hangMilliseconds,
     clock: () => now,
     random: () => 1,
-    sleepUntil: (instant, signal) => pause(instant.getTime() - now.getTime(), signal),
+    pause,
     failed: () => record("failed"),
     ...options,
   });
