@@ -9,7 +9,6 @@ import { ecdsa } from "../../src/pki/signature-algorithm.ts";
 import { parseCertificate, parseToBeSigned } from "../../src/pki/x509/certificate.ts";
 import { isSignedByKey, isSignedWith } from "../../src/pki/x509/certificate-signature.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
-
 import limbo from "../vectors/x509-limbo.json" with { type: "json" };
 import { explained } from "./limbo-differences.ts";
 
