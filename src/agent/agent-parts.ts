@@ -3,16 +3,14 @@ import type { Lifetime } from "../program/lifetime.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
 import { CaChannel } from "./identity/ca-channel.ts";
-import { CaClient } from "./identity/ca-client.ts";
+import { CaClient, issueThrough } from "./identity/ca-client.ts";
 import { CertificateCache } from "./identity/certificate-cache.ts";
-import { issueThrough } from "./identity/certificate-client.ts";
 import { JwtSvids } from "./identity/jwt-svids.ts";
 import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
-import { FederatedBundles } from "./trust/followers.ts";
-import { JwtBundles } from "./trust/jwt-bundles.ts";
+import { FederatedBundles, JwtBundles } from "./trust/bundles.ts";
 import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 

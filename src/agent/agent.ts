@@ -17,8 +17,7 @@ import {
   reportAgent,
   serveStatus,
 } from "./status/agent-status.ts";
-import { federatedBundleFollowers, ownCrlFollower } from "./trust/followers.ts";
-import { OwnBundle } from "./trust/own-bundle.ts";
+import { federatedBundleFollowers, OwnBundle, ownCrlFollower } from "./trust/followers.ts";
 import type { XdsProxy } from "./xds/xds-proxy.ts";
 import type { WorkloadHealth } from "./xds/xds-stream.ts";
 

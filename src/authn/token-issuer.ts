@@ -1,4 +1,4 @@
-import { pause } from "../foundation/pause.ts";
+import { waitFor } from "../foundation/pause.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -82,14 +82,8 @@ export interface TokenIssuer {
 /** Issuers that are asked at once where nobody shows a token. */
 const looksAtOnce = 4;
 
-const longestLookMilliseconds = 1_000;
-
 /** A probe waits no longer for issuers that do not answer. What nobody knows by then is no fault. */
-async function briefly(look: Promise<void>): Promise<void> {
-  const ended = new AbortController();
-  await Promise.race([look, pause(longestLookMilliseconds, ended.signal)]);
-  ended.abort();
-}
+const longestLookMilliseconds = 1_000;
 
 /**
  * Why no token can be verified now, one sentence: no issuer's keys are here, or can be fetched, and no API server
@@ -100,7 +94,7 @@ async function briefly(look: Promise<void>): Promise<void> {
  */
 export function findKeyFault(
   issuers: readonly TokenIssuer[],
-  wait: (look: Promise<void>) => Promise<void> = briefly,
+  wait: (look: Promise<void>) => Promise<void> = (look) => waitFor(look, longestLookMilliseconds),
 ): (now: Date) => Promise<string | undefined> {
   return async (now) => {
     const withoutKeys = issuers.filter((each) => !hasKeys(each, now));

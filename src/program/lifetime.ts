@@ -1,5 +1,5 @@
 import type { OperationLog } from "../foundation/events.ts";
-import { pause } from "../foundation/pause.ts";
+import { waitFor } from "../foundation/pause.ts";
 
 /** Ends a part. @param graceMilliseconds The time that callers have for what is under way. */
 type End = (graceMilliseconds: number) => Promise<void> | void;
@@ -59,19 +59,8 @@ export class Lifetime {
   async #endPart(name: string, ends: readonly End[]): Promise<void> {
     const left = this.#deadline - performance.now();
     const grace = Math.max(0, left);
-    const ended = new AbortController();
-    try {
-      const ending = allOf(ends.map(async (end) => end(grace)));
-      const longest = patienceOf(left, this.#longestMilliseconds);
-      await Promise.race([ending, this.#noteHanging(name, longest, ended.signal)]);
-    } finally {
-      ended.abort();
-    }
-  }
-
-  async #noteHanging(name: string, milliseconds: number, ended: AbortSignal): Promise<void> {
-    await pause(milliseconds, ended);
-    if (ended.aborted) return;
+    const ending = allOf(ends.map(async (end) => end(grace))).then(() => true);
+    if (await waitFor(ending, patienceOf(left, this.#longestMilliseconds))) return;
     const detail = `${name} did not end in time, and the rest of the program ends without it`;
     this.#log.operation({ event: "ending", level: "warning", detail });
   }

@@ -1,4 +1,4 @@
-import { type Pause, pause } from "../foundation/pause.ts";
+import { type Pause, pause, waitFor } from "../foundation/pause.ts";
 import { type WorkSharing, waitIn } from "../foundation/shared-work.ts";
 
 /** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
@@ -42,14 +42,9 @@ const parts = { count: 20, milliseconds: 25 };
  * loop gets its passes too: what is late for that reason alone must refuse nobody.
  */
 export async function waitBriefly(work: Promise<void>, wait: Pause = pause): Promise<void> {
-  const waited = new AbortController();
-  const waiting = async (): Promise<void> => {
-    for (let i = 0; i < parts.count && !waited.signal.aborted; i++)
-      await wait(parts.milliseconds, waited.signal);
+  const inParts: Pause = async (milliseconds, signal) => {
+    for (let i = 0; i < parts.count && !signal?.aborted; i++)
+      await wait(milliseconds / parts.count, signal);
   };
-  try {
-    await Promise.race([work, waiting()]);
-  } finally {
-    waited.abort();
-  }
+  await waitFor(work, parts.count * parts.milliseconds, { wait: inParts });
 }

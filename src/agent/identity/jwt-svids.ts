@@ -2,12 +2,12 @@ import { createClient } from "@connectrpc/connect";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
-import { pause } from "../../foundation/pause.ts";
+import { waitFor } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { type JwtSvid, readJwtSvid } from "../../pki/jose/jwt-svid.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import type { JwtBundles } from "../trust/jwt-bundles.ts";
+import type { JwtBundles } from "../trust/bundles.ts";
 import type { CaClient } from "./ca-client.ts";
 import { IssuanceError } from "./x509-svid.ts";
 
@@ -42,6 +42,9 @@ const maximumEntries = 1_000;
 /** A failure is repeated for this long without a call: a program that retries in a loop costs the CA nothing. */
 const failureMilliseconds = 5_000;
 
+/** Whoever has a good token waits no longer for its successor, however slow the CA is. */
+const patienceMilliseconds = 1_000;
+
 /**
  * The JWT-SVIDs of the agent's identities. A token is given out until half of its life is over, and beyond that only
  * while the CA cannot be reached. One of a withdrawn key is never given out.
@@ -70,7 +73,7 @@ export class JwtSvids {
     if (held && now < held.renewsAt) return held;
     if (!entry.failure || now.getTime() >= entry.failure.until) {
       entry.pending ??= this.#renew(entry, spiffeId, wanted);
-      await (held ? briefly(entry.pending) : entry.pending);
+      await (held ? waitFor(entry.pending, patienceMilliseconds) : entry.pending);
     }
     const token = this.#usable(entry, this.#ports.clock());
     if (token) return token;
@@ -148,15 +151,6 @@ export class JwtSvids {
     const renewsAt = new Date((now.getTime() + svid.expiresAt.getTime()) / 2);
     return { ...svid, token, renewsAt };
   }
-}
-
-/** Whoever has a good token waits no longer for its successor, however slow the CA is. */
-const patienceMilliseconds = 1_000;
-
-async function briefly(work: Promise<void>): Promise<void> {
-  const done = new AbortController();
-  await Promise.race([work, pause(patienceMilliseconds, done.signal)]);
-  done.abort();
 }
 
 function readAnswer(token: string, now: Date): JwtSvid {

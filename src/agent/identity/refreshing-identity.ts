@@ -7,7 +7,7 @@ import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { RenewalPolicy } from "../configuration/configuration.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
-import type { Issue } from "./certificate-client.ts";
+import type { Issue } from "./ca-client.ts";
 import { hoursUntil, renewalAt, retryAt } from "./renewal-plan.ts";
 import { type CaAnswer, IssuanceError, type X509Svid } from "./x509-svid.ts";
 

@@ -15,7 +15,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
-import type { OutputSettings } from "../configuration/output-settings.ts";
+import type { OutputSettings } from "../configuration/configuration.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";
 import type { Revocation } from "../trust/revocation.ts";

@@ -5,10 +5,10 @@ import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
-import type { JwtFile } from "../configuration/output-settings.ts";
+import type { JwtFile } from "../configuration/configuration.ts";
 import type { JwtSvids } from "../identity/jwt-svids.ts";
 import { retryAt } from "../identity/renewal-plan.ts";
-import type { JwtBundles } from "../trust/jwt-bundles.ts";
+import type { JwtBundles } from "../trust/bundles.ts";
 
 interface JwtFilesOptions {
   readonly files: readonly JwtFile[];

@@ -23,8 +23,7 @@ import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../../pki/
 import type { JwtSvids } from "../identity/jwt-svids.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { IssuanceError } from "../identity/x509-svid.ts";
-import type { FederatedBundles } from "../trust/followers.ts";
-import type { JwtBundles } from "../trust/jwt-bundles.ts";
+import type { FederatedBundles, JwtBundles } from "../trust/bundles.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { takeRoom } from "./socket-bounds.ts";

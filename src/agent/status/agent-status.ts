@@ -10,7 +10,7 @@ import { hoursUntil } from "../identity/renewal-plan.ts";
 import type { WorkloadFeed } from "../node-mode/workload-registry.ts";
 import type { CertificateOutput } from "../secrets/certificate-output.ts";
 import type { MountedFiles } from "../secrets/mounted-files.ts";
-import type { OwnBundle } from "../trust/own-bundle.ts";
+import type { OwnBundle } from "../trust/followers.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { XdsProxy } from "../xds/xds-proxy.ts";

@@ -1,6 +1,6 @@
 import { type Counter, Registry } from "prom-client";
 import { addCounter, addReadSeries } from "../../program/metrics.ts";
-import type { IssuanceMetrics } from "../identity/certificate-client.ts";
+import type { IssuanceMetrics } from "../identity/ca-client.ts";
 
 interface MetricsView {
   /** Each resource name with the expiry of its certificate. */

@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import type { EventName, OperationLog } from "../../foundation/events.ts";
-import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { InterruptibleSleep, waitFor } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
 import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
@@ -154,12 +154,7 @@ export class Revocation {
 
   /** Resolves when the CA has been asked once, or after a while. A proxy that starts gets the CRLs with its roots. */
   async settled(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, firstAnswerMilliseconds);
-    });
-    await Promise.race([this.#asked.promise, late]);
-    clearTimeout(timer);
+    await waitFor(this.#asked.promise, firstAnswerMilliseconds);
   }
 
   get #authorities(): MeshAuthorities {

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
-import type { Pause } from "../../foundation/pause.ts";
+import { type Pause, waitFor } from "../../foundation/pause.ts";
 import { readTokenFileIfAny, systemCode } from "../../program/files/small-file.ts";
 import type { ConnectionFiles } from "../configuration/ca-settings.ts";
 import type { IstiodSettings } from "../configuration/xds-settings.ts";
@@ -97,16 +97,11 @@ function watch(session: ClientHttp2Session, ended: AbortController): { error?: E
 /** Rejects when the connection fails, takes too long or is no longer wanted. */
 async function connected(
   session: ClientHttp2Session,
-  pause: Pause,
+  wait: Pause,
   signal: AbortSignal,
 ): Promise<void> {
-  const settled = new AbortController();
-  const opened = new Promise<boolean>((resolve) => session.once("connect", () => resolve(true)));
-  const late = pause(connectMilliseconds, AbortSignal.any([signal, settled.signal])).then(
-    () => false,
-  );
-  const isOpen = await Promise.race([opened, late]);
-  settled.abort();
+  const opened = new Promise<true>((resolve) => session.once("connect", () => resolve(true)));
+  const isOpen = await waitFor(opened, connectMilliseconds, { wait, signal });
   if (!isOpen) throw new Error("no answer in time");
 }
 
@@ -130,15 +125,11 @@ async function keepAlive(
 
 async function isAnswered(
   session: ClientHttp2Session,
-  pause: Pause,
+  wait: Pause,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const settled = new AbortController();
   const answered = new Promise<boolean>((resolve) => {
     session.ping((error) => resolve(error === null));
   });
-  const late = pause(pingTimeoutMilliseconds, AbortSignal.any([signal, settled.signal]));
-  const isInTime = await Promise.race([answered, late.then(() => false)]);
-  settled.abort();
-  return isInTime;
+  return (await waitFor(answered, pingTimeoutMilliseconds, { wait, signal })) ?? false;
 }

@@ -15,8 +15,7 @@ import {
 import { readyUrlAt } from "../../node/files/places.ts";
 import { lambdaLimits } from "../../node/lambda/events.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
-import type { BucketPlace } from "../../node/stores/bucket-place.ts";
-import type { NamespacePlace } from "../../node/stores/store-place.ts";
+import type { BucketPlace, NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
 import type { CertificateFiles } from "../../node/tls/serving-certificate.ts";
 import { kvStores } from "../../worker/kv-store.ts";

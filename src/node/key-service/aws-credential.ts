@@ -6,7 +6,7 @@ import {
 } from "../../custody/key-service/key-service.ts";
 import { isSafeToFetch } from "../../foundation/text.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
-import { credentialsInEnvironment } from "../stores/bucket-place.ts";
+import { credentialsInEnvironment } from "../stores/store-place.ts";
 import { askFor, askMetadata, headerOf, type Machine } from "./cloud-credentials.ts";
 
 /** A credential in the form of `aws configure export-credentials`, and its seconds. */

@@ -16,9 +16,9 @@ import { tileWidth } from "../../tlog/tile.ts";
 import type { PublishedLog } from "../../transport/http/log-routes.ts";
 import { type LogParts, openSequencer } from "../log/node-log.ts";
 import { type BucketAnswer, createBucketClient } from "../stores/bucket-client.ts";
-import type { BucketPlace } from "../stores/bucket-place.ts";
 import { withWholeReads } from "../stores/bucket-promises.ts";
 import { createRetries } from "../stores/retries.ts";
+import type { BucketPlace } from "../stores/store-place.ts";
 import { type ConditionalObjects, ObjectStage, Overtaken, publishedObjects } from "./staged-log.ts";
 
 interface BucketLogParts extends LogParts {

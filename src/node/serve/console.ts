@@ -12,7 +12,7 @@ import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { PeerProcesses } from "../../program/metrics.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import { createStatus } from "../../status/status.ts";
-import type { RecurringPush } from "./recurring-push.ts";
+import type { RecurringPush } from "./recurring-work.ts";
 
 interface ServeConsoleParts {
   readonly configuration: Configuration;

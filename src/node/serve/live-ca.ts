@@ -31,7 +31,7 @@ import {
   type ServingCertificateSource,
 } from "../tls/serving-certificate.ts";
 import { serveConsole } from "./console.ts";
-import { pushRoots, type RecurringPush } from "./recurring-push.ts";
+import { pushRoots, type RecurringPush } from "./recurring-work.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { SteadyCredentials } from "./steady-credentials.ts";
 import { bucketQuotas } from "./token-buckets.ts";

@@ -37,8 +37,7 @@ import {
 import { addAuthorityGauges, addKekGauge, countingLog } from "./ca-metrics.ts";
 import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
-import { addPushGauges } from "./recurring-push.ts";
-import { longestRotationSeconds, rotationOf } from "./recurring-rotation.ts";
+import { addPushGauges, longestRotationSeconds, rotationOf } from "./recurring-work.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 
 /** Reading a few files is cheap, and a watch costs nothing. */
@@ -149,7 +148,12 @@ async function openPorts(
   if (configuration.plaintextListen)
     plaintext = await listenInPlaintext(routes, configuration.plaintextListen, guard);
   if (peerProcesses?.rotates !== false)
-    rotation = recur(rotationOf(live, program, stores), longestRotationSeconds, () => {}, pause);
+    rotation = recur(
+      rotationOf(live.current, program, stores),
+      longestRotationSeconds,
+      () => {},
+      pause,
+    );
   callers.port = openForCallers(configuration, program, { live, routes, guard });
   return {
     address: callers.port.address,

@@ -19,7 +19,7 @@ import {
   parsePage,
   versionOf,
 } from "./bucket-answers.ts";
-import type { BucketPlace } from "./bucket-place.ts";
+import type { BucketPlace } from "./store-place.ts";
 
 /** One request for an object of a bucket, or for the bucket itself. */
 interface BucketRequest {

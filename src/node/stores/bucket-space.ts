@@ -19,9 +19,9 @@ import {
   listObjects,
   type SendToBucket,
 } from "./bucket-client.ts";
-import type { BucketPlace } from "./bucket-place.ts";
 import { requirePromises, withWholeReads } from "./bucket-promises.ts";
 import { createRetries, named } from "./retries.ts";
+import type { BucketPlace } from "./store-place.ts";
 
 /** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
 const listMilliseconds = 30_000;

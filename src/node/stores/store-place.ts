@@ -2,14 +2,15 @@ import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
 import { filePath } from "../../config/form.ts";
 import { dnsLabel } from "../../foundation/addresses.ts";
-import { ConfigurationError } from "../../foundation/errors.ts";
+import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
+import { baseUrl } from "../../foundation/text.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
 import {
   type ApiServerPlace,
   apiServerKeys,
   apiServerPlaceOf,
   type Environment,
 } from "../files/places.ts";
-import { type BucketPlace, bucketKeys, bucketPlaceOf } from "./bucket-place.ts";
 
 /** Where the records of `rampart serve` rest. */
 export type StorePlace = DirectoryPlace | NamespacePlace | BucketPlace;
@@ -30,6 +31,35 @@ const namespace = z
   .string()
   .check(z.regex(dnsLabel, "must be the name of a namespace, such as rampart-store"));
 
+const bucketName = z
+  .string()
+  .check(z.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, "must be the name of a bucket"));
+
+const prefix = z
+  .string()
+  .check(
+    z.maxLength(128),
+    z.regex(
+      /^(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?\/)+$/,
+      "must be a path in lower case with a slash at its end, such as mesh-1/",
+    ),
+  );
+
+const region = z
+  .string()
+  .check(z.regex(/^[a-z0-9-]{1,64}$/, "must be a region, such as eu-central-1"));
+
+/** The keys of a store in a bucket. docs/reference/configuration.md describes them. */
+export const bucketKeys = {
+  STORE_BUCKET: z.optional(bucketName),
+  STORE_PREFIX: z.optional(prefix),
+  S3_ENDPOINT: z.optional(baseUrl),
+  S3_REGION: z.optional(region),
+  S3_ADDRESSING: z.optional(z.enum(["path", "host"])),
+  S3_CA_FILE: z.optional(filePath),
+  S3_CREDENTIALS_FILE: z.optional(filePath),
+};
+
 type Kind = StorePlace["kind"];
 
 /** The keys about the store. docs/reference/configuration.md describes them. */
@@ -43,25 +73,12 @@ export const storeKeys = {
 
 type StoreValues = z.infer<z.ZodMiniObject<typeof storeKeys>>;
 
-/** The keys of each kind of store, in which the first is required. */
-const keysOf: Readonly<Record<Kind, readonly [keyof StoreValues, ...(keyof StoreValues)[]]>> = {
-  directory: ["STORE_DIRECTORY"],
-  kubernetes: [
-    "STORE_NAMESPACE",
-    "KUBERNETES_SERVER",
-    "KUBERNETES_CA_FILE",
-    "KUBERNETES_TOKEN_FILE",
-  ],
-  s3: [
-    "STORE_BUCKET",
-    "STORE_PREFIX",
-    "S3_ENDPOINT",
-    "S3_REGION",
-    "S3_ADDRESSING",
-    "S3_CA_FILE",
-    "S3_CREDENTIALS_FILE",
-  ],
-};
+/** The keys of each kind of store beside the one that it requires. */
+const keysOf = {
+  directory: { required: "STORE_DIRECTORY", others: [] },
+  kubernetes: { required: "STORE_NAMESPACE", others: Object.keys(apiServerKeys) },
+  s3: { required: "STORE_BUCKET", others: Object.keys(bucketKeys) },
+} as const satisfies Record<Kind, { required: keyof StoreValues; others: readonly string[] }>;
 
 /** A process sees a file as soon as it is written. Of a service, it may notice late that it is silent. */
 export const propagationOf: Readonly<Record<Kind, Propagation>> = {
@@ -88,12 +105,12 @@ export function storePlaceOf(
   environment: Environment,
 ): StorePlace {
   const kind = values.STORE;
-  const faults = Object.entries(keysOf).flatMap(([other, keys]) =>
-    keys.flatMap((key) =>
+  const faults = Object.entries(keysOf).flatMap(([other, { required, others }]) =>
+    [...new Set([required, ...others])].flatMap((key) =>
       other !== kind && given.includes(key) ? [`${key}: is for STORE = "${other}" alone`] : [],
     ),
   );
-  const [required] = keysOf[kind];
+  const { required } = keysOf[kind];
   if (values[required] === undefined) faults.push(`${required}: is required`);
   if (faults.length > 0) throw new ConfigurationError(faults);
   if (kind === "directory") return { kind, directory: values.STORE_DIRECTORY ?? "" };
@@ -102,4 +119,116 @@ export function storePlaceOf(
   const isReachable = values.KUBERNETES_SERVER !== undefined || Boolean(host);
   const apiServer = isReachable ? apiServerPlaceOf(values, environment) : undefined;
   return { kind, namespace: values.STORE_NAMESPACE ?? "", apiServer };
+}
+
+type BucketValues = z.infer<z.ZodMiniObject<typeof bucketKeys>>;
+
+/** R2 and MinIO take it for their own. */
+const regionOfOthers = "us-east-1";
+
+/**
+ * @param environment The variables of AWS's tools, which may have the credential.
+ * @throws ConfigurationError
+ */
+export function bucketPlaceOf(values: BucketValues, environment: Environment) {
+  const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
+  const credentials =
+    values.S3_CREDENTIALS_FILE === undefined
+      ? credentialsInEnvironment(environment)
+      : credentialsInFile(values.S3_CREDENTIALS_FILE);
+  const faults = [
+    ...(given === undefined && endpoint === undefined
+      ? ["S3_REGION: is required without S3_ENDPOINT"]
+      : []),
+    ...(credentials
+      ? []
+      : [
+          "S3_CREDENTIALS_FILE: is required without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment",
+        ]),
+  ];
+  if (faults.length > 0 || !credentials) throw new ConfigurationError(faults);
+  return {
+    kind: "s3" as const,
+    bucket,
+    /** Empty, or with a slash at its end. */
+    prefix: values.STORE_PREFIX ?? "",
+    url: bucketUrl(values),
+    region: given ?? regionOfOthers,
+    rootsFile: values.S3_CA_FILE,
+    credentials,
+  };
+}
+
+/** The objects of a bucket, or those whose names begin alike. */
+export type BucketPlace = Readonly<ReturnType<typeof bucketPlaceOf>>;
+
+/** AWS wants the bucket in the name of the host; other services are sure to take it in the path. */
+function bucketUrl(values: BucketValues): string {
+  const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
+  const service = endpoint ?? `https://s3.${given}.${suffixOf(given ?? "")}`;
+  // A certificate for *.s3.… has no room for another dot.
+  const usual = endpoint === undefined && !bucket.includes(".") ? "host" : "path";
+  if ((values.S3_ADDRESSING ?? usual) === "path") return `${service}/${bucket}`;
+  return service.replace("://", `://${bucket}.`);
+}
+
+const suffixOf = (region: string): string =>
+  region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+
+/** The credential for an S3-compatible service. No log or error quotes any of it. */
+export interface S3Credential {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  /** Of a credential that lasts for some hours. */
+  readonly sessionToken: string | undefined;
+}
+
+/** The credential of this moment. @throws OperatorError */
+type S3Credentials = () => Promise<S3Credential>;
+
+const maximumOctets = 65_536;
+
+/**
+ * The credential in a file of the form that AWS's tools share, in its profile `default` or in front of every
+ * profile. Each call reads the file, because others rotate what is in it.
+ */
+export function credentialsInFile(path: string): S3Credentials {
+  return async () => {
+    const credential = toCredential(parseDefaultProfile(await readSmallFile(path, maximumOctets)));
+    if (credential) return credential;
+    throw new OperatorError(`${path} must hold aws_access_key_id and aws_secret_access_key`);
+  };
+}
+
+/** The credential in the variables of AWS's tools; `undefined` where they have none. */
+export function credentialsInEnvironment(environment: Environment): S3Credentials | undefined {
+  const values = Object.entries(environment).map(
+    ([name, value]) => [name.toLowerCase(), value?.trim() ?? ""] as const,
+  );
+  const credential = toCredential(new Map(values));
+  return credential && (async () => credential);
+}
+
+function parseDefaultProfile(text: string): ReadonlyMap<string, string> {
+  const values = new Map<string, string>();
+  let isDefault = true;
+  for (const line of text.split(/\r?\n/)) {
+    const [, profile] = /^\s*\[\s*(.*?)\s*\]/.exec(line) ?? [];
+    if (profile !== undefined) isDefault = profile === "default";
+    const [, key, value] = /^\s*([a-z_]+)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (isDefault && key !== undefined && value !== undefined) values.set(key, value);
+  }
+  return values;
+}
+
+function toCredential(values: ReadonlyMap<string, string>): S3Credential | undefined {
+  const accessKeyId = values.get("aws_access_key_id") ?? "";
+  const secretAccessKey = values.get("aws_secret_access_key") ?? "";
+  const sessionToken = values.get("aws_session_token") || undefined;
+  // A header has no room for anything else, and its error would quote the value.
+  const isWhole =
+    /^[!-+\-.0-~]{1,256}$/.test(accessKeyId) &&
+    /^[!-~]{1,1024}$/.test(secretAccessKey) &&
+    (sessionToken === undefined || /^[!-~]{1,16384}$/.test(sessionToken));
+  return isWhole ? { accessKeyId, secretAccessKey, sessionToken } : undefined;
 }

@@ -13,11 +13,10 @@ import { FetchError } from "../../foundation/fetch.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { openApiServer } from "../files/places.ts";
-import type { BucketPlace } from "./bucket-place.ts";
 import { openBucket } from "./bucket-space.ts";
 import { withRetries } from "./retries.ts";
 import { createSecretSpace, silencePart, WatchedSecrets } from "./secret-space.ts";
-import type { NamespacePlace, StorePlace } from "./store-place.ts";
+import type { BucketPlace, NamespacePlace, StorePlace } from "./store-place.ts";
 
 interface Stores {
   readonly store: AuthorityStore;

@@ -6,6 +6,7 @@ import {
 } from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/optional-parts.ts";
 import { type CaError, ConfigurationError, messageOf } from "../../foundation/errors.ts";
+import { waitFor } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
@@ -182,15 +183,9 @@ function publishedLogIn(
 }
 
 async function withinTime<Answer>(answer: Promise<Answer>, milliseconds: number): Promise<Answer> {
-  let timer: ReturnType<typeof setTimeout> | null = null;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("the shard is too slow")), milliseconds);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const inTime = await waitFor(answer, milliseconds);
+  if (inTime === undefined) throw new Error("the shard is too slow");
+  return inTime;
 }
 
 function isNamespace(binding: unknown): binding is ShardNamespace {

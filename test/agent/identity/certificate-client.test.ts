@@ -11,8 +11,7 @@ import {
   type RequestSettings,
 } from "../../../src/agent/configuration/ca-settings.ts";
 import { CaChannel } from "../../../src/agent/identity/ca-channel.ts";
-import { CaClient } from "../../../src/agent/identity/ca-client.ts";
-import { issueThrough } from "../../../src/agent/identity/certificate-client.ts";
+import { CaClient, issueThrough } from "../../../src/agent/identity/ca-client.ts";
 import {
   generateSubjectKey,
   IssuanceError,

@@ -1,7 +1,7 @@
 import { lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import type { OutputSettings } from "../../../src/agent/configuration/output-settings.ts";
+import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
 import { joinPem, writeOutput } from "../../../src/agent/secrets/certificate-output.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 

@@ -7,7 +7,7 @@ import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-ident
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { createWorkloadApi } from "../../../src/agent/sockets/workload-api.ts";
-import { FederatedBundles } from "../../../src/agent/trust/followers.ts";
+import { FederatedBundles } from "../../../src/agent/trust/bundles.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FederatedBundles } from "../../../src/agent/trust/followers.ts";
+import { FederatedBundles } from "../../../src/agent/trust/bundles.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";

@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { BucketPlace } from "../../../src/node/stores/bucket-place.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
+import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
 import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";

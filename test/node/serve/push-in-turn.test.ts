@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { pushRoots } from "../../../src/node/serve/recurring-push.ts";
+import { pushRoots } from "../../../src/node/serve/recurring-work.ts";
 import { loadAuthorities } from "../../testkit/ca/loaded-authorities.ts";
 import {
   createKekRing,

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import {
   credentialsInEnvironment,
   credentialsInFile,
-} from "../../../src/node/stores/bucket-place.ts";
+} from "../../../src/node/stores/store-place.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 describe("a credential for a bucket", () => {

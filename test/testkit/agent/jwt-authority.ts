@@ -2,7 +2,7 @@ import { type ConnectError, createRouterTransport } from "@connectrpc/connect";
 import type { RequestSettings } from "../../../src/agent/configuration/ca-settings.ts";
 import { CaClient } from "../../../src/agent/identity/ca-client.ts";
 import { JwtSvids } from "../../../src/agent/identity/jwt-svids.ts";
-import { JwtBundles } from "../../../src/agent/trust/jwt-bundles.ts";
+import { JwtBundles } from "../../../src/agent/trust/bundles.ts";
 import {
   type CreateJwtSvidRequest,
   JwtSvidService,

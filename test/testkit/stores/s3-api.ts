@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { BucketPlace, S3Credential } from "../../../src/node/stores/bucket-place.ts";
+import type { BucketPlace, S3Credential } from "../../../src/node/stores/store-place.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 
 interface S3Object {

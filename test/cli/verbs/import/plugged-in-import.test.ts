@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { importPluggedIn } from "../../../../src/cli/verbs/import/plugged-in-import.ts";
-import { followPluggedIn } from "../../../../src/node/serve/recurring-rotation.ts";
+import { followPluggedIn } from "../../../../src/node/serve/recurring-work.ts";
 import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { startCa } from "../../../testkit/ca/running-ca.ts";
