@@ -151,11 +151,15 @@ async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string
   if (rest !== "") yield rest;
 }
 
-/** A request that makes an object, or replaces the version of it that the body names. */
-export type ObjectWrite = Pick<KubernetesRequest, "path"> & {
-  readonly method: "POST" | "PUT";
+interface ObjectWrite {
+  /** The path of the objects among which it is. */
+  readonly collection: string;
+  readonly namespace: string;
+  readonly name: string;
   readonly body: object;
-};
+  /** The version that the body names, and that it replaces; `undefined` for a new object. */
+  readonly version: string | undefined;
+}
 
 const conflict = 409;
 
@@ -166,14 +170,17 @@ const conflict = 409;
  * @returns Whether this write came first. It did not if the object that it would replace is gone.
  * @throws FetchError, also for a namespace that does not exist.
  */
-export async function sendUnlessConflict(
+export async function writeUnlessConflict(
   send: SendRequest,
-  namespace: string,
-  write: ObjectWrite,
+  { collection, namespace, name, body, version }: ObjectWrite,
 ): Promise<boolean> {
+  const isNew = version === undefined;
+  const [method, path] = isNew
+    ? (["POST", collection] as const)
+    : (["PUT", `${collection}/${name}`] as const);
   try {
-    const answer = await send({ ...write, maximumOctets: maximumObjectOctets });
-    if (answer === undefined && write.method === "POST") throw noNamespace(namespace);
+    const answer = await send({ method, path, body, maximumOctets: maximumObjectOctets });
+    if (answer === undefined && isNew) throw noNamespace(namespace);
     return answer !== undefined;
   } catch (error) {
     if (error instanceof FetchError && error.status === conflict) return false;

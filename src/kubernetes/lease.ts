@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { FetchError } from "../foundation/fetch.ts";
 import type { Lease, LeasePlace } from "../foundation/lease.ts";
-import { type SendRequest, sendUnlessConflict } from "./client.ts";
+import { type SendRequest, writeUnlessConflict } from "./client.ts";
 
 /** A Lease (`coordination.k8s.io/v1`), by which several processes agree on the one that works. */
 export interface LeaseName {
@@ -36,12 +36,10 @@ export function leaseObject(send: SendRequest, { namespace, name }: LeaseName): 
       const json = await send({ path });
       return json === undefined ? undefined : parseLease(json);
     },
-    write: async (lease, now, resourceVersion) => {
-      const metadata = { name, namespace, ...(resourceVersion && { resourceVersion }) };
+    write: async (lease, now, version) => {
+      const metadata = { name, namespace, ...(version && { resourceVersion: version }) };
       const body = { apiVersion, kind: "Lease", metadata, spec: specOf(lease, now) };
-      return resourceVersion === undefined
-        ? sendUnlessConflict(send, namespace, { method: "POST", path: collection, body })
-        : sendUnlessConflict(send, namespace, { method: "PUT", path, body });
+      return writeUnlessConflict(send, { collection, namespace, name, body, version });
     },
   };
 }

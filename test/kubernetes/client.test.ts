@@ -4,9 +4,8 @@ import {
   createKubernetesClient,
   type KubernetesClient,
   maximumObjectOctets,
-  type ObjectWrite,
   type SendRequest,
-  sendUnlessConflict,
+  writeUnlessConflict,
 } from "../../src/kubernetes/client.ts";
 
 const token = "token-of-a-test";
@@ -224,8 +223,9 @@ describe("a watch", () => {
   });
 });
 
-const creation: ObjectWrite = { method: "POST", path: "/things", body: { kind: "Thing" } };
-const replacement: ObjectWrite = { ...creation, method: "PUT", path: "/things/one" };
+const object = { collection: "/things", namespace: "istio-system", name: "one", body: {} };
+const creation = { ...object, version: undefined };
+const replacement = { ...object, version: "7" };
 
 const failing =
   (status: number): SendRequest =>
@@ -244,15 +244,25 @@ test.each([
   ["replaces no version but the one that it names", replacement, failing(409), false],
   ["replaces no object that is gone", replacement, answersWith(undefined), false],
 ] as const)("%s", async (_, write, send, came) => {
-  expect(await sendUnlessConflict(send, "istio-system", write)).toBe(came);
+  expect(await writeUnlessConflict(send, write)).toBe(came);
+});
+
+test("makes an object among others, and replaces it at its own path", async () => {
+  const requests: unknown[] = [];
+  const send: SendRequest = async ({ method, path }) => requests.push([method, path]);
+  for (const write of [creation, replacement]) await writeUnlessConflict(send, write);
+  expect(requests).toEqual([
+    ["POST", "/things"],
+    ["PUT", "/things/one"],
+  ]);
 });
 
 test("names the namespace that does not exist", async () => {
-  const writing = sendUnlessConflict(answersWith(undefined), "istio-system", creation);
+  const writing = writeUnlessConflict(answersWith(undefined), creation);
   await expect(writing).rejects.toThrow(/no namespace istio-system/);
 });
 
 test.each([401, 403, 422, 500])("throws what another status says: %i", async (status) => {
-  const writing = sendUnlessConflict(failing(status), "istio-system", replacement);
+  const writing = writeUnlessConflict(failing(status), replacement);
   await expect(writing).rejects.toMatchObject({ status });
 });

@@ -2,6 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
+import { Semaphore } from "../../foundation/shared-work.ts";
 
 interface QueueParts<Request> {
   /** By key, as a watch keeps them. An answered request is removed before the watch hears of it. */
@@ -73,10 +74,8 @@ export function createRequestQueue<Request>(parts: QueueParts<Request>) {
       for (const key of attempts.keys()) if (!items.has(key)) attempts.delete(key);
       const now = clock();
       const due = [...items].filter(([key]) => now >= (attempts.get(key)?.next ?? now));
-      const take = async (): Promise<void> => {
-        for (let next = due.shift(); next; next = due.shift()) await attempt(next);
-      };
-      await Promise.all(Array.from({ length: atOnce }, take));
+      const room = new Semaphore(atOnce);
+      await Promise.all(due.map((each) => room.run(() => attempt(each))));
     },
     pending: () => items.size,
     /** The fault that keeps all requests from being answered; `undefined` since the last answer. */

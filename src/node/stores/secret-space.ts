@@ -10,7 +10,7 @@ import {
   type KubernetesClient,
   maximumObjectOctets,
   type SendRequest,
-  sendUnlessConflict,
+  writeUnlessConflict,
 } from "../../kubernetes/client.ts";
 import { listPages } from "../../kubernetes/list-pages.ts";
 import {
@@ -61,9 +61,8 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
     },
     write: (key, value, version) => {
       const body = recordSecret(key, value, version);
-      return version === undefined
-        ? sendUnlessConflict(send, namespace, { method: "POST", path: collection, body })
-        : sendUnlessConflict(send, namespace, { method: "PUT", path: pathOf(key), body });
+      const name = secretName(key);
+      return writeUnlessConflict(send, { collection, namespace, name, body, version });
     },
     remove: async (key) => {
       await send({ method: "DELETE", path: pathOf(key), maximumOctets: maximumObjectOctets });
