@@ -3,10 +3,8 @@ import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createDocumentFetch } from "../../../foundation/fetch.ts";
 
-
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { currentBundle } from "../../session/composed.ts";
-
 
 import {
   type Deployment,
