@@ -3,7 +3,7 @@ import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import { createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { AnswerRoom, Sessions, takeRoom } from "../../../src/agent/sockets/socket-bounds.ts";
-import { snapshots } from "../../../src/agent/sockets/workload-stream.ts";
+import { snapshots } from "../../../src/agent/sockets/workload-api.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
