@@ -113,7 +113,7 @@ function requireSecurityHeader({ requestHeader }: HandlerContext): void {
  * Yields the current state, and the new state after each change, until the call ends. Changes that
  * come while the reader is busy count as one. A state that equals the last one is skipped.
  */
-async function* snapshots<Answer extends DescMessage>(
+export async function* snapshots<Answer extends DescMessage>(
   schema: Answer,
   changes: readonly Subscribers[],
   take: () => Promise<MessageShape<Answer>>,
