@@ -1,10 +1,12 @@
 import { EventEmitter } from "node:events";
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
+import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { AnswerRoom, Sessions, takeRoom } from "../../../src/agent/sockets/socket-bounds.ts";
 import { snapshots } from "../../../src/agent/sockets/workload-api.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import { JWTBundlesResponseSchema } from "../../../src/gen/spiffe/workload_pb.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -67,17 +69,23 @@ test("a state of the Workload API waits for room, and gives it back once the nex
   const room = Promise.withResolvers<() => void>();
   const values = createContextValues().set(takeRoom, () => room.promise);
   const context = { signal: new AbortController().signal, values } as HandlerContext;
-  const states = snapshots([new Subscribers()], async () => "state", Object.is, context);
+  const state = create(JWTBundlesResponseSchema);
+  const states = snapshots(
+    JWTBundlesResponseSchema,
+    [new Subscribers()],
+    async () => state,
+    context,
+  );
   const seen: unknown[] = [];
   const read = states.next().then(({ value }) => seen.push(value));
   await vi.advanceTimersByTimeAsync(0);
   expect(seen).toEqual([]);
   room.resolve(() => seen.push("left"));
   await read;
-  expect(seen).toEqual(["state"]);
+  expect(seen).toEqual([state]);
   void states.next();
   await vi.advanceTimersByTimeAsync(0);
-  expect(seen).toEqual(["state", "left"]);
+  expect(seen).toEqual([state, "left"]);
 });
 
 test.each([
