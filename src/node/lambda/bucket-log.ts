@@ -11,7 +11,11 @@ import { type Backoff, backoffMilliseconds, pause as systemPause } from "../../f
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
-import { publishVerifierKey, readVerifierKey } from "../../tlog/sequencer/storage.ts";
+import {
+  type LogObjects,
+  publishVerifierKey,
+  readVerifierKey,
+} from "../../tlog/sequencer/storage.ts";
 import { tileWidth } from "../../tlog/tile.ts";
 import type { PublishedLog } from "../../transport/http/log-routes.ts";
 import { type LogParts, openSequencer } from "../log/node-log.ts";
@@ -38,6 +42,7 @@ const maximumUnpublished = tileWidth;
 /** A log as it was read, and the sequencer that goes on from there. */
 interface OpenedLog {
   readonly stage: ObjectStage;
+  readonly objects: LogObjects;
   readonly sequencer: Sequencer;
 }
 
@@ -126,9 +131,11 @@ export class BucketLog {
   async #publish(): Promise<void> {
     this.#latest = undefined;
     try {
-      await this.#withLog(async ({ sequencer, stage }) => {
+      await this.#withLog(async ({ sequencer, stage, objects }) => {
         if (sequencer.isBehind) await sequencer.publish();
         await stage.commit();
+        // At each time: the instance that has begun the log may have ended before.
+        await publishVerifierKey(objects, sequencer);
       });
       this.#trouble = undefined;
     } catch (error) {
@@ -155,11 +162,9 @@ async function open(parts: BucketLogParts, origin: string): Promise<OpenedLog> {
   await keks.hold(clock());
   const stage = await ObjectStage.read(objects);
   const published = publishedObjects(objects, stage);
-  const isNew = stage.texts() === undefined;
   try {
     const sequencer = await openSequencer(parts, { origin, stage, objects: published });
-    if (isNew) await publishVerifierKey(published, sequencer);
-    return { stage, sequencer };
+    return { stage, objects: published, sequencer };
   } catch (error) {
     const isOld = error instanceof LogRefusal && !(await stage.isCurrent());
     throw isOld ? new Overtaken("another instance publishes the log", { cause: error }) : error;

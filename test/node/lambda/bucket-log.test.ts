@@ -174,6 +174,21 @@ describe("a log in a bucket", () => {
     expect(others.indexOf("checkpoint")).toBe(2);
   });
 
+  test("has its verifier key, whenever the instance that begins it ends", async () => {
+    for (let writes = 1; writes <= 6; writes++) {
+      const bucket = new MemoryBucket();
+      bucket.left = writes;
+      const dying = instance(bucket);
+      await append(dying, "first").catch(() => {});
+      await dying.publish().catch(() => {});
+      bucket.left = Number.POSITIVE_INFINITY;
+      const after = instance(bucket);
+      await append(after, "second");
+      await after.publish();
+      expect(await published(after)).toContain("second");
+    }
+  });
+
   test("knows its own write whose answer was lost", async () => {
     const bucket = new MemoryBucket();
     const one = instance(bucket);
