@@ -4,14 +4,13 @@ import { join } from "node:path";
 import { randomKek } from "../../testkit/configuration.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { startMesh } from "../native-grpc/mesh.ts";
-import { createTally } from "../native-grpc/play.ts";
 import { scratchIn } from "../native-grpc/scratch.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
 import { startGateway } from "../s3/gateway.ts";
 import { fromGoProxy } from "../software.ts";
 import { installRuntimes, type Runtime } from "./installed.ts";
-import { playRuntime, type Stage } from "./scenes.ts";
+import { type Means, playRuntime } from "./scenes.ts";
 
 /** `rampart` from the packed archive, under runtimes other than Node. */
 async function play(folder: string): Promise<Outcome[]> {
@@ -24,12 +23,8 @@ async function play(folder: string): Promise<Outcome[]> {
   const mesh = await startMesh(folder);
   try {
     const outcomes: Outcome[] = [];
-    for (const runtime of runtimes) {
-      const first = await tryOne(runtime, { bucket, mesh, scratch });
-      outcomes.push(
-        hasStalled(first) ? await tryOne(runtime, { bucket, mesh, scratch }, "second") : first,
-      );
-    }
+    for (const runtime of runtimes)
+      outcomes.push(await playOne(runtime, { bucket, mesh, scratch }));
     return outcomes;
   } finally {
     await mesh.end();
@@ -37,28 +32,23 @@ async function play(folder: string): Promise<Outcome[]> {
   }
 }
 
-/**
- * Whether Deno's serve stopped to answer, and nothing else went wrong: once in six runs so far, and nobody knows why.
- * The runtime is then played once more;
- * docs/tutorials/deno-and-bun.md says so.
- */
-const hasStalled = ({ server, faults }: Outcome): boolean =>
-  server.startsWith("deno") &&
-  faults.length > 0 &&
-  faults.every((fault) => /SIGTERM ends both|fetch failed/.test(fault));
-
-async function tryOne(
+async function playOne(
   runtime: Runtime,
-  means: Pick<Stage, "bucket" | "mesh" | "scratch">,
-  turn = "first",
+  means: Pick<Means, "bucket" | "mesh" | "scratch">,
 ): Promise<Outcome> {
-  const own = join(folder, `${runtime.name}-${turn}`);
+  const own = join(folder, runtime.name);
   await mkdir(own);
   const passphrase = join(own, "passphrase");
   await writeFile(passphrase, randomBytes(24).toString("base64"), { mode: 0o600 });
-  const tally = createTally((line) => console.log(`runtimes: ${runtime.name}: ${line}`));
-  await playRuntime({ ...means, runtime, folder: own, kek: randomKek(), tally });
-  return { ...outcomeOf(runtime), passed: tally.passed(), faults: tally.faults };
+  const tallies = await playRuntime({
+    ...means,
+    runtime,
+    folder: own,
+    passphrase,
+    kek: randomKek(),
+  });
+  const passed = tallies.reduce((sum, tally) => sum + tally.passed(), 0);
+  return { ...outcomeOf(runtime), passed, faults: tallies.flatMap(({ faults }) => faults) };
 }
 
 const outcomeOf = ({ name, version }: Runtime, missing?: string): Outcome => ({
