@@ -39,7 +39,7 @@ export function isGrpcContentType(contentType: string | null | undefined): boole
 
 const unimplemented = "12";
 const nativeGrpcSentence =
-  "native gRPC cannot be answered here: enable gRPC on the zone, or use Connect, gRPC-Web or a gateway";
+  "native gRPC cannot be answered here: use Connect, gRPC-Web, a gateway, or gRPC of Cloudflare's zone";
 
 function refuseNativeGrpc({ log }: CertificateAuthority, headers: Headers, peer: Peer): Response {
   log.audit({
