@@ -9,6 +9,7 @@ const limits = { underWay: 9, underWayPerAddress: 9, waiting: 9, waitingPerAddre
 test("beyond the bound of slow calls, the oldest of the address with most ends", async () => {
   const queue = new FairQueue(() => ({ ...limits, inOnePass, timeLimit: 1000 }));
   const slow = new SlowCalls(1, 3);
+  const callers = new AbortController().signal;
   const ended: string[] = [];
   const firstEnd = Promise.withResolvers<void>();
   async function begin(name: string, address: string): Promise<void> {
@@ -19,7 +20,7 @@ test("beyond the bound of slow calls, the oldest of the address with most ends",
         ending.addEventListener("abort", () => reject(ending.reason));
       });
     await turn
-      .run(() => slow.wait(address, never))
+      .run(() => slow.wait(address, callers, never))
       .catch(({ message }: Error) => {
         ended.push(`${name}: ${message}`);
         firstEnd.resolve();
