@@ -8,7 +8,7 @@ const longest = [
   "agent/stories/bad-days",
   "pki/x509/csr-mutation",
   "cli/verbs/cluster/delivery-report",
-  "agent/issuance/certificate-client",
+  "agent/identity/certificate-client",
   "node/http/certificate-service",
   "cli/verbs/run/",
   "cli/verbs/log/log",
@@ -18,7 +18,7 @@ const longest = [
   "cli/session/deployment",
   "node/limits/",
   "node/serve/",
-  "ca/upstream/root-rampart",
+  "ca/rotation/root-rampart",
   "transport/rpc/tenant-isolation",
 ];
 
