@@ -4,7 +4,13 @@ import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease
 import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
 import type { WrappedKek } from "../../../src/custody/key-service/key-services.ts";
 import { configurationOf } from "../../testkit/configuration.ts";
-import { awsCredential, awsFault, awsUri, playAws } from "../../testkit/key-services/aws-kms.ts";
+import {
+  awsAliasUri,
+  awsCredential,
+  awsFault,
+  awsUri,
+  playAws,
+} from "../../testkit/key-services/aws-kms.ts";
 import type { PlayedService } from "../../testkit/key-services/key-service.ts";
 import {
   playVault,
@@ -62,6 +68,17 @@ describe.each([
     const both = { ...kek, wrappings: [lost, first] };
     expect(await openWrapped(both, domain, services)).toEqual(octets);
   });
+});
+
+test("an alias of AWS leads to a key of its own account alone", async () => {
+  const service = await playAws();
+  const wrap = () => wrapKek({ id: "k1", octets }, awsAliasUri, domain, keyServicesOf(service));
+  expect((await wrap()).wrappings).toMatchObject([{ uri: awsAliasUri }]);
+  service.forge = (answer) => ({
+    ...answer,
+    KeyId: `${answer["KeyId"]}`.replace("111122223333", "444455556666"),
+  });
+  await expect(wrap()).rejects.toThrow("answered for another key");
 });
 
 test("a login of Vault is asked for once, until its token is refused", async () => {

@@ -9,7 +9,9 @@ import {
 
 export const awsKeyId =
   "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+const awsAlias = awsKeyId.replace(/key\/.*/, "alias/mesh");
 export const awsUri = `awskms:///${awsKeyId}`;
+export const awsAliasUri = `awskms:///${awsAlias}`;
 export const awsCredential = "AKIAEXAMPLE:secret/of+the+test";
 
 /** The keys that sign. */
@@ -62,7 +64,7 @@ export async function playAws(kind: SigningKind = "EC-P256"): Promise<PlayedServ
       const signature = (await signing.sign(octets(asked.Message))).toString("base64");
       return ["Sign", { KeyId: asked.KeyId, Signature: signature }];
     }
-    if (asked.KeyId !== awsKeyId) throw new Error("asked for another key");
+    if (asked.KeyId !== awsKeyId && asked.KeyId !== awsAlias) throw new Error("asked for another key");
     if (asked.EncryptionAlgorithm !== "SYMMETRIC_DEFAULT") throw new Error("another algorithm");
     const bound = JSON.stringify(Object.entries(asked.EncryptionContext ?? {}).toSorted());
     if (action === "TrentService.Encrypt") {
