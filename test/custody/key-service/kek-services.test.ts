@@ -102,10 +102,11 @@ test.each([
 });
 
 test.each([
-  [{}, "KEY_CREDENTIAL_AWSKMS is required"],
-  [{ KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential must be"],
-])("a credential that cannot be: %j", async (given, sentence) => {
+  [awsUri, {}, "KEY_CREDENTIAL_AWSKMS is required"],
+  [awsUri, { KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential must be"],
+  [vaultUri, { KEY_CREDENTIAL_HASHIVAULT: "hvs.a\nhvs.b" }, "its credential must be a token"],
+])("of a key %s, a credential that cannot be: %j", async (uri, given, sentence) => {
   const service = await playAws();
-  const wrapping = wrapKek({ id: "k1", octets }, awsUri, domain, keyServicesOf(service, given));
+  const wrapping = wrapKek({ id: "k1", octets }, uri, domain, keyServicesOf(service, given));
   await expect(wrapping).rejects.toThrow(sentence);
 });
