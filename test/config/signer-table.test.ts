@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { configurationOf, expectOneFault, issuer } from "../testkit/configuration.ts";
+import { configurationOf, expectOneFault, faultsOf, issuer } from "../testkit/configuration.ts";
 
 const callers = [{ issuer }];
 
@@ -61,5 +61,13 @@ describe("SIGNERS", () => {
     ["another key", [{ name: "a", callers, KEK: "x" }], "SIGNERS[0].KEK"],
   ])("may not have %s", (_, SIGNERS, place) => {
     expectOneFault({ SIGNERS }, place);
+  });
+
+  test("have no root of ML-DSA in a key service, which has none", () => {
+    const upstream_authority = { kind: "key-service", keys: ["awskms:///x"], root: "x" };
+    const SIGNERS = [{ name: "a", callers, authority_key: "ML-DSA-65", upstream_authority }];
+    const fault =
+      "SIGNERS[0]: upstream_authority is for EC and RSA: no key service has a root of ML-DSA";
+    expect(faultsOf({ SIGNERS })).toContain(fault);
   });
 });

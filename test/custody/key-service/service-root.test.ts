@@ -233,6 +233,31 @@ describe.each([
     expect(ca.log.operations.filter(({ event }) => event === "root-crl-signed")).toHaveLength(3);
   });
 
+  test("revokes no tainted intermediate that its bundle still has, and none of another root", async () => {
+    const service = await play();
+    const mesh = newMesh();
+    const root = await rootOf(service, first);
+    const taintSigner = async ({ mint, certificateAuthority }: RunningCa) => {
+      const { issuer, store } = await certificateAuthority.issuance.authorities.at(mesh.now);
+      if (!issuer) throw new Error("nothing signs");
+      const { id, certificate } = issuer.authority;
+      const taint = createTaint(store, id, "with-last-leaf", mint.phaseLengths, mesh.now);
+      await recordTaint(mint, taint);
+      await rotateAll([mint], mesh.now);
+      return new X509Certificate(certificate.der).serialNumber;
+    };
+    await (await startIn(mesh, service, { CRL: "on" })).found();
+    const ca = await startIn(mesh, service, { ...below([first], root), CRL: "on" });
+    await ca.spend(2);
+    await taintSigner(ca);
+    await ca.spend(2);
+    expect((await rootCrlOf(ca, root, mesh.now)).revoked).toEqual([]);
+    const serialNumber = await taintSigner(ca);
+    expect((await rootCrlOf(ca, root, mesh.now)).revoked).toEqual([]);
+    await ca.spend(2);
+    expect((await rootCrlOf(ca, root, mesh.now)).revoked).toEqual([serialNumber]);
+  });
+
   test("renews itself before it ends, and is published before anything relies on that", async () => {
     const service = await play();
     const mesh = newMesh();

@@ -406,6 +406,12 @@ test.each<[Cloud, string, Row, string]>([
   ],
   [
     "AWSKMS",
+    "a token of two lines",
+    { ...container({ AWS_CONTAINER_AUTHORIZATION_TOKEN: "jwt.of.workload\nx: y" }), asked: [] },
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN must be one line of visible ASCII",
+  ],
+  [
+    "AWSKMS",
     "an STS without TLS",
     { ...irsa, environment: { ...irsa.environment, AWS_ENDPOINT_URL_STS: "http://sts.test" } },
     "AWS_ENDPOINT_URL_STS must be an https URL",

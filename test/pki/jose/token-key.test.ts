@@ -77,6 +77,13 @@ describe("the plan", () => {
     expect(tokenKeyAt(both, "ES256", known)?.id).toBe("k");
   });
 
+  test("forgets a key once nobody can hold a set that has it, and no sooner", () => {
+    const forgotten = addSeconds(first.retiresAt, publishedAheadSeconds + 600);
+    const pruned = (at: Date) => planTokenKeys([key(first)], "ES256", 600, at).prune;
+    expect(pruned(addSeconds(forgotten, -1))).toEqual([]);
+    expect(pruned(forgotten)).toEqual(["k"]);
+  });
+
   test("makes no key where no token is issued", () => {
     expect(planTokenKeys([], undefined, 600, now).mint).toBeUndefined();
   });

@@ -64,7 +64,8 @@ export async function playAws(kind: SigningKind = "EC-P256"): Promise<PlayedServ
       const signature = (await signing.sign(octets(asked.Message))).toString("base64");
       return ["Sign", { KeyId: asked.KeyId, Signature: signature }];
     }
-    if (asked.KeyId !== awsKeyId && asked.KeyId !== awsAlias) throw new Error("asked for another key");
+    if (asked.KeyId !== awsKeyId && asked.KeyId !== awsAlias)
+      throw new Error("asked for another key");
     if (asked.EncryptionAlgorithm !== "SYMMETRIC_DEFAULT") throw new Error("another algorithm");
     const bound = JSON.stringify(Object.entries(asked.EncryptionContext ?? {}).toSorted());
     if (action === "TrentService.Encrypt") {

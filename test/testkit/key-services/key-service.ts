@@ -30,11 +30,12 @@ export function playService(act: Act): PlayedService {
       const { conduct } = service;
       if (conduct === "is away") throw new TypeError("fetch failed");
       if (conduct === "hangs") return hang(signal);
-      if (conduct === "redirects")
-        return new Response(null, {
-          status: 307,
-          headers: { location: "https://elsewhere.test/" },
-        });
+      if (conduct === "redirects") {
+        const elsewhere = { location: "https://elsewhere.test/" };
+        if (init.redirect === "manual")
+          return new Response(null, { status: 307, headers: elsewhere });
+        throw new Error("the redirect was followed, with its credential");
+      }
       if (conduct === "never ends") return new Response(endless());
       if (conduct === "answers HTML") return new Response("<html></html>");
       const request = new Request(url, { ...init, signal: null });
