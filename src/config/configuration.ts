@@ -87,7 +87,7 @@ export const isSecretKey = (key: string): boolean =>
   ["KEK", "LOG_READERS", "CONSOLE_TOKENS"].includes(key) || credentialName.test(key);
 
 /**
- * Reads a configuration.
+ * Reads a configuration. The function is long because each value that it returns says what it means.
  *
  * @param values Keys and values as the platform has them: text, or tables for `ISSUERS`.
  * @throws ConfigurationError

@@ -10,8 +10,17 @@ import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
 import { type Crl, parseCrl } from "../pki/x509/crl/crl.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { keyIdentifier, type SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
-import { encodeFields, instant, octets, RecordError, type ValuesOf } from "./record-fields.ts";
-import { contentId, itself, type StatementKind, statement } from "./statement-kind.ts";
+import {
+  contentId,
+  encodeFields,
+  instant,
+  itself,
+  octets,
+  RecordError,
+  type StatementKind,
+  statement,
+  type ValuesOf,
+} from "./record-fields.ts";
 
 const denialFields = {
   /** The description, such as `ns/foo/sa/*` or `node/worker-3`. */

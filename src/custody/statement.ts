@@ -3,6 +3,7 @@ import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import { type Custodian, type Kek, sealingKek } from "./kek.ts";
+import type { StatementContent } from "./record-fields.ts";
 import { parseJson, RecordError, recordVersion } from "./record-fields.ts";
 import {
   type RecordKind,
@@ -10,7 +11,6 @@ import {
   type Statements,
   statementKinds,
 } from "./record-kinds.ts";
-import type { StatementContent } from "./statement-kind.ts";
 
 const statementForm = z.strictObject({
   version: z.literal(recordVersion),

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod/mini";
+import { isSecretKey } from "../../config/configuration.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { inEnglish } from "../../foundation/text.ts";
@@ -11,7 +12,6 @@ import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import { createHttpClient, fetchWith, parseTarget } from "../../program/http/http-client.ts";
-import { childEnvironment } from "./child-environment.ts";
 
 /** A cluster, reached as kubectl would. */
 export interface ClusterLogin {
@@ -168,6 +168,20 @@ async function runPlugin(
     // The output may be the credential.
     throw new OperatorError(`the credential plugin ${JSON.stringify(command)} gave no credential`);
   }
+}
+
+/**
+ * The environment for another program, such as a credential plugin of a kubeconfig, or wrangler: this
+ * process's own, without the secrets of the CA.
+ */
+export function childEnvironment(
+  own: NodeJS.ProcessEnv,
+  more: Readonly<Record<string, string>> = {},
+): NodeJS.ProcessEnv {
+  const entries = Object.entries(own).filter(
+    ([name]) => name !== "RAMPART_PASSPHRASE" && !isSecretKey(name),
+  );
+  return { ...Object.fromEntries(entries), ...more };
 }
 
 async function textOf(

@@ -8,7 +8,7 @@ import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
 import { jsonIn } from "../../foundation/json.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
-import { childEnvironment } from "./child-environment.ts";
+import { childEnvironment } from "./kubeconfig.ts";
 import { wranglerPath } from "./local-worker.ts";
 
 const run = promisify(execFile);

@@ -2,8 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { childEnvironment } from "../../../src/cli/session/child-environment.ts";
-import { readKubeconfig } from "../../../src/cli/session/kubeconfig.ts";
+import { childEnvironment, readKubeconfig } from "../../../src/cli/session/kubeconfig.ts";
 import { startTlsServer, type TlsServer } from "../../testkit/network/loopback-tls.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
