@@ -27,9 +27,9 @@ const crlFile = "ca-crl.pem";
 
 interface CertificateOutputOptions {
   readonly settings: OutputSettings;
-  readonly identity: RefreshingIdentity;
-  readonly trust: TrustRoots;
-  readonly revocation: Pick<Revocation, "isPublished" | "isAbsent" | "pem" | "changes">;
+  readonly identity: Pick<RefreshingIdentity, "svid" | "changes">;
+  readonly trust: Pick<TrustRoots, "pem" | "changes">;
+  readonly revocation: Pick<Revocation, "isPublished" | "isAbsent" | "pem" | "changes" | "settled">;
   readonly isPkcs8: boolean;
   readonly purpose: CertificatePurpose;
   readonly log: OperationLog;
@@ -79,7 +79,9 @@ export class CertificateOutput {
   }
 
   async #writeAll(): Promise<void> {
-    const { settings, log } = this.#options;
+    const { settings, log, revocation } = this.#options;
+    // A program that reads roots without their CRLs lets revoked certificates in.
+    await revocation.settled();
     while (this.#isDirty) {
       this.#isDirty = false;
       try {

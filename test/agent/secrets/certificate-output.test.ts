@@ -1,8 +1,18 @@
+import { generateKeyPairSync } from "node:crypto";
 import { lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { beforeEach, expect, test } from "vitest";
 import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
-import { joinPem, writeOutput } from "../../../src/agent/secrets/certificate-output.ts";
+import {
+  CertificateOutput,
+  joinPem,
+  writeOutput,
+} from "../../../src/agent/secrets/certificate-output.ts";
+import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { clusterLocal, workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let settings: OutputSettings;
@@ -120,4 +130,33 @@ test.each([
   [["a\n", "b"], "a\nb"],
 ])("joins %j as Istio does", (elements, joined) => {
   expect(joinPem(elements)).toBe(joined);
+});
+
+test("no program gets roots before it is known which CRLs belong to them", async () => {
+  const changes = new Subscribers();
+  const { certificate, pem } = await createTestAuthority("a");
+  const svid = {
+    spiffeId: workload("foo", "bar", clusterLocal),
+    privateKey: generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey,
+    chain: [certificate] as const,
+    certChain: [pem, pem],
+    notAfter: new Date(),
+    obtainedAt: new Date(),
+  };
+  const asked = Promise.withResolvers<void>();
+  const revocation = { isPublished: false, isAbsent: false, pem: "", changes };
+  const log = createEventRecorder();
+  const output = new CertificateOutput({
+    ...{ settings, log, isPkcs8: false, purpose: "identity" as const },
+    identity: { svid, changes },
+    trust: { pem, changes },
+    revocation: Object.assign(revocation, { settled: () => asked.promise }),
+  });
+  await setImmediate();
+  await expect(readdir(settings.folder)).rejects.toThrow("ENOENT");
+  Object.assign(revocation, { isPublished: true, pem: "crl" });
+  asked.resolve();
+  await log.until("files-written");
+  await output.close();
+  expect(await read("ca-crl.pem")).toBe("crl");
 });
