@@ -128,7 +128,7 @@ function parseKeys(text: string): readonly string[] {
 
 function faultOf(answer: Answer, action: string, region: string): KeyServiceError {
   const members = membersOf(answer.json);
-  const [, code = ""] = /(?:^|#)([A-Za-z]{1,64})$/.exec(`${members["__type"]}`) ?? [];
+  const [, code = ""] = /(?:^|#)([A-Za-z]{1,64})$/.exec(`${members["__type"] ?? ""}`) ?? [];
   const said = `${code} ${members["message"] ?? members["Message"]}`;
   return faultIn(
     answer,

@@ -22,12 +22,12 @@ export type OpenKeyServices = (means: KeyServiceMeans) => KeyServices;
 
 type OpenKey = (place: KeyPlace, means: KeyServiceMeans) => ServiceKey | undefined;
 
-const services: Readonly<Record<ServiceName, OpenKey>> = {
-  awskms: awsKey,
-  gcpkms: googleKey,
-  azurekms: azureKey,
-  hashivault: vaultKey,
-};
+const services: ReadonlyMap<string, OpenKey> = new Map<ServiceName, OpenKey>([
+  ["awskms", awsKey],
+  ["gcpkms", googleKey],
+  ["azurekms", azureKey],
+  ["hashivault", vaultKey],
+]);
 
 const forms =
   "awskms:///<ARN>, gcpkms://projects/…/cryptoKeys/<key>, azurekms://<vault>/keys/<name>/<version> or hashivault://<host>/<mount>/keys/<name>";
@@ -50,7 +50,7 @@ function open(uri: string, means: KeyServiceMeans): ServiceKey {
   const options = new URLSearchParams(query);
   const place = { uri, origin, path, options };
   const isReached = host === "" || origin !== undefined;
-  const key = isReached ? services[scheme as ServiceName]?.(place, means) : undefined;
+  const key = isReached ? services.get(scheme)?.(place, means) : undefined;
   if (key) return key;
   throw new ConfigurationError([
     `KEK, UPSTREAM_AUTHORITY: the URI of a key must have the form ${forms}`,

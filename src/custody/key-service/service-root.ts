@@ -1,4 +1,4 @@
-import { OperatorError } from "../../foundation/errors.ts";
+import { CaError } from "../../foundation/errors.ts";
 import { selfSign } from "../../pki/authority/new-authority.ts";
 import type { SigningKey } from "../../pki/crypto-provider.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
@@ -145,7 +145,7 @@ export async function createServiceRoot(
   lifetimeSeconds: number,
   now: Date,
 ): Promise<Bytes> {
-  const publicKey = parseSubjectPublicKey(await key.publicKey());
+  const publicKey = await key.publicKey().then(parseSubjectPublicKey).catch(orWrongKind);
   return rootFor([key], publicKey, { trustDomain, lifetimeSeconds, now });
 }
 
@@ -168,10 +168,17 @@ function rootFor(
 
 const kinds: readonly string[] = ["EC-P256", "EC-P384", "RSA"];
 
+const wrongKind =
+  "has a key of another type: a root takes EC P-256, EC P-384, or RSA of 2048 to 4096 bits";
+
+/** No request has such a key, so the sentence of one would be of no use. */
+function orWrongKind(error: unknown): never {
+  throw error instanceof CaError ? new KeyServiceError(wrongKind, { cause: error }) : error;
+}
+
 /** A key that signs in its service. Each signature is verified before anybody gets it. */
 function signingKeyOf(keys: readonly ServiceKey[], publicKey: SubjectPublicKey): SigningKey {
-  if (!kinds.includes(publicKey.algorithm))
-    throw new OperatorError("a root in a key service takes a key of EC P-256, EC P-384 or RSA");
+  if (!kinds.includes(publicKey.algorithm)) throw new KeyServiceError(wrongKind);
   const algorithm = signatureAlgorithmOf(publicKey);
   const signWith = async (key: ServiceKey, bytes: Bytes): Promise<Bytes> => {
     const signature = await key.sign(bytes, algorithm);

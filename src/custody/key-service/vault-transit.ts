@@ -29,6 +29,7 @@ export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
   const [, mount = "", name = ""] = pathForm.exec(place.path) ?? [];
   if (name === "" || place.origin === undefined) return undefined;
   const version = Number(options.get("version") ?? 0);
+  if (!Number.isSafeInteger(version) || version < 0) return undefined;
   const namespace = options.get("namespace");
   const origin = `${place.origin}/v1/`;
   const headers = {

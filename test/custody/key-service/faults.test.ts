@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
@@ -70,6 +71,8 @@ const { publicKey: p521 } = await crypto.subtle.generateKey(
 );
 const otherCurve = Buffer.from(await crypto.subtle.exportKey("spki", p521)).toString("base64");
 const otherCurvePem = `-----BEGIN PUBLIC KEY-----\n${otherCurve}\n-----END PUBLIC KEY-----\n`;
+const { publicKey: secp256k1 } = generateKeyPairSync("ec", { namedCurve: "secp256k1" });
+const noCurve = secp256k1.export({ format: "der", type: "spki" }).toString("base64");
 const otherCurveJwk = await crypto.subtle.exportKey("jwk", p521);
 
 const bit = (base64: string): string => {
@@ -80,7 +83,7 @@ const bit = (base64: string): string => {
 const wrongSignature = "signed with another key than the one of the root's certificate";
 const wrongKek = "opened another KEK than the one that was wrapped for cluster.local";
 const zeros = Buffer.alloc(32).toString("base64");
-const root = "a root in a key service takes a key of EC P-256, EC P-384 or RSA";
+const root = "has a key of another type: a root takes EC P-256";
 
 const columns: Readonly<Record<string, Column>> = {
   "AWS KMS": {
@@ -95,6 +98,7 @@ const columns: Readonly<Record<string, Column>> = {
       "another key": [(answer) => ({ ...answer, Plaintext: zeros }), wrongKek],
       permission: [awsFault("AccessDeniedException"), "grant kms:Decrypt"],
       throttled: [awsFault("ThrottlingException"), "throttles its calls"],
+      "no reason": [{ status: 500, body: {} }, "failed inside (status 500)"],
       clock: [awsFault("InvalidSignatureException", "Signature not yet current"), "set the clock"],
       "another request": [
         (answer) => ({ ...answer, KeyId: `${answer["KeyId"]}`.replace("1234abcd", "00000000") }),
@@ -107,6 +111,7 @@ const columns: Readonly<Record<string, Column>> = {
       "pending deletion": [awsFault("KMSInvalidStateException"), "it awaits its deletion"],
       "wrong type": [awsFault("UnsupportedOperationException"), "of another use or type"],
       "wrong curve": [(answer) => ({ ...answer, PublicKey: otherCurve }), root],
+      "a curve of no certificate": [(answer) => ({ ...answer, PublicKey: noCurve }), root],
       permission: [awsFault("AccessDeniedException"), "grant kms:GetPublicKey"],
       throttled: [awsFault("ThrottlingException"), "throttles its calls"],
       "wrong signature": [

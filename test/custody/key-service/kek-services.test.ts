@@ -99,6 +99,8 @@ test.each([
   ["awskms://http://x/arn:aws:kms:eu-central-1:111122223333:key/1"],
   ["hashivault:///transit/keys/rampart"],
   ["hashivault://vault.test/transit/keys/../../sys"],
+  ["hashivault://vault.test/transit/keys/rampart?version=latest"],
+  ["constructor://vault.test/transit/keys/rampart"],
 ])("%s is the URI of no key", async (uri) => {
   const service = await playAws();
   expect(() => keyServicesOf(service)(uri)).toThrow("the URI of a key must have the form");
