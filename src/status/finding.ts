@@ -78,7 +78,7 @@ const findings = {
     "One identity stands for workloads of both clusters, so each can speak for those of the other.",
   ],
   "next-step-due": ["error", "Nobody but you can take the next step under your own root."],
-  "node-version": ["warning", "Older versions of Node have known faults in HTTP/2 and TLS."],
+  "node-version": ["warning", "This runtime has known faults in HTTP/2 and TLS."],
   "nothing-signs": ["error", "The CA refuses every request."],
   "platform-limits": [
     "note",

@@ -1,9 +1,15 @@
 import { expect, test } from "vitest";
-import { otherRuntime, runtimeLimits } from "../../src/program/runtime.ts";
+import { otherRuntime, runtimeFaults, runtimeLimits } from "../../src/program/runtime.ts";
 
 test("Node is no other runtime, and keeps nothing from a program", () => {
   expect(otherRuntime).toBeUndefined();
   expect(runtimeLimits()).toEqual([]);
+  expect(runtimeFaults()).toEqual([]);
+});
+
+test("a fault of Deno has its number", () => {
+  expect(runtimeFaults("Deno").join()).toContain("denoland/deno#36788");
+  expect(runtimeFaults("Bun")).toEqual([]);
 });
 
 test.each(["Deno", "Bun"] as const)("%s says in sentences what it keeps from a program", (name) => {

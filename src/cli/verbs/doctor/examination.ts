@@ -3,7 +3,7 @@ import { openStored } from "../../../ca/opened-store.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { CaError, OperatorError } from "../../../foundation/errors.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
-import { otherRuntime, runtimeLimits } from "../../../program/runtime.ts";
+import { otherRuntime, runtimeFaults, runtimeLimits } from "../../../program/runtime.ts";
 import { offersPostQuantum } from "../../../program/tls-policy.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import {
@@ -70,7 +70,12 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const config = configOf(choice);
   const opened = await open(choice, terminal, now);
   const source = await sourceOf(config, choice);
-  const ofRuntime = limitFindings(runtimeLimits(), "See docs/tutorials/deno-and-bun.md");
+  const ofRuntime = [
+    ...runtimeFaults().map((what) =>
+      finding("node-version", `${what}.`, "Serve under Node or Bun"),
+    ),
+    ...limitFindings(runtimeLimits(), "See docs/tutorials/deno-and-bun.md"),
+  ];
   const ofNode = [
     ...(otherRuntime ? ofRuntime : nodeFindings(process.versions.node)),
     ...keyExchangeFindings(offersPostQuantum()),

@@ -7,7 +7,7 @@ import { readConfigurationFile, unreadVariables } from "../../../node/files/conf
 import type { ServerContext } from "../../../node/server.ts";
 import { type RunningProgram, run } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
-import { runtimeLimits } from "../../../program/runtime.ts";
+import { runtimeFaults, runtimeLimits } from "../../../program/runtime.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -38,6 +38,9 @@ export async function runFollowing<C>({
   const { start, context, parse, restartKeys } = program;
   for (const detail of runtimeLimits()) {
     context.log.operation({ event: "platform-limits", level: "info", detail });
+  }
+  for (const detail of runtimeFaults()) {
+    context.log.operation({ event: "platform-limits", level: "warning", detail });
   }
   const variables = { ...environment };
   let reads = 0;
