@@ -141,14 +141,16 @@ async function answerByUrl(
   const [rawPath = "/", rawQueryString = ""] = (request.url ?? "/").split("?");
   const body = await octetsOf(request);
   const headers = Object.entries(request.headers).map(([name, value]) => [name, String(value)]);
+  // A function URL and an HTTP API tell text from octets by this field.
+  const isText = /^(?:text\/|application\/json\b)/.test(request.headers["content-type"] ?? "");
   const outcome = await invoke({
-    ...{ version: "2.0", rawPath, rawQueryString, isBase64Encoded: true },
+    ...{ version: "2.0", rawPath, rawQueryString, isBase64Encoded: !isText },
     headers: Object.fromEntries(headers),
     requestContext: {
       domainName: request.headers.host ?? "",
       http: { method: request.method ?? "GET", sourceIp: "192.0.2.1" },
     },
-    ...(body.length > 0 && { body: body.toString("base64") }),
+    ...(body.length > 0 && { body: body.toString(isText ? "utf8" : "base64") }),
   });
   // As a function URL answers for a handler that has failed.
   if (!("answer" in outcome)) return void response.writeHead(502).end("Internal Server Error");
