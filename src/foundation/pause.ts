@@ -15,26 +15,19 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
-interface WaitOptions {
-  readonly wait?: Pause;
-  readonly signal?: AbortSignal;
-}
-
 /**
- * Waits for a work, but no longer than this, or until the signal aborts. The work goes on, and nothing of the wait
- * stays behind.
+ * Waits for a work, but no longer than this. The work goes on, and nothing of the wait stays behind.
  *
  * @returns What the work resolved with, or `undefined` where it is late.
  */
 export async function waitFor<T>(
   work: Promise<T>,
   milliseconds: number,
-  { wait = pause, signal }: WaitOptions = {},
+  wait: Pause = pause,
 ): Promise<T | undefined> {
   const done = new AbortController();
-  const stop = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
   try {
-    return await Promise.race([work, wait(milliseconds, stop).then(() => undefined)]);
+    return await Promise.race([work, wait(milliseconds, done.signal).then(() => undefined)]);
   } finally {
     done.abort();
   }

@@ -46,5 +46,5 @@ export async function waitBriefly(work: Promise<void>, wait: Pause = pause): Pro
     for (let i = 0; i < parts.count && !signal?.aborted; i++)
       await wait(milliseconds / parts.count, signal);
   };
-  await waitFor(work, parts.count * parts.milliseconds, { wait: inParts });
+  await waitFor(work, parts.count * parts.milliseconds, inParts);
 }

@@ -101,9 +101,15 @@ async function connected(
   signal: AbortSignal,
 ): Promise<void> {
   const opened = new Promise<true>((resolve) => session.once("connect", () => resolve(true)));
-  const isOpen = await waitFor(opened, connectMilliseconds, { wait, signal });
+  const isOpen = await waitFor(opened, connectMilliseconds, until(signal, wait));
   if (!isOpen) throw new Error("no answer in time");
 }
+
+/** The same waits, which end with the signal as well. */
+const until =
+  (signal: AbortSignal, wait: Pause): Pause =>
+  (milliseconds, done = signal) =>
+    wait(milliseconds, AbortSignal.any([signal, done]));
 
 const whyOf = (error: unknown): string => systemCode(error) ?? messageOf(error);
 
@@ -131,5 +137,5 @@ async function isAnswered(
   const answered = new Promise<boolean>((resolve) => {
     session.ping((error) => resolve(error === null));
   });
-  return (await waitFor(answered, pingTimeoutMilliseconds, { wait, signal })) ?? false;
+  return (await waitFor(answered, pingTimeoutMilliseconds, until(signal, wait))) ?? false;
 }
