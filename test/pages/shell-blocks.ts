@@ -13,7 +13,6 @@ export const needs = {
   "needs-deployment": "a CA that is deployed where the example says",
   "needs-engine": "an engine for images",
   "needs-kubelet": "a Kubernetes cluster whose pods run",
-  "needs-tag": "the tag of a release",
   "needs-root": "root on a machine with systemd",
   "takes-hours": "more time than a test has",
 } as const;
@@ -72,6 +71,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/how-to/signers.md": "kubernetes",
   "docs/tutorials/serve-on-kubernetes.md": "kubernetes",
   "docs/tutorials/token-for-aws.md": "jwt",
+  "docs/reference/releases.md": "package",
 };
 
 /** The blocks of a page in their order. */

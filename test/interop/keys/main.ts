@@ -2,12 +2,13 @@ import { join } from "node:path";
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { startMoto } from "../moto.ts";
 import { startVault } from "../own-root/vault.ts";
 import { fromGoModule, python } from "../software.ts";
 import { leafSeconds } from "./mesh.ts";
 import { onServe, onWorkers, type StagedCa, startWorkers } from "./platforms.ts";
 import { scenes } from "./scenes.ts";
-import { type RealService, realAws, realTransit, startMoto, withLogins } from "./services.ts";
+import { type RealService, realAws, realTransit, withLogins } from "./services.ts";
 import { playStory, type Tell } from "./story.ts";
 
 /** A KEK and a root in real key services. */

@@ -2,11 +2,7 @@ import { createPublicKey } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AwsClient } from "aws4fetch";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { freePorts } from "../../testkit/network/free-ports.ts";
-import { startChild } from "../../testkit/programs/child-process.ts";
-import { until } from "../../testkit/time/until.ts";
 import { startAnswerer } from "../jwt/relying-parties.ts";
 import type { Vault } from "../own-root/vault.ts";
 import { type Front, startFront } from "./front.ts";
@@ -113,25 +109,6 @@ export async function withLogins(
 }
 
 const region = "eu-central-1";
-
-/** moto, and where it answers. */
-export async function startMoto(
-  program: string,
-  folder: string,
-): Promise<{ readonly origin: string; readonly end: () => Promise<number> }> {
-  const [port = 0] = await freePorts(1);
-  const values = ["-m", "moto.server", "-H", "127.0.0.1", "-p", `${port}`];
-  const child = startChild(program, values, { logFile: join(folder, "moto.log") });
-  const origin = `http://127.0.0.1:${port}`;
-  const plain = fetchTrusting(undefined);
-  await until("moto answers", () =>
-    plain(`${origin}/moto-api/`, {}).then(
-      ({ status }) => status === 200,
-      () => false,
-    ),
-  );
-  return { origin, end: () => child.end() };
-}
 
 /** moto ignores the states of keys: its front says what AWS says of a disabled one. */
 export async function realAws(origin: string, folder: string): Promise<RealService> {

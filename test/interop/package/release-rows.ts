@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { blocksOf, isTyped } from "../../pages/shell-blocks.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { type Installation, installedPackages } from "./installation.ts";
 import type { Row } from "./npm-rows.ts";
@@ -55,14 +56,21 @@ export function releaseRows(installation: Installation, folder: string): readonl
         const text = await readFile(changelog, "utf8");
         await writeFile(changelog, text.replace(/^## .+$/m, `## ${version}`));
         await git("commit", "-qam", "Release");
-        await git("tag", "-f", `v${version}`);
-        const again = join(folder, "again");
-        for (const out of [made, again]) {
-          const { exitCode, stderr } = await release(...publisher, "--out", out);
-          assert.equal(exitCode, 0, stderr);
-        }
+        await git("tag", "-d", `v${version}`);
+        const [block, ...others] = blocksOf("docs/reference/releases.md").filter(isTyped);
+        assert(block && others.length === 0, "the page has one block");
+        const environment = {
+          PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`,
+          ...{ REPOSITORY: repository, CONTACT: publisher[3] ?? "" },
+        };
+        await runWell("bash", ["-ec", block.text], {
+          ...{ folder: clone, environment, timeoutSeconds: 600 },
+        });
+        const { exitCode, stderr } = await release(...publisher, "--out", made);
+        assert.equal(exitCode, 0, stderr);
         const sums = await file("SHA256SUMS");
-        assert.equal(await readFile(join(again, "SHA256SUMS"), "utf8"), sums);
+        const usual = join(clone, "out/release/SHA256SUMS");
+        assert.equal(await readFile(usual, "utf8"), sums);
         assert.equal(sums.split("\n").length, 7, sums);
         await refuse(/is not empty: type rm -r/, ...publisher, "--out", made);
       },
