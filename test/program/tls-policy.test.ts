@@ -81,33 +81,42 @@ test("under pqc a server refuses every other group, TLS 1.2 and ChaCha20", async
 
 const upstream = "127.0.0.1";
 
-/** Programs that begin with a call to the CA at a port. */
-const callers: Readonly<Record<string, (port: number, rootFile: string) => unknown>> = {
-  agent: (port, rootFile) =>
+/** Programs that begin with a call to the CA at a port, under a policy. */
+const callers: Readonly<
+  Record<string, (port: number, rootFile: string, policy: string) => unknown>
+> = {
+  agent: (port, rootFile, COMPLIANCE_POLICY) =>
     startRampart(["agent", "run"], {
       ...{
+        COMPLIANCE_POLICY,
         CA_ADDR: `${upstream}:${port}`,
         CA_ROOT_CA: rootFile,
         RAMPART_SDS_SOCKET: `${rootFile}.sds`,
       },
       ...{ POD_NAMESPACE: "a", SERVICE_ACCOUNT: "b", RAMPART_TOKEN_FILE: `${rootFile}.token` },
     }),
-  gateway: (port) => startProgram("gateway", { UPSTREAM: `https://${upstream}:${port}` }),
+  gateway: (port, _, COMPLIANCE_POLICY) =>
+    startProgram("gateway", { UPSTREAM: `https://${upstream}:${port}` }, { COMPLIANCE_POLICY }),
 };
 
-test.each(Object.keys(callers))(
-  "by default %s offers the post-quantum group first",
-  async (name) => {
+test.each([
+  // The extension supported_groups: its type, two lengths, X25519MLKEM768, X25519 (RFC 8446 §4.2.7).
+  ["", "agent", /000a[0-9a-f]{8}11ec001d/],
+  ["", "gateway", /000a[0-9a-f]{8}11ec001d/],
+  // The two suites of AES-GCM alone (RFC 8446 §4.1.2), and the group alone.
+  ["pqc", "agent", /000413021301.*000a0004000211ec/],
+  ["pqc", "gateway", /000413021301.*000a0004000211ec/],
+])(
+  "under the policy '%s' %s offers the post-quantum group first, and what the policy allows",
+  async (policy, name, offer) => {
     const hello = Promise.withResolvers<Buffer>();
     const server = createTcpServer((socket) => void socket.once("data", hello.resolve));
     await once(server.listen(0, upstream), "listening");
     onTestFinished(() => void server.close());
     const rootFile = join(await temporaryFolder(), "root.pem");
     await writeFile(rootFile, (await createTestAuthority()).pem);
-    await callers[name]?.((server.address() as AddressInfo).port, rootFile);
-    const octets = (await hello.promise).toString("hex");
-    // The extension supported_groups: its type, two lengths, X25519MLKEM768, X25519 (RFC 8446 §4.2.7).
-    expect(octets).toMatch(/000a[0-9a-f]{8}11ec001d/);
+    await callers[name]?.((server.address() as AddressInfo).port, rootFile, policy);
+    expect((await hello.promise).toString("hex")).toMatch(offer);
   },
 );
 
