@@ -42,8 +42,36 @@ interface TurnTaker {
   readonly turnSeconds: number;
 }
 
-/** The turns of the replicas of one store at one kind of work: one of them at a time founds, mints and prunes. */
-export interface Turns {
+/**
+ * The turns of the replicas of one space at one kind of work, by a lease in it: one of them at a time founds,
+ * mints and prunes. A replica that slept in its turn, or cannot reach the store, writes nothing when the next
+ * one may have begun.
+ */
+export class Turns {
+  /** The space for all of this process. It refuses to write and to remove once its turn has taken too long. */
+  readonly space: ObjectSpace;
+  readonly #taker: TurnTaker;
+  readonly #candidate: LeaseCandidate;
+  #writesUntil: number | undefined;
+  #isTaken = false;
+
+  constructor(space: ObjectSpace, taker: TurnTaker, work: SharedWork = "rotation") {
+    this.#taker = taker;
+    this.#candidate = createLeaseCandidate(leaseIn(space, work), taker.identity, taker.turnSeconds);
+    this.space = {
+      ...space,
+      list: (freshness) => space.list(this.#writesUntil === undefined ? freshness : "now"),
+      write: async (...object) => {
+        this.#requireTime();
+        return space.write(...object);
+      },
+      remove: async (key) => {
+        this.#requireTime();
+        return space.remove(key);
+      },
+    };
+  }
+
   /**
    * Does the work unless another replica, or this one, is at work now. Meanwhile each list of the space is as fresh as `now`,
    * so that the work sees all that replicas before it have written.
@@ -51,68 +79,36 @@ export interface Turns {
    * @returns Whether it was this replica's turn.
    * @throws The error of the work, or of the store: then nobody knows whose turn it is.
    */
-  readonly take: (work: () => Promise<void>) => Promise<boolean>;
-  /** The space for all of this process. It refuses to write and to remove once its turn has taken too long. */
-  readonly space: ObjectSpace;
-}
-
-/**
- * The turns of the replicas of one space, by a lease in it. A replica that slept in its turn, or cannot
- * reach the store, writes nothing when the next one may have begun.
- */
-export function createTurns(
-  space: ObjectSpace,
-  { identity, clock, turnSeconds }: TurnTaker,
-  work: SharedWork = "rotation",
-): Turns {
-  const candidate = createLeaseCandidate(leaseIn(space, work), identity, turnSeconds);
-  let writesUntil: number | undefined;
-  let isTaken = false;
-
-  function requireTime(): void {
-    if (writesUntil === undefined || clock().getTime() < writesUntil) return;
-    throw new Error("this replica took too long: the next one may be at work");
-  }
-
-  /** The lease knows a process and not its turns: the end of one would end the other. */
-  async function take(act: () => Promise<void>): Promise<boolean> {
-    if (isTaken) return false;
-    isTaken = true;
+  async take(work: () => Promise<void>): Promise<boolean> {
+    // The lease knows a process and not its turns: the end of one would end the other.
+    if (this.#isTaken) return false;
+    this.#isTaken = true;
     try {
-      return await takeLease(act);
+      return await this.#takeLease(work);
     } finally {
-      isTaken = false;
+      this.#isTaken = false;
     }
   }
 
-  async function takeLease(act: () => Promise<void>): Promise<boolean> {
+  async #takeLease(work: () => Promise<void>): Promise<boolean> {
+    const { clock, turnSeconds } = this.#taker;
     const begun = clock().getTime();
-    if (!(await candidate.acquire(clock))) return false;
-    writesUntil = begun + 1000 * (turnSeconds - marginSecondsOf(turnSeconds));
+    if (!(await this.#candidate.acquire(clock))) return false;
+    this.#writesUntil = begun + 1000 * (turnSeconds - marginSecondsOf(turnSeconds));
     try {
-      await act();
+      await work();
       return true;
     } finally {
-      writesUntil = undefined;
-      await release(candidate, clock());
+      this.#writesUntil = undefined;
+      await release(this.#candidate, clock());
     }
   }
 
-  return {
-    take,
-    space: {
-      ...space,
-      list: (freshness) => space.list(writesUntil === undefined ? freshness : "now"),
-      write: async (...object) => {
-        requireTime();
-        return space.write(...object);
-      },
-      remove: async (key) => {
-        requireTime();
-        return space.remove(key);
-      },
-    },
-  };
+  #requireTime(): void {
+    const until = this.#writesUntil;
+    if (until === undefined || this.#taker.clock().getTime() < until) return;
+    throw new Error("this replica took too long: the next one may be at work");
+  }
 }
 
 /** A lease that cannot be given up ends by itself, and the work is done. */

@@ -6,7 +6,7 @@ import {
   type ObjectSpace,
   signerStoreIn,
 } from "../../custody/shared/object-space.ts";
-import { createTurns, type Turns, turnSecondsOf } from "../../custody/shared/turns.ts";
+import { Turns, turnSecondsOf } from "../../custody/shared/turns.ts";
 import { ConfigurationError, causeOf, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
@@ -122,19 +122,19 @@ function shareTurns(
   const taker = { identity: `${hostname()}_${randomUUID()}`, clock, turnSeconds };
   // A push may take 50 seconds, and its last request five more.
   const pushing = { ...taker, turnSeconds: Math.max(60, turnSeconds) };
-  const push = createTurns(shared, pushing, "push");
-  const { take, space } = createTurns({ ...shared, list: push.space.list }, taker);
+  const push = new Turns(shared, pushing, "push");
+  const rotation = new Turns({ ...shared, list: push.space.list }, taker);
   return {
-    ...storesIn(space),
-    inTurn: reporting(log, take, "rotation-fault", "rotates"),
-    pushInTurn: reporting(log, push.take, "roots-not-delivered", "delivers"),
+    ...storesIn(rotation.space),
+    inTurn: reporting(log, rotation, "rotation-fault", "rotates"),
+    pushInTurn: reporting(log, push, "roots-not-delivered", "delivers"),
   };
 }
 
 /** Logs why nobody knows whose turn it is. Work that has begun logs its own faults. */
 function reporting(
   log: OperationLog,
-  take: Turns["take"],
+  turns: Turns,
   event: "rotation-fault" | "roots-not-delivered",
   act: string,
 ): ReplicaStores["inTurn"] {
@@ -145,7 +145,7 @@ function reporting(
       return work();
     };
     try {
-      await take(begin);
+      await turns.take(begin);
     } catch (error) {
       if (hasBegun) throw error;
       const detail = `nobody knows which replica ${act}: ${messageOf(error)}`;

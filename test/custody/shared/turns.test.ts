@@ -1,10 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Freshness } from "../../../src/custody/shared/object-space.ts";
-import {
-  createTurns,
-  longestTurnSeconds,
-  turnSecondsOf,
-} from "../../../src/custody/shared/turns.ts";
+import { longestTurnSeconds, Turns, turnSecondsOf } from "../../../src/custody/shared/turns.ts";
 import { createMemorySpace } from "../../testkit/stores/memory-space.ts";
 
 const turnSeconds = longestTurnSeconds;
@@ -20,7 +16,7 @@ function replicas() {
     space,
     clock,
     pass,
-    join: (identity: string) => createTurns(space, { identity, clock, turnSeconds }),
+    join: (identity: string) => new Turns(space, { identity, clock, turnSeconds }),
   };
 }
 
@@ -29,7 +25,7 @@ const never = async (): Promise<void> => {
 };
 
 /** Begins a turn, which ends when the test says so. It rejects where there is none to begin. */
-async function begin(turns: ReturnType<typeof createTurns>) {
+async function begin(turns: Turns) {
   const { promise, resolve: end } = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const taken = turns.take(() => {
@@ -105,7 +101,7 @@ describe("the turns of replicas", () => {
     "of %i seconds begin no write that may end after them",
     async (turnSeconds) => {
       const { space, clock, pass } = replicas();
-      const turns = createTurns(space, { identity: "a", clock, turnSeconds });
+      const turns = new Turns(space, { identity: "a", clock, turnSeconds });
       const late = turns.take(async () => {
         pass(turnSeconds - 16);
         await turns.space.write("a", "");
@@ -135,7 +131,7 @@ describe("the turns of replicas", () => {
   test("at one kind of work do not keep others from another kind", async () => {
     const { space } = replicas();
     const turnsOf = (identity: string, work: "rotation" | "push") =>
-      createTurns(space, { identity, clock: () => new Date(), turnSeconds }, work);
+      new Turns(space, { identity, clock: () => new Date(), turnSeconds }, work);
     const pushing = await begin(turnsOf("a", "push"));
     expect(await turnsOf("b", "push").take(never)).toBe(false);
     expect(await turnsOf("b", "rotation").take(async () => {})).toBe(true);
@@ -150,7 +146,7 @@ describe("the turns of replicas", () => {
       asked.push(freshness);
       return space.list(freshness);
     };
-    const turns = createTurns(
+    const turns = new Turns(
       { ...space, list },
       { identity: "a", clock: () => new Date(), turnSeconds },
     );
@@ -174,7 +170,7 @@ describe("the turns of replicas", () => {
     const fail = async (): Promise<never> => {
       throw new Error("away");
     };
-    const turns = createTurns(
+    const turns = new Turns(
       { ...createMemorySpace(), write: fail },
       { identity: "a", clock: () => new Date(), turnSeconds },
     );

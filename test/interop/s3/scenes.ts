@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createSharedStore, type ObjectSpace } from "../../../src/custody/shared/object-space.ts";
-import { createTurns } from "../../../src/custody/shared/turns.ts";
+import { Turns } from "../../../src/custody/shared/turns.ts";
 import { type Fetch, FetchError } from "../../../src/foundation/fetch.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { fetchTrusting } from "../../../src/program/http/http-client.ts";
@@ -78,8 +78,9 @@ async function givesTurns(scene: Scene): Promise<string> {
   await emptied(scene);
   let atWork = 0;
   let turns = 0;
-  const replicas = Array.from({ length: 4 }, (_, i) =>
-    createTurns(spaceOf(scene), { identity: `${i}`, clock, turnSeconds: 60 }),
+  const replicas = Array.from(
+    { length: 4 },
+    (_, i) => new Turns(spaceOf(scene), { identity: `${i}`, clock, turnSeconds: 60 }),
   );
   const work = async (): Promise<void> => {
     assert.equal(++atWork, 1);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createTurns } from "../../../src/custody/shared/turns.ts";
+import { Turns } from "../../../src/custody/shared/turns.ts";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { failure, s3Credential, signatureFault } from "../../testkit/stores/s3-api.ts";
@@ -42,12 +42,12 @@ describe("a bucket whose answers are lost", () => {
     const { api, space, clock } = await startBucket();
     const turnSeconds = 60;
     api.loses = once();
-    expect(
-      await createTurns(space, { identity: "a", clock, turnSeconds }).take(async () => {}),
-    ).toBe(true);
-    expect(
-      await createTurns(space, { identity: "b", clock, turnSeconds }).take(async () => {}),
-    ).toBe(true);
+    expect(await new Turns(space, { identity: "a", clock, turnSeconds }).take(async () => {})).toBe(
+      true,
+    );
+    expect(await new Turns(space, { identity: "b", clock, turnSeconds }).take(async () => {})).toBe(
+      true,
+    );
   });
 });
 
