@@ -23,7 +23,7 @@ import { addSeconds } from "../../pki/x509/validity.ts";
 import { recur } from "../../program/recurrence.ts";
 import type { CertificateSource } from "../gateway/certificate-source.ts";
 import { type PodCertificates, podCertificates } from "./pod-certificates.ts";
-import { createRequestQueue, type RequestQueue } from "./request-queue.ts";
+import { RequestQueue } from "./request-queue.ts";
 import { type ServiceCertificates, serviceCertificates } from "./service-certificates.ts";
 import type { PodPolicy, SignerConfiguration, SignerName } from "./signer-configuration.ts";
 
@@ -44,10 +44,7 @@ interface AnswerContext {
   readonly gone?: () => void;
 }
 
-interface WatchedQueue extends RequestQueue {
-  /** Whether all requests of the cluster have been listed once. */
-  readonly hasAll: () => boolean;
-}
+type WatchedQueue = Pick<RequestQueue<unknown>, "work" | "pending" | "hasAll" | "trouble">;
 
 function podQueue(
   context: AnswerContext,
@@ -119,7 +116,7 @@ function watchedQueue<Request>(
   const warn = (event: EventName, detail: string, fields = {}): void => {
     if (!signal.aborted) log.operation({ event, level: "warning", detail, signer, ...fields });
   };
-  const collection = watchCollection<Request>({
+  const requests = watchCollection<Request>({
     ...{ client, listing, keep, signal },
     ...(pause && { pause }),
     failed: (error) => {
@@ -127,13 +124,12 @@ function watchedQueue<Request>(
       if (error instanceof FetchError && error.status === 404) gone?.();
     },
   });
-  const queue = createRequestQueue({
-    items: collection.items,
+  return new RequestQueue({
+    requests,
     answer,
     failed: (detail, request) => warn("request-not-answered", detail, { request }),
     clock,
   });
-  return { ...queue, hasAll: collection.hasAll };
 }
 
 /** How often the queues look for requests that are due. */
@@ -166,9 +162,8 @@ export function answerRequests(
     });
   }
 
-  const running = queues.map(({ work }) =>
-    recur(work, lookSeconds, (error) => logFault(log, "request-not-answered", error), pause),
-  );
+  const fault = (error: unknown): void => logFault(log, "request-not-answered", error);
+  const running = queues.map((queue) => recur(() => queue.work(), lookSeconds, fault, pause));
   const { promise: aborted, resolve } = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => resolve(), { once: true });
   if (signal.aborted) resolve();
@@ -176,13 +171,13 @@ export function answerRequests(
     ended: aborted.then(async () => {
       await Promise.all(running.map(({ end }) => end()));
     }),
-    pending: () => queues.reduce((sum, { pending }) => sum + pending(), 0),
+    pending: () => queues.reduce((sum, queue) => sum + queue.pending(), 0),
     /** The faults that keep requests from being answered. */
     reasons: () =>
-      queues.flatMap(({ hasAll, trouble }) => {
-        const reason = trouble();
+      queues.flatMap((queue) => {
+        const reason = queue.trouble();
         if (reason !== undefined) return [reason];
-        return hasAll() ? [] : ["the requests of the cluster have not been listed yet"];
+        return queue.hasAll() ? [] : ["the requests of the cluster have not been listed yet"];
       }),
   };
 }

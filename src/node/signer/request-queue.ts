@@ -3,10 +3,11 @@ import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
+import type { WatchedCollection } from "../../kubernetes/watch.ts";
 
 interface QueueParts<Request> {
-  /** By key, as a watch keeps them. An answered request is removed before the watch hears of it. */
-  readonly items: Map<string, Request>;
+  /** The requests by key, as a watch keeps them. An answered one is removed before the watch hears of it. */
+  readonly requests: Pick<WatchedCollection<Request>, "items" | "hasAll">;
   /**
    * Answers a request.
    *
@@ -31,59 +32,72 @@ const atOnce = 8;
  * Answers requests until each has its answer. A request that fails is tried again with growing pauses. A
  * failure of the CA or of the API server pauses all requests, for as long as the API server asks.
  */
-export function createRequestQueue<Request>(parts: QueueParts<Request>) {
-  const { items, answer, failed, clock } = parts;
-  const attempts = new Map<string, Attempts>();
-  let failures = 0;
-  let trouble: string | undefined;
-  let pausedUntil = new Date(0);
+export class RequestQueue<Request> {
+  readonly #parts: QueueParts<Request>;
+  readonly #attempts = new Map<string, Attempts>();
+  #failures = 0;
+  #trouble: string | undefined;
+  #pausedUntil = new Date(0);
 
-  function pauseAll(error: unknown, now: Date): void {
-    const seconds = error instanceof FetchError ? error.retryAfterSeconds : undefined;
-    const milliseconds = seconds ? 1000 * seconds : backoffMilliseconds(ofServer, ++failures);
-    pausedUntil = new Date(now.getTime() + milliseconds);
-    trouble = detailOf(error);
+  constructor(parts: QueueParts<Request>) {
+    this.#parts = parts;
   }
 
-  function postpone(key: string, now: Date): void {
-    const count = (attempts.get(key)?.count ?? 0) + 1;
-    const next = new Date(now.getTime() + backoffMilliseconds(ofRequest, count));
-    attempts.set(key, { count, next });
+  /** Answers every request that is due. Rejects only by a defect. */
+  async work(): Promise<void> {
+    const { items } = this.#parts.requests;
+    for (const key of this.#attempts.keys()) if (!items.has(key)) this.#attempts.delete(key);
+    const now = this.#parts.clock();
+    const due = [...items].filter(([key]) => now >= (this.#attempts.get(key)?.next ?? now));
+    const room = new Semaphore(atOnce);
+    await Promise.all(due.map((each) => room.run(() => this.#attempt(each))));
   }
 
-  async function attempt([key, request]: [string, Request]): Promise<void> {
-    if (clock() < pausedUntil) return;
+  pending(): number {
+    return this.#parts.requests.items.size;
+  }
+
+  /** Whether all requests of the cluster have been listed once. */
+  hasAll(): boolean {
+    return this.#parts.requests.hasAll();
+  }
+
+  /** The fault that keeps all requests from being answered; `undefined` since the last answer. */
+  trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  async #attempt([key, request]: [string, Request]): Promise<void> {
+    const { requests, answer, failed, clock } = this.#parts;
+    if (clock() < this.#pausedUntil) return;
     try {
       await answer(request, clock());
-      [failures, trouble] = [0, undefined];
-      items.delete(key);
+      [this.#failures, this.#trouble] = [0, undefined];
+      requests.items.delete(key);
     } catch (error) {
       const now = clock();
-      if (isGone(error)) items.delete(key);
-      else if (isAboutRequest(error)) postpone(key, now);
+      if (isGone(error)) requests.items.delete(key);
+      else if (isAboutRequest(error)) this.#postpone(key, now);
       // Of several answers under way, one failure speaks for all.
-      else if (now < pausedUntil) return;
-      else pauseAll(error, now);
+      else if (now < this.#pausedUntil) return;
+      else this.#pauseAll(error, now);
       if (!isGone(error)) failed(detailOf(error), key);
     }
   }
 
-  return {
-    /** Answers every request that is due. Rejects only by a defect. */
-    work: async (): Promise<void> => {
-      for (const key of attempts.keys()) if (!items.has(key)) attempts.delete(key);
-      const now = clock();
-      const due = [...items].filter(([key]) => now >= (attempts.get(key)?.next ?? now));
-      const room = new Semaphore(atOnce);
-      await Promise.all(due.map((each) => room.run(() => attempt(each))));
-    },
-    pending: () => items.size,
-    /** The fault that keeps all requests from being answered; `undefined` since the last answer. */
-    trouble: () => trouble,
-  };
-}
+  #postpone(key: string, now: Date): void {
+    const count = (this.#attempts.get(key)?.count ?? 0) + 1;
+    const next = new Date(now.getTime() + backoffMilliseconds(ofRequest, count));
+    this.#attempts.set(key, { count, next });
+  }
 
-export type RequestQueue = Readonly<ReturnType<typeof createRequestQueue>>;
+  #pauseAll(error: unknown, now: Date): void {
+    const seconds = error instanceof FetchError ? error.retryAfterSeconds : undefined;
+    const milliseconds = seconds ? 1000 * seconds : backoffMilliseconds(ofServer, ++this.#failures);
+    this.#pausedUntil = new Date(now.getTime() + milliseconds);
+    this.#trouble = detailOf(error);
+  }
+}
 
 const statusOf = (error: unknown): number | undefined =>
   error instanceof FetchError ? error.status : undefined;

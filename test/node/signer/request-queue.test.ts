@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { createRequestQueue } from "../../../src/node/signer/request-queue.ts";
+import { RequestQueue } from "../../../src/node/signer/request-queue.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 
 const start = new Date("2026-11-22T12:00:00Z");
@@ -12,8 +12,8 @@ function queueOf(keys: readonly string[], answer: (key: string) => unknown) {
   const asked: string[] = [];
   const told: string[] = [];
   const items = new Map(keys.map((key) => [key, key]));
-  const queue = createRequestQueue({
-    items,
+  const queue = new RequestQueue({
+    requests: { items, hasAll: () => true },
     answer: async (key) => {
       asked.push(key);
       const fault = answer(key);
@@ -25,7 +25,7 @@ function queueOf(keys: readonly string[], answer: (key: string) => unknown) {
   const pass = (seconds: number): void => {
     now = addSeconds(now, seconds);
   };
-  return { ...queue, items, asked, told, pass };
+  return Object.assign(queue, { items, asked, told, pass });
 }
 
 const apiFault = (status: number, retryAfterSeconds?: number) =>
