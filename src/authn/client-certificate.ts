@@ -51,12 +51,12 @@ export function parseClientCertificate(
   return { certificate, spiffeId: workloadSpiffeId(trustDomain, account), account };
 }
 
-interface Leaf {
+interface ClientLeaf {
   readonly certificate: Certificate;
   readonly uris: readonly string[];
 }
 
-function readLeaf(der: Bytes): Leaf {
+function readLeaf(der: Bytes): ClientLeaf {
   try {
     if (der.length > maximumOctets) throw new DerError("longer than any leaf");
     const certificate = parseCertificate(der);

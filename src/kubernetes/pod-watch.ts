@@ -46,7 +46,7 @@ export function createPodWatch(clock: () => Date, endingAll: AbortSignal): Watch
 }
 
 /** A node on which pods of an account run, and their number. The pods share one object to save memory. */
-interface Place {
+interface AccountOnNode {
   readonly key: string;
   readonly account: string;
   readonly node: string;
@@ -56,11 +56,11 @@ interface Place {
 /** The part of a pod that the watch keeps. */
 interface KnownPod {
   readonly uid: string;
-  readonly place: Place;
+  readonly place: AccountOnNode;
 }
 
 function createPlaces() {
-  const places = new Map<string, Place>();
+  const places = new Map<string, AccountOnNode>();
 
   /** The key is namespace and name. A pod that has ended, or that is on no node yet, is not kept. */
   function keep(object: unknown): readonly [string, KnownPod | undefined] | undefined {

@@ -28,7 +28,7 @@ interface JwtSvidsPorts {
 }
 
 /** The state of one identity's tokens for some audiences. */
-interface Entry {
+interface TokenState {
   held?: HeldToken | undefined;
   failure?: { readonly error: unknown; readonly until: number } | undefined;
   pending?: Promise<void> | undefined;
@@ -37,7 +37,7 @@ interface Entry {
 /** Concurrent requests to the CA, those that wait for their turn, and the answers that are remembered. */
 const maximumRequests = 8;
 const maximumPending = 64;
-const maximumEntries = 1_000;
+const maximumStates = 1_000;
 
 /** A failure is repeated for this long without a call: a program that retries in a loop costs the CA nothing. */
 const failureMilliseconds = 5_000;
@@ -52,7 +52,7 @@ const patienceMilliseconds = 1_000;
 export class JwtSvids {
   readonly #ports: JwtSvidsPorts;
   readonly #requests = new Semaphore(maximumRequests);
-  readonly #entries = new Map<string, Entry>();
+  readonly #states = new Map<string, TokenState>();
   readonly #ending = new AbortController();
   #pending = 0;
 
@@ -67,39 +67,39 @@ export class JwtSvids {
   /** @throws IssuanceError The same for some seconds after a failure. */
   async obtain(spiffeId: SpiffeId, audiences: readonly string[]): Promise<HeldToken> {
     const wanted = [...new Set(audiences)].toSorted();
-    const entry = this.#entryOf(JSON.stringify([spiffeId, ...wanted]));
+    const state = this.#stateOf(JSON.stringify([spiffeId, ...wanted]));
     const now = this.#ports.clock();
-    const held = this.#usable(entry, now);
+    const held = this.#usable(state, now);
     if (held && now < held.renewsAt) return held;
-    if (!entry.failure || now.getTime() >= entry.failure.until) {
-      entry.pending ??= this.#renew(entry, spiffeId, wanted);
-      await (held ? waitFor(entry.pending, patienceMilliseconds) : entry.pending);
+    if (!state.failure || now.getTime() >= state.failure.until) {
+      state.pending ??= this.#renew(state, spiffeId, wanted);
+      await (held ? waitFor(state.pending, patienceMilliseconds) : state.pending);
     }
-    const token = this.#usable(entry, this.#ports.clock());
+    const token = this.#usable(state, this.#ports.clock());
     if (token) return token;
-    throw entry.failure?.error ?? new IssuanceError("validity-unacceptable", "the token expired");
+    throw state.failure?.error ?? new IssuanceError("validity-unacceptable", "the token expired");
   }
 
-  #usable({ held }: Entry, now: Date): HeldToken | undefined {
+  #usable({ held }: TokenState, now: Date): HeldToken | undefined {
     const { bundles } = this.#ports;
     const isGood = held && now < held.expiresAt;
     return isGood && !bundles.isWithdrawn(held.trustDomain, held.keyId) ? held : undefined;
   }
 
-  /** The entry, the last one used last. The first without a request under way makes room. */
-  #entryOf(key: string): Entry {
-    const entry = this.#entries.get(key) ?? {};
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
-    if (this.#entries.size > maximumEntries) {
-      const [oldest] = [...this.#entries].find(([, { pending }]) => !pending) ?? [];
-      if (oldest !== undefined) this.#entries.delete(oldest);
+  /** The state of a key, which is now the one used last. The first without a request under way makes room. */
+  #stateOf(key: string): TokenState {
+    const state = this.#states.get(key) ?? {};
+    this.#states.delete(key);
+    this.#states.set(key, state);
+    if (this.#states.size > maximumStates) {
+      const [oldest] = [...this.#states].find(([, { pending }]) => !pending) ?? [];
+      if (oldest !== undefined) this.#states.delete(oldest);
     }
-    return entry;
+    return state;
   }
 
-  /** Never rejects: a failure is kept in the entry. */
-  async #renew(entry: Entry, spiffeId: SpiffeId, audiences: readonly string[]): Promise<void> {
+  /** Never rejects: a failure is kept in the state. */
+  async #renew(state: TokenState, spiffeId: SpiffeId, audiences: readonly string[]): Promise<void> {
     const { clock, log } = this.#ports;
     const trace = newTrace();
     const about = { spiffeId, audiences: audiences.join(" "), ...traceFields(trace) };
@@ -109,19 +109,19 @@ export class JwtSvids {
         throw new IssuanceError("authority-unreachable", "too many tokens are asked for at once");
       }
       const held = await this.#requests.run(() => this.#request(spiffeId, audiences, trace));
-      Object.assign(entry, { held, failure: undefined });
+      Object.assign(state, { held, failure: undefined });
       const [keyId, expiresAt] = [held.keyId, held.expiresAt.toISOString()];
       log.operation({ event: "token-obtained", level: "info", ...about, keyId, expiresAt });
     } catch (error) {
       const fault = error instanceof IssuanceError ? error.fault : "defect";
       // What the CA refuses now must not live on in the agent.
-      if (fault !== "authority-unreachable") entry.held = undefined;
-      entry.failure = { error, until: clock().getTime() + failureMilliseconds };
+      if (fault !== "authority-unreachable") state.held = undefined;
+      state.failure = { error, until: clock().getTime() + failureMilliseconds };
       const detail = messageOf(error);
       log.operation({ event: "token-not-obtained", level: "warning", ...about, fault, detail });
     } finally {
       this.#pending--;
-      entry.pending = undefined;
+      state.pending = undefined;
     }
   }
 

@@ -143,7 +143,8 @@ function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> 
   return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
 }
 
-type Place = Omit<Deployment, "environment">;
+type OpenedDeployment = Omit<Deployment, "environment">;
+
 /** The store of `rampart serve`, which reads a change in its propagation interval. */
 async function openServed(
   values: Record<string, unknown>,
@@ -170,7 +171,7 @@ async function openDirectory(
   configuration: Configuration,
   directory: string,
   { dryRun: isDry = false, mayBeNew, now }: DatedChoice,
-): Promise<Place> {
+): Promise<OpenedDeployment> {
   if (!mayBeNew) requireFolder(directory, configuration, now);
   const files = { storeDirectory: directory, ca: configuration };
   return {
@@ -195,7 +196,10 @@ function requireFolder(directory: string, configuration: Configuration, now: Dat
   );
 }
 
-async function openBucketStores(configuration: Configuration, place: BucketPlace): Promise<Place> {
+async function openBucketStores(
+  configuration: Configuration,
+  place: BucketPlace,
+): Promise<OpenedDeployment> {
   return {
     configuration,
     ...(await bucketStores(place, () => new Date())),
@@ -209,7 +213,7 @@ async function openNamespace(
   configuration: Configuration,
   place: NamespacePlace,
   environment: NodeJS.ProcessEnv,
-): Promise<Place> {
+): Promise<OpenedDeployment> {
   const { namespace, apiServer } = place;
   const { client, server } = apiServer
     ? { client: await openNamespaceServer(place), server: apiServer.server }

@@ -5,14 +5,14 @@ export interface ListedObject {
   readonly version: string;
 }
 
-export interface ListPage {
+export interface ObjectPage {
   readonly objects: readonly ListedObject[];
   /** The token of the next page; empty at the end. */
   readonly next: string;
 }
 
 /** The answer to `ListObjectsV2`. @throws FetchError */
-export function parsePage(text: string): ListPage {
+export function parsePage(text: string): ObjectPage {
   const list = parseXml(text);
   const truncated = textOf(list, "IsTruncated");
   const next = textOf(list, "NextContinuationToken");

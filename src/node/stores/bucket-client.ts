@@ -13,8 +13,8 @@ import {
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
 import {
   type ListedObject,
-  type ListPage,
   notListed,
+  type ObjectPage,
   parseErrorCode,
   parsePage,
   versionOf,
@@ -201,7 +201,7 @@ async function requestPage(
   prefix: string,
   token: string,
   signal: AbortSignal,
-): Promise<ListPage> {
+): Promise<ObjectPage> {
   const query = {
     "list-type": "2",
     "encoding-type": "url",

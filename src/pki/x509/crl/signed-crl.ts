@@ -4,7 +4,7 @@ import { Oid } from "../../encoding/object-identifiers.ts";
 import { type Certificate, readTime } from "../certificate.ts";
 import { signStructure } from "../certificate-signature.ts";
 import type { CertificateSigner } from "../leaf/certificate-signer.ts";
-import type { Finding } from "../leaf/lint.ts";
+import type { BrokenClause } from "../leaf/lint.ts";
 import type { IssuerFields } from "../leaf/linted-certificate.ts";
 import { crlIssuerOf } from "./crl.ts";
 import {
@@ -90,7 +90,7 @@ const rules: readonly Rule[] = [
  * Finds every clause of RFC 5280 §5 that the bytes of a TBSCertList break, and every difference from the
  * intent. An empty list permits signing.
  */
-export function lintCrl(toBeSigned: Bytes, intent: CrlIntent): readonly Finding[] {
+export function lintCrl(toBeSigned: Bytes, intent: CrlIntent): readonly BrokenClause[] {
   try {
     const crl = readLinted(toBeSigned, intent);
     return rules.flatMap(([clause, keeps]) => (keeps(crl, intent) ? [] : [{ clause }]));

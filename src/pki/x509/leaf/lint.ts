@@ -9,7 +9,7 @@ import { readIdentityProof } from "./identity-proof.ts";
 import { emptySequence, type Intent, type Linted, readLinted } from "./linted-certificate.ts";
 
 /** A clause that the to-be-signed bytes break. */
-export interface Finding {
+export interface BrokenClause {
   readonly clause: string;
 }
 
@@ -150,10 +150,10 @@ const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
  *
  * The linter reads the finished bytes, so that other code than the writer finds the writer's mistakes.
  */
-export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
+export function lint(toBeSigned: Bytes, intent: Intent): readonly BrokenClause[] {
   try {
     const certificate = readLinted(toBeSigned, intent);
-    const findings: Finding[] = [];
+    const findings: BrokenClause[] = [];
     for (const [clause, keeps] of rules[intent.kind]) {
       if (!keeps(certificate, intent)) findings.push({ clause });
     }
