@@ -26,7 +26,7 @@ const cipherSuites = [
 
 /**
  * HTTP/2 or HTTP/1.1, over the versions and groups of the process (tls-policy.ts). The server requests a client certificate without requiring
- * one, and the handshake succeeds either way. So the listener must verify it (peer-certificate.ts).
+ * one, and the handshake succeeds either way. So the listener must judge each connection (`clientOf`).
  *
  * Sessions are not resumed, because a resumed one would keep the verdict of its first handshake.
  */
