@@ -109,7 +109,7 @@ describe.each(ways)("two thousand requests at once, with work shared by %s", (_,
     },
   );
 
-  test("load it for the latest of them, and not for those with old times", async () => {
+  test("load it once for the latest request, and not again for requests with older times", async () => {
     const { authorities, store } = slowAuthorities(shareWork);
     const times = all.map((__, i) => later(i % 61)).toReversed();
     await authorities.at(later(60));

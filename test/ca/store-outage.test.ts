@@ -62,7 +62,7 @@ describe("a store in which nothing signs", () => {
 describe("a load that serves for a second", () => {
   const times = { refreshSeconds: 0.25, surviveOutageSeconds: 1 };
 
-  test("may fail once: the store is read again before it serves no longer", async () => {
+  test("is retried before it ends, so that one failed read of the store refuses nobody", async () => {
     const store = createMemoryStore(current);
     const { authorities } = loadAuthoritiesFrom(store, keks, times);
     await authorities.at(start);
@@ -217,7 +217,7 @@ describe("a clock that is set back", () => {
     expect(store.loads).toBe(2);
   });
 
-  test("has it read as often as before from then on", async () => {
+  test("does not change how often the store is read", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     for (const second of [day, 0, 1, refreshSeconds - 1]) await authorities.at(later(second));
     expect(store.loads).toBe(2);
@@ -225,7 +225,7 @@ describe("a clock that is set back", () => {
     expect(store.loads).toBe(3);
   });
 
-  test("leaves what was loaded to serve for no longer", async () => {
+  test("gives the last load no longer time to serve", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(later(day));
     store.outage = new Error("down");
@@ -235,7 +235,7 @@ describe("a clock that is set back", () => {
     expect(store.loads).toBeLessThanOrEqual(4);
   });
 
-  test("during a load does not date it by the former time", async () => {
+  test("during a load has that load dated by the new time", async () => {
     const store = createMemoryStore(current);
     const { promise: held, resolve: end } = Promise.withResolvers<void>();
     let loads = 0;

@@ -66,7 +66,7 @@ describe("a semaphore", () => {
 });
 
 describe("a semaphore that is part of a larger one", () => {
-  test("runs no more than either may, and than is left for others", async () => {
+  test("runs no more work than its own bound and the larger one's allow", async () => {
     const whole = new Semaphore(4);
     const [one, other] = [new Semaphore(2, whole), new Semaphore(2, whole)];
     const { work, end } = heldWork();

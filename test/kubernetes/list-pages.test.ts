@@ -153,7 +153,7 @@ describe("a server that has forgotten where the next page begins,", () => {
     expect(limits).toHaveLength(10);
   });
 
-  test("but says so of the first page, is not asked again", async () => {
+  test("and answers 410 to the first page, gets no second request", async () => {
     let asked = 0;
     const gone: SendRequest = () => {
       asked++;

@@ -225,7 +225,7 @@ describe("of more than fifty thousand objects,", () => {
     expect(record.failures).toMatchObject([{ message: expect.stringContaining("50000") }]);
   });
 
-  test("none is refused where one goes before another comes", async () => {
+  test("a new object is accepted after another one was deleted", async () => {
     const record = await watchBy({
       lists: many(50_000),
       watches: [[event("DELETED", thing("0-0")), event("ADDED", thing("new"))]],
@@ -262,7 +262,7 @@ describe("of objects that are too large together,", () => {
     expect(grown.collection.hasAll()).toBe(false);
   });
 
-  test("none is refused where room has come before", async () => {
+  test("a larger object is accepted after others have shrunk or gone", async () => {
     const record = await watchBy({
       lists: [page([thing("a", "1234"), thing("b", "12")])],
       watches: [

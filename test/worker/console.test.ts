@@ -232,7 +232,7 @@ describe("a Worker behind Cloudflare Access", () => {
     expect((await get("/", headers)).status).toBe(200);
   });
 
-  test("keeps out a token for another application, and who comes around Access", async () => {
+  test("refuses a token for another application, and requests that did not pass Access", async () => {
     const { get } = await startWithTeam();
     const other = { "cf-access-jwt-assertion": await tokenFor("b".repeat(64)) };
     for (const headers of [other, {}, operator]) {

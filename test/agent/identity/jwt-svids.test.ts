@@ -117,7 +117,7 @@ test("a token whose key is withdrawn is replaced, and none of that key is taken 
   expect(await faultOf(obtain("b"))).toBe("a token");
 });
 
-test("a node proxy names the workload, and a workload nobody", async () => {
+test("a node proxy's request names the workload, and a workload's own request names no identity", async () => {
   await obtain();
   expect(authority.requests[0]?.spiffeId).toBe("");
   authority = await createJwtAuthority(true);

@@ -115,7 +115,7 @@ test("counts a token by the quotas of certificates, of its caller and of the iss
   }
 });
 
-test("gives whoever came by a certificate no token beyond its last proof", async () => {
+test("a caller with a certificate gets a token that ends with the caller's last proof", async () => {
   const { ca, ask } = await startIssuing(append);
   const provedUntil = addSeconds(ca.now(), 42.5);
   const { expiresAt } = await ask({ provedUntil });

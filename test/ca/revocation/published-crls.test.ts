@@ -16,7 +16,7 @@ import {
 } from "../../testkit/ca/tainted-ca.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 
-test("a CRL is signed again when as many other certificates are revoked", async () => {
+test("a CRL is signed again when its revocations change and their number does not", async () => {
   const ca = await startSigningCa({ CRL: "on" });
   await revokeCertificates(ca, ["0a"], ca.now());
   ca.pass(refresh);

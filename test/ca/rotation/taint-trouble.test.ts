@@ -206,7 +206,7 @@ describe("runs of the cron that see different records", () => {
     expect(ca.store.records).toEqual(before);
   });
 
-  test("found nothing when one sees nothing but a taint", async () => {
+  test("found no authority when one of them reads only a taint", async () => {
     const ca = await startSigningCa();
     await taint(ca, "immediately");
     const before = new Map(ca.store.records);
@@ -216,7 +216,7 @@ describe("runs of the cron that see different records", () => {
     expect(ca.store.records).toEqual(before);
   });
 
-  test("found nothing when one sees nothing but a taint, on the day of inception either", async () => {
+  test("found no authority when one of them reads only a taint, even on the day of inception", async () => {
     const ca = await startSigningCa();
     await taint(ca, "immediately");
     const before = new Map(ca.store.records);

@@ -95,7 +95,7 @@ describe("the configuration of a verb that names none", () => {
     expect(configOf({}, folder)).toBe(file);
   });
 
-  test("is nobody's guess where the folder has two, or none", async () => {
+  test("is refused where the folder has two files of configuration, or none", async () => {
     const folder = await temporaryFolder();
     expect(() => configOf({}, folder)).toThrow(/^neither wrangler.toml nor rampart.toml is in/);
     for (const file of ["wrangler.toml", "rampart.toml"]) await writeFile(join(folder, file), "");

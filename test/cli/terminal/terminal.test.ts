@@ -117,7 +117,7 @@ describe("work that takes long", () => {
   test.each([
     ["quick work", { slowMilliseconds: 60_000 }, {}],
     ["a script that reads JSON", { slowMilliseconds: 0 }, { json: true }],
-  ])("is told of to nobody for %s", async (_, options, audience) => {
+  ])("prints no progress for %s", async (_, options, audience) => {
     const terminal = new MemoryTerminal(options);
     // Timers of no time have run before.
     const work = () => pause(0).then(() => "done");

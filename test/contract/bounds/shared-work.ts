@@ -34,7 +34,7 @@ export function describeSharedWork(sharing: WorkSharing): void {
       await again;
     });
 
-    test("is waited for by who has none of its own, and not begun by it", async () => {
+    test("is awaited, and never begun, by a request without work of its own", async () => {
       const { join } = sharing(new Semaphore(1), hangMilliseconds);
       await join();
       const { work, begun, end } = heldWork();

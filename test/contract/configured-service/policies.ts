@@ -100,12 +100,12 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
     },
   );
 
-  describe("what nobody tells is not outrun:", () => {
+  describe("a request that hides what a denying rule asks about", () => {
     const closed = (when: object) => ({
       POLICY: { rules: [{ name: "no", when, then: { deny: "no" } }] },
     });
 
-    test("a signer that does not say for whom it asks gets nothing that a rule denies to somebody", async () => {
+    test("is denied: a signer of the cluster names no requester", async () => {
       const { by, metadata } = await requests.service();
       const { Requester, ...unnamed } = { Requester: "", ...metadata };
       const asked = { ...(by && { by }), metadata: unnamed };
@@ -119,7 +119,7 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
       expect(await ask(asked)).toMatchObject({ outcome: "issued" });
     });
 
-    test("a certificate of istiod, for which several issuers may have vouched, is of none of them", async () => {
+    test("is denied: any of several issuers may have vouched for a certificate of istiod", async () => {
       const istiod = { leaf: await leafWithoutProof(authority(), cartId) };
       const isDenied = async (when: object, issuers: number): Promise<boolean> => {
         const both = [table(), { issuer: "https://b.test", cluster: "beta" }];

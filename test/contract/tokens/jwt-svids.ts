@@ -169,7 +169,7 @@ export function describeJwtSvids(start: StartTokens): void {
       expect(Number(payload.exp) - Number(payload.iat)).toBe(90);
     });
 
-    test("refuses whoever proves nothing, and shows its own tokens no door", async () => {
+    test("a JWT-SVID is no credential for a certificate or for another token", async () => {
       const token = tokenIn(await ask({ audiences: [aws] }));
       const { csrPem: csr } = await createWorkload();
       const headers = { authorization: `Bearer ${token}` };
@@ -181,7 +181,7 @@ export function describeJwtSvids(start: StartTokens): void {
     });
   });
 
-  test("gives whoever is denied no token, by either door", async () => {
+  test("a denied account gets no token by CreateJwtSvid, and none by POST /token", async () => {
     const denying = await start({ DENIED: ["ns/foo/sa/bar"] });
     const client = createClient(JwtSvidService, connectBinary.transport(denying));
     const asking = client.createJwtSvid({ audiences: [aws] }, { headers: await bearer(denying) });

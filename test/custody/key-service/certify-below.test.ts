@@ -55,7 +55,7 @@ describe("a root in a key service", () => {
     expect((await certify(foreign, 8)).roots).toEqual([foreign]);
   });
 
-  test("is what the store has of its key and signature, and nothing else there", async () => {
+  test("is read from the store only where a certificate there has its key and its valid signature", async () => {
     const root = await rootFor(365);
     now = later(1);
     const renewed = await rootFor(365, clusterLocal, now);

@@ -166,7 +166,7 @@ describe("the turns of replicas", () => {
     },
   );
 
-  test("are nobody's while the store cannot be written", async () => {
+  test("are refused to every replica while the store cannot be written", async () => {
     const fail = async (): Promise<never> => {
       throw new Error("away");
     };

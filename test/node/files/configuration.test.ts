@@ -103,7 +103,7 @@ describe("a configuration file", () => {
     expect(faults).toEqual([expect.stringMatching(/^CONSOLE_TOKENS: .*one of the two/)]);
   });
 
-  test("is not made of the environment: whoever set a key there is warned", () => {
+  test("ignores keys of the environment that are not secret, and warns of them", () => {
     const environment = { KEK, CONSOLE_TOKENS: secret, TRUST_DOMAIN: "mesh.test", HOME: "/root" };
     expect(unreadVariables([...configurationKeys, ...serveKeys], environment)).toEqual([
       "TRUST_DOMAIN",

@@ -151,7 +151,7 @@ describe("an answer of something else than the CA", () => {
     expect(await outcomeOf(call())).toBe("away");
   });
 
-  test("ahead of the CA's answer changes nothing", async () => {
+  test("as an interim answer leaves the CA's answer as it is", async () => {
     const { call } = await startUpstream((socket) =>
       socket.write(`HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n${granted}`),
     );

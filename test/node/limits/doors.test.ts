@@ -33,7 +33,7 @@ function start(isGateway = (name: string) => name !== "stranger") {
 }
 
 describe("a gateway", () => {
-  test("is one once its credential is proved, and its callers count by their own addresses", async () => {
+  test("counts as a gateway once its credential is proved, and its callers count by their own addresses", async () => {
     const { doors, show } = start();
     expect(doors.through(from("g"))).toBeUndefined();
     await show("g");
@@ -44,7 +44,7 @@ describe("a gateway", () => {
     expect(doors.through({ "x-rampart-peer": "10.0.0.7" })).toBeUndefined();
   });
 
-  test("is nobody whose credential proves another account", async () => {
+  test("is never a caller whose credential proves another account", async () => {
     const { doors, show, asked } = start();
     await show("stranger");
     await show("stranger");
@@ -53,7 +53,7 @@ describe("a gateway", () => {
     expect(doors.proofOf(from("x".repeat(5000)))).toBeUndefined();
   });
 
-  test("is proved anew from time to time, and counts as one meanwhile", async () => {
+  test("has its credential proved anew after 30 seconds, and counts as a gateway meanwhile", async () => {
     let isListed = true;
     const { doors, show, asked, pass } = start(() => isListed);
     await show("g");
@@ -68,14 +68,14 @@ describe("a gateway", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("that nobody proves anew is none after a minute", async () => {
+  test("counts as a gateway no longer once its proof is a minute old", async () => {
     const { doors, show, pass } = start();
     await show("g");
     pass(60_000);
     expect(doors.through(from("g"))).toBeUndefined();
   });
 
-  test("is forgotten for no credential of another, nor of a stranger", async () => {
+  test("stays known however many other credentials callers show", async () => {
     const { doors, show } = start();
     await show("g");
     for (let i = 0; i < 500; i++) await show(`hostile#${i}`);

@@ -146,7 +146,7 @@ describe("a request that waits for somebody else's answer", () => {
   });
 });
 
-describe("a request that is replaced by another is refused with a word on whether work on it had begun:", () => {
+describe("a request that is replaced by another learns whether work on it had begun:", () => {
   test.each([
     ["while it has begun nothing", false, ["x"], []],
     ["after work on it has ended, while its caller reads", true, [], ["x"]],

@@ -327,13 +327,13 @@ describe("the octets of answers that nobody reads", () => {
     }
   });
 
-  test("count by a small part at first where all callers get the same ones", async () => {
+  test("count by a small part at first if all callers share one answer", async () => {
     const { heads, reached } = await ask(() => shareOctets(octets, {}));
     await heads;
     expect(reached).toEqual([]);
   });
 
-  test("count by the part under way where all callers get the same ones, which encryption copies", async () => {
+  test("count by the part that encryption copies if all callers share one answer", async () => {
     const { port, reached } = await listenFor({ request_memory: 1 }, async () =>
       shareOctets(octets, {}),
     );

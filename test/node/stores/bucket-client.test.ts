@@ -71,7 +71,7 @@ describe("a bucket that shows a tag before its octets", () => {
     }
   });
 
-  test("has had a write that took no effect, if the octets stay", async () => {
+  test("is read with the older value if the octets never follow the tag", async () => {
     const { api, space } = await written({ hasOpaqueTags: false });
     api.tornReads = Number.POSITIVE_INFINITY;
     expect((await space.read(key))?.value).toBe("first");

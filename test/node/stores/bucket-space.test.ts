@@ -70,7 +70,7 @@ describe("the records in a bucket", () => {
     expect(await space.write(key, "same", first)).toBe(false);
   });
 
-  test("are not had from a bucket that shows an older version than it lets anybody replace", async () => {
+  test("are refused where the bucket shows an older version than its conditional writes compare with", async () => {
     const { api, space } = await startBucket();
     await space.write(key, "before");
     const first = (await space.read(key))?.version;

@@ -135,7 +135,7 @@ describe("an API server that is busy", () => {
     expect(api.asked).toHaveLength(4);
   });
 
-  test("and asks to wait for longer than a request has is not waited for", async () => {
+  test("gets no second request if it asks for a longer pause than a request has time", async () => {
     const { api, space } = await start();
     api.instead = (_, response) => {
       response.writeHead(429, { "retry-after": "60" }).end();
@@ -145,7 +145,7 @@ describe("an API server that is busy", () => {
     expect(api.asked).toHaveLength(1);
   });
 
-  test("after it has written is not taken for one that has not", async () => {
+  test("after it has taken a write has that write counted as done", async () => {
     const { api, space } = await start();
     let isFirst = true;
     api.instead = (request, response) => {

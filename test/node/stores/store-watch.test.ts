@@ -29,7 +29,7 @@ test("a look finds that a folder takes no record, before any record is due, and 
   expect(await store.load()).toEqual([]);
 });
 
-test("a store that shows it by a write alone is told of until a write succeeds", async () => {
+test("a store whose writes alone fail is reported at fault until a write succeeds", async () => {
   const memory = createMemoryStore();
   const log = createEventRecorder();
   let isFull = true;

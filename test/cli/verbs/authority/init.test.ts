@@ -63,7 +63,7 @@ describe("authority init makes no root unasked", () => {
     expect(await authority(["list", "--json", ...config])).toBe("[]");
   });
 
-  test("records without an authority are told", async () => {
+  test("and says that an authority was lost where the store has other records", async () => {
     const config = await configured();
     await terminalOf().run(denyCommand, ["add", "node/a", "--yes", ...config]);
     const { message } = await operatorRefusalOf(() => authority(["init", ...config]));
@@ -83,7 +83,7 @@ describe("a folder that is missing beside an inception date that is over", () =>
     },
   );
 
-  test("takes no denial, which the CA on the volume would not have", async () => {
+  test("refuses deny add: the CA on a volume that is not mounted would not have the denial", async () => {
     const config = await configured(over);
     const deny = () => terminalOf().run(denyCommand, ["add", "node/a", "--yes", ...config]);
     expect((await operatorRefusalOf(deny)).message).toMatch(missing);

@@ -151,7 +151,7 @@ describe("log search, beside the store of the CA,", () => {
     expect(denied).toEqual(indices.map((i) => [i, ["denied", `${subject}, rootkit`]]));
   });
 
-  test("says nothing where nobody has looked, and that nobody has", async () => {
+  test("without --config shows no state of a certificate, and says which option would", async () => {
     await revoke(serialOf(leaves[2]));
     expect(await search()).not.toContain("STATED");
     expect(terminal.said).toContain("--config names the CA that knows what is revoked or denied");

@@ -30,7 +30,7 @@ test.each([
   expect(found).toMatchObject([{ name: "wrangler-version", what: expect.stringContaining(what) }]);
 });
 
-test("a fault that has been mended is not told of an old wrangler", () => {
+test("an old wrangler that has the mend of a CVE gets no finding about that CVE", () => {
   const [found] = toolFindings({ ...tested, wrangler: "4.59.1" }, date);
   expect(found?.what).not.toContain("CVE");
 });
