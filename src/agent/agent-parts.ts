@@ -41,7 +41,8 @@ export interface AgentParts extends AgentPorts {
 }
 
 /**
- * Creates the parts, and starts to refresh a sidecar's identity.
+ * Creates the parts, and starts to refresh a sidecar's identity. The function is long because each part needs some of
+ * those before it, and ends in the reverse order.
  *
  * @param life Ends the parts.
  * @throws ConfigurationError for an unusable key of the cache.

@@ -64,7 +64,10 @@ export interface CaStores {
   readonly follow: (configuration: Configuration) => void;
 }
 
-/** Opens the stores of a configuration and of its signers, each with the trust bundle of all. */
+/**
+ * Opens the stores of a configuration and of its signers, each with the trust bundle of all. It is one function because
+ * every store that it opens reads the configuration that `follow` replaces.
+ */
 export async function openStores(
   configuration: Configuration,
   platform: StorePlatform,

@@ -82,7 +82,8 @@ export async function compose(
 }
 
 /**
- * Builds the CA on stores that are open already, for a configuration that may not be the one of the start.
+ * Builds the CA on stores that are open already, for a configuration that may not be the one of the start. The function
+ * is long because it is a list: every part of a CA stands in it once, with what the part needs of others.
  *
  * @throws ConfigurationError as {@link compose}.
  */

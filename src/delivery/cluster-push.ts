@@ -40,6 +40,7 @@ export interface PushParts {
   readonly timeout?: Timeout;
 }
 
+/** It is one function because a run leaves to the next one what it did not reach, and to others what it has done. */
 export function createClusterPush({
   targets,
   content,

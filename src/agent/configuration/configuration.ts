@@ -36,7 +36,11 @@ interface FederatedEndpoint {
   readonly url: string;
 }
 
-/** @throws ConfigurationError with one line for each fault. */
+/**
+ * Reads the environment. The function is long because each value that it returns says what it means.
+ *
+ * @throws ConfigurationError with one line for each fault.
+ */
 export function parseConfiguration(environment: Environment) {
   const variables = parseVariables(environment);
   const { refused, ignored } = unsupportedVariables;

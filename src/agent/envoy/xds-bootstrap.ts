@@ -85,7 +85,7 @@ const statisticsTags: Readonly<Record<string, string>> = {
   authz_dry_run_result: String.raw`(\.shadow_(allowed|denied))`,
 };
 
-/** Creates the complete bootstrap of an Envoy that istiod configures through the agent's XDS proxy. */
+/** The complete bootstrap of an Envoy behind the agent's XDS proxy. It is long because it has the shape of that document. */
 function createXdsBootstrap(options: XdsBootstrapOptions): Json {
   const { node, admin, status } = options;
   const ads = { ads: {}, initial_fetch_timeout: "0s", resource_api_version: "V3" };

@@ -81,7 +81,8 @@ export interface Issuance extends Signers, Hindrances {
  * Issues an X509-SVID to an authenticated caller, or a serving certificate to a gateway or for a service. The answer has
  * Istio's layout, all PEM: the leaf, each intermediate alone, every root of the trust bundle as one element.
  *
- * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers.
+ * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers. The function is long because that journey is
+ * read here from its begin to its end, and no step may come before another.
  *
  * @throws CaError for everything that is refused.
  */

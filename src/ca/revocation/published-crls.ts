@@ -73,7 +73,8 @@ const longestSigningMilliseconds = 30_000;
 
 /**
  * A source of CRLs that signs in this process, and keeps the CRLs until a revocation, an authority or the
- * period changes. An authority that cannot sign CRLs is left out, and the log says so.
+ * period changes. An authority that cannot sign CRLs is left out, and the log says so. It is one function because only
+ * the signing here may change what was signed last.
  */
 export function createCrlSource(configuration: CrlConfiguration): CrlSource {
   const { authorities, configuredRevocations, shareWork, log } = configuration;

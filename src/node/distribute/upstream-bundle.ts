@@ -17,6 +17,8 @@ import type { ServerContext } from "../server.ts";
 const usualRefreshSeconds = 300;
 
 /**
+ * Follows the bundle of a CA. It is one function because an accepted bundle changes all that the returned object says.
+ *
  * @param known The bundle of a former follower of the same CA.
  * @param former The roots by which a former follower knew the CA.
  * @throws OperatorError when the roots of the CA's certificate cannot be read.

@@ -32,6 +32,7 @@ export function runGateway(
   return begin(context, (program) => openGateway(configuration, program));
 }
 
+/** It is one function because its parts need one another: readiness needs the port, and the port needs the routes. */
 async function openGateway(
   configuration: GatewayConfiguration,
   program: Program<ServerContext>,

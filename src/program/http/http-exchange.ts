@@ -32,7 +32,7 @@ const maximumInterimAnswers = 16;
 
 /**
  * Sends a request and reads its answer. Whatever the server does, the exchange settles in time, and a
- * failure closes the connection.
+ * failure closes the connection. It is one function because every event of the request may settle one promise.
  *
  * @throws FetchError, or the reason of the signal. Only a failure before the answer has a cause.
  */

@@ -61,6 +61,8 @@ interface Place {
 }
 
 /**
+ * It is one function because to enter, to leave and to count share two maps, which nothing else may change.
+ *
  * @param limits Read for each caller: a running CA may get others.
  * @param ending Aborted when the server ends, and with it every wait.
  */

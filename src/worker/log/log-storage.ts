@@ -36,25 +36,6 @@ export function sqlStage(storage: DurableObjectStorage): LogStage {
     sql.exec<{ value: string }>("SELECT value FROM text WHERE id = ?", ids[name]).toArray()[0]
       ?.value;
 
-  function deletePublished(upTo: number): void {
-    const kept = sql
-      .exec<Row>("SELECT * FROM batch WHERE first + count > ? ORDER BY first", upTo)
-      .toArray()
-      .map(toBatch);
-    if (kept.reduce((sum, { octets }) => sum + octets.length, 0) > maximumMergedOctets) {
-      sql.exec("DELETE FROM batch WHERE first + count <= ?", upTo);
-      return;
-    }
-    sql.exec("DROP TABLE batch");
-    sql.exec(createBatch);
-    const [first] = kept;
-    if (first) insert(merged(first, kept));
-  }
-
-  function insert({ first, count, octets }: StagedBatch): void {
-    sql.exec("INSERT INTO batch VALUES (?, ?, ?)", first, count, octets);
-  }
-
   return {
     texts: () => {
       const [key, head, named] = [textOf("key"), textOf("head"), textOf("named")];
@@ -72,16 +53,35 @@ export function sqlStage(storage: DurableObjectStorage): LogStage {
       sql
         .exec<{ end: number }>("SELECT first + count AS end FROM batch ORDER BY first DESC LIMIT 1")
         .toArray()[0]?.end,
-    append: insert,
+    append: (batch) => insert(sql, batch),
     save: (texts, deleteUpTo) =>
       storage.transactionSync(() => {
         for (const [name, id] of Object.entries(ids)) {
           const value = texts[name as keyof StagedTexts];
           if (value !== undefined) sql.exec("INSERT OR REPLACE INTO text VALUES (?, ?)", id, value);
         }
-        if (deleteUpTo !== undefined) deletePublished(deleteUpTo);
+        if (deleteUpTo !== undefined) deletePublished(sql, deleteUpTo);
       }),
   };
+}
+
+function deletePublished(sql: SqlStorage, upTo: number): void {
+  const kept = sql
+    .exec<Row>("SELECT * FROM batch WHERE first + count > ? ORDER BY first", upTo)
+    .toArray()
+    .map(toBatch);
+  if (kept.reduce((sum, { octets }) => sum + octets.length, 0) > maximumMergedOctets) {
+    sql.exec("DELETE FROM batch WHERE first + count <= ?", upTo);
+    return;
+  }
+  sql.exec("DROP TABLE batch");
+  sql.exec(createBatch);
+  const [first] = kept;
+  if (first) insert(sql, merged(first, kept));
+}
+
+function insert(sql: SqlStorage, { first, count, octets }: StagedBatch): void {
+  sql.exec("INSERT INTO batch VALUES (?, ?, ?)", first, count, octets);
 }
 
 const toBatch = ({ first, count, octets }: Row): StagedBatch => ({

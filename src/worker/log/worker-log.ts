@@ -69,6 +69,7 @@ export function openLogWithin(
   };
 }
 
+/** It is one function because to append and to look change what the log says of itself: its trouble and its refusal. */
 function shardedLog(
   namespace: ShardNamespace,
   configuration: LogConfiguration,

@@ -31,7 +31,10 @@ const listed = (flags: string, what: string, otherwise = "none"): Option =>
     .argParser((value: string, before: string[]) => [...before, value])
     .default([], otherwise);
 
-/** `rampart agent bootstrap`: an Envoy configuration that uses the agent's socket. */
+/**
+ * `rampart agent bootstrap`: an Envoy configuration that uses the agent's socket. The function is long because it is
+ * a table: one option after another, in the order of the help.
+ */
 export function bootstrapCommand(terminal: Terminal): Command {
   return new Command("bootstrap")
     .description("Print an Envoy bootstrap whose certificates come from the agent.")
