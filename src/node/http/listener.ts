@@ -48,7 +48,7 @@ export async function listenWithTls(
   verification: ClientVerification,
   guard: Guard,
 ): Promise<TlsListener> {
-  const protocols = createProtocols(routes, guard);
+  const protocols = new Protocols(routes, guard);
   const tls = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout: longestTimeout });
   const underWay = new Map<string, () => void>();
   tls.on("secureConnection", (socket: TLSSocket) => {
@@ -86,7 +86,7 @@ export async function listenInPlaintext(
   listen: ListenAddress,
   guard: Guard = createGuard(monitoringLimits),
 ): Promise<Port> {
-  const protocols = createProtocols(routes, guard);
+  const protocols = new Protocols(routes, guard);
   const begin: BeginHandshake = (socket, done) => {
     socket.once("data", (first: Buffer) => {
       done();
@@ -130,19 +130,21 @@ async function listening(
 }
 
 /** Serves both versions of HTTP on the connections of one port. */
-interface Protocols {
-  readonly serve: (socket: Socket, protocol: "http/1.1" | "h2", peer: Peer) => void;
-  /** Stops trusting the client certificates of open connections. */
-  readonly forgetCertificates: () => void;
-  readonly close: (graceMilliseconds: number) => Promise<void>;
-}
+class Protocols {
+  readonly #routes: Routes;
+  readonly #guard: Guard;
+  readonly #http1: HttpServer;
+  readonly #sockets = new Map<Duplex, Http1Connection>();
+  readonly #sessions = new Map<ServerHttp2Session, Peer>();
 
-function createProtocols(routes: Routes, guard: Guard): Protocols {
-  const sockets = new Map<Duplex, Http1Connection>();
-  const sessions = new Map<ServerHttp2Session, Peer>();
-  const http1: HttpServer = createHttp1Server(routes, guard, (socket) => sockets.get(socket));
+  constructor(routes: Routes, guard: Guard) {
+    this.#routes = routes;
+    this.#guard = guard;
+    this.#http1 = createHttp1Server(routes, guard, (socket) => this.#sockets.get(socket));
+  }
 
-  function serve(socket: Socket, protocol: "http/1.1" | "h2", { clientCertificate }: Peer): void {
+  serve(socket: Socket, protocol: "http/1.1" | "h2", { clientCertificate }: Peer): void {
+    const { connections, clock } = this.#guard;
     let session: ServerHttp2Session | undefined;
     const from = addressOf(socket.remoteAddress);
     const connection: Connection = {
@@ -150,7 +152,7 @@ function createProtocols(routes: Routes, guard: Guard): Protocols {
       from,
       address: from,
       requests: 0,
-      idleSince: guard.clock(),
+      idleSince: clock(),
       octetsRead: () => socket.bytesRead,
       allow: (requests) => {
         if (session?.destroyed === false) session.settings({ maxConcurrentStreams: requests });
@@ -162,41 +164,41 @@ function createProtocols(routes: Routes, guard: Guard): Protocols {
         socket.destroy();
       },
     };
-    const mayWait = (): boolean => guard.connections.hasRoomToWait(connection);
+    const mayWait = (): boolean => connections.hasRoomToWait(connection);
     const peer = { clientCertificate, address: socket.remoteAddress, mayWait };
-    if (!guard.connections.admit(connection)) return;
-    sockets.set(socket, { peer, connection });
-    socket.once("close", () => sockets.delete(socket));
+    if (!connections.admit(connection)) return;
+    this.#sockets.set(socket, { peer, connection });
+    socket.once("close", () => this.#sockets.delete(socket));
     if (protocol === "http/1.1") {
-      http1.emit("connection", socket);
+      this.#http1.emit("connection", socket);
       socket.resume();
       return;
     }
-    const opened = serveHttp2(routes, connection, peer, guard);
+    const opened = serveHttp2(this.#routes, connection, peer, this.#guard);
     session = opened;
-    sessions.set(opened, peer);
-    opened.once("close", () => sessions.delete(opened));
+    this.#sessions.set(opened, peer);
+    opened.once("close", () => this.#sessions.delete(opened));
   }
 
-  function forgetCertificates(): void {
-    for (const [socket, { connection, peer }] of sockets)
-      sockets.set(socket, { connection, peer: { ...peer, clientCertificate: undefined } });
-    for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
+  /** Stops trusting the client certificates of open connections. */
+  forgetCertificates(): void {
+    for (const [socket, { connection, peer }] of this.#sockets)
+      this.#sockets.set(socket, { connection, peer: { ...peer, clientCertificate: undefined } });
+    for (const [session, { clientCertificate }] of this.#sessions)
+      if (clientCertificate) session.close();
   }
 
-  async function close(graceMilliseconds: number): Promise<void> {
-    const ended = [...sockets.keys()].map(closed);
-    for (const session of sessions.keys()) session.close();
-    http1.keepAliveTimeout = 1;
-    http1.close();
+  async close(graceMilliseconds: number): Promise<void> {
+    const ended = [...this.#sockets.keys()].map(closed);
+    for (const session of this.#sessions.keys()) session.close();
+    this.#http1.keepAliveTimeout = 1;
+    this.#http1.close();
     const cut = setTimeout(() => {
-      for (const socket of sockets.keys()) socket.destroy();
+      for (const socket of this.#sockets.keys()) socket.destroy();
     }, graceMilliseconds);
     await Promise.all(ended);
     clearTimeout(cut);
   }
-
-  return { serve, forgetCertificates, close };
 }
 
 /** Resolves whatever ends the socket: `once` would reject where the peer resets it. */
