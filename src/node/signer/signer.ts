@@ -8,7 +8,7 @@ import type { Pause } from "../../foundation/pause.ts";
 import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
 import { addCounter, addReadGauge } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
-import { recur } from "../../program/recurrence.ts";
+import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { followUpstreamBundle, type ServerRoots } from "../distribute/upstream-bundle.ts";
 import { openApiServer } from "../files/places.ts";
@@ -62,7 +62,7 @@ async function beginSigning(
   const client = await openApiServer(configuration.apiServer);
   const identity = `${hostname()}_${randomUUID()}`;
   let current: SignerWork | undefined;
-  const leadership = runElection({
+  const leadership = new Leadership({
     candidate: createLeaseCandidate(leaseObject(client.send, lease), identity, leaseSeconds),
     work: (signal) => {
       const source = certificatesFrom(upstream, tokenInFile(tokenFile, cluster), signal);
@@ -72,11 +72,11 @@ async function beginSigning(
     },
     ...{ log, clock, pause },
   });
-  starting.defer(leadership.end);
+  starting.defer(() => leadership.end());
   const begun = starting.move();
   return {
     serverRoots,
-    isLeading: leadership.isLeading,
+    isLeading: () => leadership.isLeading(),
     pending: () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0),
     reasons: () => current?.reasons() ?? [],
     end: () => begun.disposeAsync(),
@@ -131,30 +131,35 @@ interface Election {
  *
  * Two leaders at once are no danger: an answer is final, so the API server takes one of two.
  */
-export function runElection({ candidate, work, log, clock, pause }: Election) {
-  let running: { readonly ending: AbortController; readonly ended: Promise<void> } | undefined;
-  let renewedAt = new Date(0);
+export class Leadership {
+  readonly #election: Election;
+  readonly #campaigning: Recurrence;
+  #running: { readonly ending: AbortController; readonly ended: Promise<void> } | undefined;
+  #renewedAt = new Date(0);
 
-  function begin(): void {
-    log.operation({ event: "leading", level: "info", detail: "this process answers requests now" });
-    const ending = new AbortController();
-    running = { ending, ended: work(ending.signal).ended };
+  constructor(election: Election) {
+    this.#election = election;
+    const { log, pause } = election;
+    const fault = (error: unknown): void => logFault(log, "fault", error, { level: "error" });
+    this.#campaigning = recur(() => this.#campaign(), retrySeconds, fault, pause);
   }
 
-  async function stop(): Promise<void> {
-    const stopped = running;
-    running = undefined;
-    stopped?.ending.abort();
-    await stopped?.ended;
+  isLeading(): boolean {
+    return this.#running !== undefined;
   }
 
-  async function lose(detail: string): Promise<void> {
-    if (!running) return;
-    log.operation({ event: "not-leading", level: "warning", detail });
-    await stop();
+  /** Ends the work, and lets another process begin at once. */
+  async end(): Promise<void> {
+    const { candidate, clock } = this.#election;
+    await this.#campaigning.end();
+    const wasLeading = this.isLeading();
+    await this.#stop();
+    // Without a release, the next process waits for the end of the lease.
+    if (wasLeading) await candidate.release(clock()).catch(() => {});
   }
 
-  async function campaign(): Promise<void> {
+  async #campaign(): Promise<void> {
+    const { candidate, log, clock } = this.#election;
     const now = clock();
     const isHolder = await candidate.acquire(clock).catch((error: unknown) => {
       const detail = `the API server ${messageOf(error)}`;
@@ -162,27 +167,31 @@ export function runElection({ candidate, work, log, clock, pause }: Election) {
       return undefined;
     });
     if (isHolder) {
-      renewedAt = now;
-      if (!running) begin();
-    } else if (isHolder === false) await lose("another process holds the lease");
-    else if (clock().getTime() - renewedAt.getTime() >= 1000 * renewalSeconds) {
-      await lose("the lease could not be renewed in time");
+      this.#renewedAt = now;
+      if (!this.#running) this.#begin();
+    } else if (isHolder === false) await this.#lose("another process holds the lease");
+    else if (clock().getTime() - this.#renewedAt.getTime() >= 1000 * renewalSeconds) {
+      await this.#lose("the lease could not be renewed in time");
     }
   }
 
-  const fault = (error: unknown): void => logFault(log, "fault", error, { level: "error" });
-  const campaigning = recur(campaign, retrySeconds, fault, pause);
-  return {
-    isLeading: () => running !== undefined,
-    /** Ends the work, and lets another process begin at once. */
-    end: async (): Promise<void> => {
-      await campaigning.end();
-      const wasLeading = running !== undefined;
-      await stop();
-      // Without a release, the next process waits for the end of the lease.
-      if (wasLeading) await candidate.release(clock()).catch(() => {});
-    },
-  };
-}
+  #begin(): void {
+    const { log, work } = this.#election;
+    log.operation({ event: "leading", level: "info", detail: "this process answers requests now" });
+    const ending = new AbortController();
+    this.#running = { ending, ended: work(ending.signal).ended };
+  }
 
-export type Leadership = Readonly<ReturnType<typeof runElection>>;
+  async #lose(detail: string): Promise<void> {
+    if (!this.#running) return;
+    this.#election.log.operation({ event: "not-leading", level: "warning", detail });
+    await this.#stop();
+  }
+
+  async #stop(): Promise<void> {
+    const stopped = this.#running;
+    this.#running = undefined;
+    stopped?.ending.abort();
+    await stopped?.ended;
+  }
+}

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { type Leadership, runElection } from "../../../src/node/signer/signer.ts";
+import { Leadership } from "../../../src/node/signer/signer.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
@@ -18,7 +18,7 @@ function campaign(first: Answer) {
   const signals: AbortSignal[] = [];
   let answer = first;
   let released = 0;
-  leadership = runElection({
+  leadership = new Leadership({
     candidate: {
       acquire: async () => {
         if (answer === "unknown") throw new FetchError("did not answer");
