@@ -2,19 +2,19 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import { connectBinary, connectJson, grpcFrame, grpcWeb, octets, protocols } from "../rpc-calls.ts";
 import type { ServiceUnderTest } from "../service-under-test.ts";
-import { createExchange, type Exchange, streamOf } from "./exchange.ts";
+import { createWorkloadCalls, streamOf, type WorkloadCalls } from "./workload-calls.ts";
 
 const bodyLimit = 65_536;
 
 /** The messages and frames that the RPC accepts and refuses. */
 export function describeWireMessages(service: () => ServiceUnderTest): void {
   let workload: Workload;
-  let outcome: Exchange["outcome"];
-  let codeOf: Exchange["codeOf"];
+  let outcome: WorkloadCalls["outcome"];
+  let codeOf: WorkloadCalls["codeOf"];
 
   beforeAll(async () => {
     workload = await createWorkload();
-    ({ outcome, codeOf } = createExchange(service(), workload.csrPem));
+    ({ outcome, codeOf } = createWorkloadCalls(service(), workload.csrPem));
   });
 
   const isIssued = { certChain: [expect.any(String), expect.any(String)] };

@@ -8,7 +8,7 @@ import {
   rpcPath,
   type ServiceUnderTest,
 } from "../service-under-test.ts";
-import { createExchange, type Exchange } from "./exchange.ts";
+import { createWorkloadCalls, type WorkloadCalls } from "./workload-calls.ts";
 
 /** The methods, headers and timeouts that the RPC accepts and refuses, and the shape of its answers. */
 export function describeWireRequests(
@@ -16,13 +16,13 @@ export function describeWireRequests(
   { hasTrailers }: PlatformUnderTest,
 ): void {
   let workload: Workload;
-  let send: Exchange["send"];
-  let outcome: Exchange["outcome"];
-  let codeOf: Exchange["codeOf"];
+  let send: WorkloadCalls["send"];
+  let outcome: WorkloadCalls["outcome"];
+  let codeOf: WorkloadCalls["codeOf"];
 
   beforeAll(async () => {
     workload = await createWorkload();
-    ({ send, outcome, codeOf } = createExchange(service(), workload.csrPem));
+    ({ send, outcome, codeOf } = createWorkloadCalls(service(), workload.csrPem));
   });
 
   const isIssued = { certChain: [expect.any(String), expect.any(String)] };

@@ -9,22 +9,22 @@ interface Sending {
 }
 
 /** Sends requests of one authenticated workload. */
-export interface Exchange {
+export interface WorkloadCalls {
   readonly send: (protocol: Protocol, sending: Sending) => Promise<Response>;
   readonly outcome: (protocol: Protocol, sending: Sending) => Promise<Outcome>;
   /** Empty when a certificate was issued. */
   readonly codeOf: (protocol: Protocol, sending: Sending) => Promise<string>;
 }
 
-export function createExchange(service: ServiceUnderTest, csr: string): Exchange {
-  const send: Exchange["send"] = async (protocol, { body, headers, issuer }) => {
+export function createWorkloadCalls(service: ServiceUnderTest, csr: string): WorkloadCalls {
+  const send: WorkloadCalls["send"] = async (protocol, { body, headers, issuer }) => {
     const credential = await bearer(service, "foo:bar", issuer ?? issuers.cluster);
     const content = body === undefined ? { csr } : body;
     return service.send(requestOf(protocol, content, { ...credential, ...headers }));
   };
-  const outcome: Exchange["outcome"] = async (protocol, sending) =>
+  const outcome: WorkloadCalls["outcome"] = async (protocol, sending) =>
     outcomeOf(protocol, await send(protocol, sending));
-  const codeOf: Exchange["codeOf"] = async (protocol, sending) => {
+  const codeOf: WorkloadCalls["codeOf"] = async (protocol, sending) => {
     const seen = await outcome(protocol, sending);
     return "code" in seen ? seen.code : "";
   };
