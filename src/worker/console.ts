@@ -8,7 +8,7 @@ import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
 import { createStatus } from "../status/status.ts";
-import type { Environment } from "./bindings.ts";
+import type { Environment } from "./variables.ts";
 
 /** The binding of the folder with the page's script. */
 const assetsBinding = "CONSOLE_ASSETS";

@@ -1,5 +1,5 @@
-import type { Worker } from "./bindings.ts";
 import { addConsole } from "./console.ts";
+import type { Worker } from "./variables.ts";
 import { createWorker } from "./worker.ts";
 
 const worker: Worker = createWorker({ clock: () => new Date(), addConsole });

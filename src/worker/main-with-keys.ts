@@ -1,9 +1,9 @@
 import { waitUntil } from "cloudflare:workers";
 import { openPlatformKeys } from "../config/platform-keys.ts";
-import type { Worker } from "./bindings.ts";
 import { addConsole } from "./console.ts";
 import { IssuanceLogShard as LogShard } from "./log/log-shard.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
+import type { Worker } from "./variables.ts";
 import { createWorker } from "./worker.ts";
 
 /** A shard whose key rests under a KEK of a key service. */

@@ -1,6 +1,6 @@
-import type { Worker } from "./bindings.ts";
 import { addConsole } from "./console.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
+import type { Worker } from "./variables.ts";
 import { createWorker } from "./worker.ts";
 
 // The platform finds the class of the Durable Objects among the exports of the main module.

@@ -1,4 +1,4 @@
-import type { Worker } from "./bindings.ts";
+import type { Worker } from "./variables.ts";
 import { createWorker } from "./worker.ts";
 
 const worker: Worker = createWorker({ clock: () => new Date() });

@@ -20,16 +20,18 @@ import {
   boundQuota,
   callCountsBinding,
   countingInDataset,
-  type Environment,
-  StoredSecretError,
-  variablesOf,
-  type Worker,
-  withStoredSecrets,
   workerLimits,
 } from "./bindings.ts";
 import type { AddConsole } from "./console.ts";
 import { kvStores } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
+import {
+  type Environment,
+  StoredSecretError,
+  variablesOf,
+  type Worker,
+  withStoredSecrets,
+} from "./variables.ts";
 
 interface Isolate {
   readonly app: Hono;

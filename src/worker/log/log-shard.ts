@@ -12,7 +12,7 @@ import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { publishVerifierKey } from "../../tlog/sequencer/storage.ts";
 import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
-import { variablesOf, withStoredSecrets } from "../bindings.ts";
+import { variablesOf, withStoredSecrets } from "../variables.ts";
 import { bucketBinding, bucketObjects, isBucket, sqlStage } from "./log-storage.ts";
 
 const originKey = "origin";

@@ -12,9 +12,9 @@ import {
   hasPostQuantumKey,
   parseSubjectPublicKey,
 } from "../../../src/pki/x509/subject-public-key.ts";
-import { variablesOf } from "../../../src/worker/bindings.ts";
 import { kvStores } from "../../../src/worker/kv-store.ts";
 import { openLogWithin } from "../../../src/worker/log/worker-log.ts";
+import { variablesOf } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { publishedLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin } from "../../contract/log/log-values.ts";

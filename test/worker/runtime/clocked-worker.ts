@@ -1,6 +1,6 @@
 import { waitUntil } from "cloudflare:workers";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
-import type { Worker } from "../../../src/worker/bindings.ts";
+import type { Worker } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 
 /** The CA that an event is for, and the time at that CA. */

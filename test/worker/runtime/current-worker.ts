@@ -1,4 +1,4 @@
-import type { Worker } from "../../../src/worker/bindings.ts";
+import type { Worker } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 

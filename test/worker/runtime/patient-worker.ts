@@ -1,4 +1,4 @@
-import type { Worker } from "../../../src/worker/bindings.ts";
+import type { Worker } from "../../../src/worker/variables.ts";
 import { currentWorker } from "./current-worker.ts";
 
 export { TestedLogShard } from "./tested-log-shard.ts";

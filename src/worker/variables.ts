@@ -1,0 +1,58 @@
+import { configurationKeys, isSecretKey } from "../config/configuration.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
+
+/** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
+export type Environment = Readonly<Record<string, unknown>>;
+
+/**
+ * The configuration in an environment: every known key, and every other text or list under an upper-case
+ * name, which can only be a mistake. An operator may add bindings, which are objects.
+ */
+export function variablesOf(environment: Environment): Record<string, unknown> {
+  const variables = Object.entries(environment).filter(
+    ([name, value]) =>
+      configurationKeys.includes(name) || (/^[A-Z]/.test(name) && isWritten(value)),
+  );
+  return Object.fromEntries(variables);
+}
+
+/** A secret that could not be read now. The next request asks for it again. */
+export class StoredSecretError extends ConfigurationError {}
+
+/**
+ * The environment with the texts of the secrets that are bindings of Cloudflare's Secrets Store. Without such a
+ * binding, it is the same environment.
+ *
+ * @throws StoredSecretError
+ */
+export async function withStoredSecrets(environment: Environment): Promise<Environment> {
+  const stored = Object.entries(environment).filter(
+    (entry): entry is [string, StoredSecret] => isSecretKey(entry[0]) && isStored(entry[1]),
+  );
+  if (stored.length === 0) return environment;
+  const texts = stored.map(async ([name, secret]): Promise<[string, string]> => {
+    try {
+      return [name, await secret.get()];
+    } catch {
+      throw new StoredSecretError([`${name}: the Secrets Store does not give it`]);
+    }
+  });
+  return { ...environment, ...Object.fromEntries(await Promise.all(texts)) };
+}
+
+/** A binding of the Secrets Store. */
+interface StoredSecret {
+  get(): Promise<string>;
+}
+
+const isStored = (value: unknown): value is StoredSecret =>
+  typeof value === "object" && value !== null && "get" in value;
+
+const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
+
+/** The handlers that the platform calls. They stand apart from the rest, because the archive declares them. */
+export interface Worker {
+  readonly fetch: (request: Request, environment: Environment) => Promise<Response>;
+  /** Runs the cron, whatever its cron string. A throw shows as a failed run. */
+  readonly scheduled: (event: ScheduledController, environment: Environment) => Promise<void>;
+}
