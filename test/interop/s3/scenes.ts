@@ -88,7 +88,7 @@ async function givesTurns(scene: Scene): Promise<string> {
     atWork--;
     turns++;
   };
-  for (let i = 0; i < 5; i++) await Promise.all(replicas.map(({ take }) => take(work)));
+  for (let i = 0; i < 5; i++) await Promise.all(replicas.map((each) => each.take(work)));
   assert.ok(turns >= 5, `${turns} turns`);
   return `${turns} turns of 4 replicas, never two at once`;
 }
