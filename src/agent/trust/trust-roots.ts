@@ -3,7 +3,6 @@ import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
-import { parseCertificates } from "../../program/files/pem-file.ts";
 
 type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
 
@@ -18,8 +17,6 @@ interface RootedChain {
   readonly svid: Chain;
   readonly roots: readonly X509Certificate[];
 }
-
-const formerLine = /^former ([0-9A-F:]{95})$/gm;
 
 /**
  * The roots of the agent's own trust domain, from two sources: the CA's answers, and its published bundle.
@@ -87,13 +84,11 @@ export class TrustRoots {
 
   /** What {@link recall} takes in the next run. */
   get record(): string {
-    const former = this.#mesh.known.map((fingerprint) => `former ${fingerprint}`);
-    return [pemOf(this.current), ...former, ""].join("\n");
+    return this.#mesh.record;
   }
 
   recall(record: string): void {
-    const roots = parseCertificates(record);
-    this.#mesh.recall([...record.matchAll(formerLine)].map(([, name = ""]) => name));
+    const roots = this.#mesh.recall(record);
     if (roots.length > 0) this.restore("", roots);
   }
 

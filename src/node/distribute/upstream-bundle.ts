@@ -1,4 +1,3 @@
-import type { X509Certificate } from "node:crypto";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
@@ -8,10 +7,9 @@ import {
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
 import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
-import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
-import { parseCertificates, readRootFile } from "../../program/files/pem-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
+import { ServerRoots } from "./server-roots.ts";
 
 /** The standard's own. */
 const usualRefreshSeconds = 300;
@@ -30,7 +28,7 @@ export async function followUpstreamBundle(
   former?: ServerRoots,
 ) {
   const { log } = context;
-  const serverRoots = new ServerRoots(source, former);
+  const serverRoots = new ServerRoots(source, log, former);
   const asked = Promise.withResolvers<void>();
   let current = known;
   let jwtKeys: KeySet = [];
@@ -71,9 +69,10 @@ export async function followUpstreamBundle(
     refreshSeconds: () => refreshSeconds,
     /** Resolves after the first answer or failure. */
     asked: asked.promise,
-    end: () => {
+    end: async () => {
       asked.resolve();
-      return following.end();
+      await following.end();
+      await serverRoots.kept();
     },
   };
 }
@@ -115,44 +114,6 @@ export interface UpstreamDocument<Document>
   /** Of its URL, with a slash in front. */
   readonly path: string;
   readonly serverRoots: ServerRoots;
-}
-
-/**
- * The roots by which a program knows the CA. Where the file of them has had a root of the mesh, the roots of the bundle
- * count in place of it: nobody has to update the file at a rotation.
- */
-export class ServerRoots {
-  readonly #path: string | undefined;
-  readonly #mesh: MeshRoots;
-  #file: string | undefined;
-  #pem: string | undefined;
-
-  /** @param former What it has learned still counts: the same CA may have another address now. */
-  constructor({ upstreamRootsFile }: UpstreamPlace, former?: ServerRoots) {
-    this.#path = upstreamRootsFile;
-    this.#mesh = former ? former.#mesh : new MeshRoots();
-  }
-
-  /** PEM; `undefined` for the roots of the system. */
-  get pem(): string | undefined {
-    return this.#pem;
-  }
-
-  /** Reads the file anew. @throws OperatorError when it cannot be read. */
-  async read(): Promise<string | undefined> {
-    this.#file = await readRootFile(this.#path);
-    return this.#choose();
-  }
-
-  learn(roots: readonly X509Certificate[]): void {
-    this.#mesh.update(roots);
-    this.#choose();
-  }
-
-  #choose(): string | undefined {
-    this.#pem = this.#file && this.#mesh.forConnection(parseCertificates(this.#file)).join("");
-    return this.#pem;
-  }
 }
 
 /** Follows a document of a CA. */

@@ -7,10 +7,10 @@ import { crlDocument, crlsPem } from "../../program/bundle/documents.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
+import type { ServerRoots } from "./server-roots.ts";
 import {
   followUpstream,
   followUpstreamBundle,
-  type ServerRoots,
   type UpstreamBundle,
   type UpstreamDocument,
 } from "./upstream-bundle.ts";

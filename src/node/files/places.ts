@@ -106,6 +106,7 @@ function signersOf(setting: boolean | readonly string[]): readonly string[] {
 export const upstreamKeys = {
   UPSTREAM: baseUrl,
   UPSTREAM_CA_FILE: z.optional(filePath),
+  CACHE: z.optional(filePath),
 };
 
 /** The keys of any program that calls the CA. */
@@ -122,6 +123,8 @@ export function upstreamPlaceOf(read: z.infer<z.ZodMiniObject<typeof upstreamKey
     upstream: read.UPSTREAM,
     /** PEM of the roots of the CA's own certificate, instead of the system's. */
     upstreamRootsFile: read.UPSTREAM_CA_FILE,
+    /** A folder for the roots that replace those of that file after a restart. */
+    cacheFolder: read.CACHE,
   };
 }
 

@@ -1,8 +1,10 @@
 import type { X509Certificate } from "node:crypto";
-import { mayBeRoot } from "../files/pem-file.ts";
+import { mayBeRoot, parseCertificates } from "../files/pem-file.ts";
 
 /** More roots than a mesh has in years. */
 const maximumKnown = 100;
+
+const formerLine = /^former ([0-9A-F:]{95})$/gm;
 
 /** The roots of a mesh, now and before: programs know a CA below them, whatever their file of its roots says. */
 export class MeshRoots {
@@ -14,14 +16,16 @@ export class MeshRoots {
     return this.#current;
   }
 
-  /** The fingerprints of all roots that ever were current. */
-  get known(): readonly string[] {
-    return [...this.#known];
+  /** What {@link recall} takes in the next run: the current roots in PEM, and the fingerprints of all that ever were. */
+  get record(): string {
+    const roots = this.#current.map((root) => root.toString().trimEnd());
+    return [...roots, ...[...this.#known].map((each) => `former ${each}`), ""].join("\n");
   }
 
-  /** Takes what an earlier run knew. */
-  recall(fingerprints: readonly string[]): void {
-    for (const each of fingerprints) this.#known.add(each);
+  /** Knows again what an earlier run knew. @returns The roots that were current then. */
+  recall(record: string): readonly X509Certificate[] {
+    for (const [, fingerprint = ""] of record.matchAll(formerLine)) this.#known.add(fingerprint);
+    return parseCertificates(record);
   }
 
   update(roots: readonly X509Certificate[]): void {

@@ -7,7 +7,7 @@ import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { startRotatingCa } from "../../testkit/network/rotating-ca.ts";
-import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
+import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -32,7 +32,7 @@ async function follow(...answers: string[]) {
     response.writeHead(answer === "" ? 503 : 200).end(answer);
   });
   const log = createEventRecorder();
-  const source = { upstream: origin, upstreamRootsFile: undefined };
+  const source = { upstream: origin, upstreamRootsFile: undefined, cacheFolder: undefined };
   const followed = await followUpstreamBundle(source, {
     log,
     clock: () => new Date(),
@@ -83,7 +83,7 @@ test("roots that cannot be read are refused at the start, and logged later", asy
   const log = createEventRecorder();
   const start = () =>
     followUpstreamBundle(
-      { upstream: "http://127.0.0.1:1", upstreamRootsFile: rootsFile },
+      { upstream: "http://127.0.0.1:1", upstreamRootsFile: rootsFile, cacheFolder: undefined },
       { log, clock: () => new Date(), pause: () => new Promise(setImmediate) },
     );
   await expect(start()).rejects.toThrow(`${rootsFile} does not exist`);
@@ -98,18 +98,39 @@ test("roots that cannot be read are refused at the start, and logged later", asy
   );
 });
 
+/** A CA, and followers of it by a file of roots that nobody updates. */
+async function followByFile(first: TlsIdentity) {
+  const ca = await startRotatingCa(first);
+  const folder = await temporaryFolder();
+  const [upstreamRootsFile, cacheFolder] = [join(folder, "roots.pem"), join(folder, "cache")];
+  await writeFile(upstreamRootsFile, first.ca);
+  const source = { upstream: `https://127.0.0.1:${ca.port}`, upstreamRootsFile, cacheFolder };
+  const start = async () => {
+    const log = createEventRecorder();
+    const pause = () => new Promise<void>(setImmediate);
+    const { current, serverRoots, end } = await followUpstreamBundle(source, {
+      ...{ log, clock: () => new Date(), pause },
+    });
+    onTestFinished(end);
+    const reads = (sequence: number) =>
+      eventually(() => expect(current()?.sequence).toBe(sequence));
+    const logs = (detail: string) =>
+      eventually(() =>
+        expect(log.operations).toContainEqual(
+          expect.objectContaining({ detail: expect.stringContaining(detail) }),
+        ),
+      );
+    return { current, serverRoots, end, reads, logs };
+  };
+  return { ca, start, cacheFolder };
+}
+
+const refused = "showed a certificate that is not accepted";
+
 test("the CA is known by the roots of its bundle, which count in place of those that its file has", async () => {
   const [old, next] = [await createTlsIdentity(true), await createTlsIdentity(true)];
-  const ca = await startRotatingCa(old);
-  const upstreamRootsFile = join(await temporaryFolder(), "roots.pem");
-  await writeFile(upstreamRootsFile, old.ca);
-  const log = createEventRecorder();
-  const { current, serverRoots, end } = await followUpstreamBundle(
-    { upstream: `https://127.0.0.1:${ca.port}`, upstreamRootsFile },
-    { log, clock: () => new Date(), pause: () => new Promise(setImmediate) },
-  );
-  onTestFinished(end);
-  const reads = (sequence: number) => eventually(() => expect(current()?.sequence).toBe(sequence));
+  const { ca, start } = await followByFile(old);
+  const { current, serverRoots, reads, logs } = await start();
   await reads(0);
   ca.publish(old, [old, next]);
   await reads(1);
@@ -118,9 +139,34 @@ test("the CA is known by the roots of its bundle, which count in place of those 
   expect(serverRoots.pem).toBe(String(new X509Certificate(next.ca)));
   // A thief of the withdrawn key, which the file still has.
   ca.publish(old, [old]);
-  const refused = expect.stringContaining("showed a certificate that is not accepted");
-  await eventually(() =>
-    expect(log.operations).toContainEqual(expect.objectContaining({ detail: refused })),
-  );
+  await logs(refused);
   expect(current()?.sequence).toBe(2);
+});
+
+test("after a restart the CA is known by the roots of the last bundle, and no withdrawn root of its file counts", async () => {
+  const [old, next] = [await createTlsIdentity(true), await createTlsIdentity(true)];
+  const { ca, start } = await followByFile(old);
+  const before = await start();
+  await before.reads(0);
+  ca.publish(old, [next]);
+  await before.reads(1);
+  await before.end();
+  const thief = await start();
+  await thief.logs(refused);
+  await thief.end();
+  expect(thief.current()).toBeUndefined();
+  ca.publish(next, [next]);
+  const after = await start();
+  await after.reads(2);
+});
+
+test("a damaged or unwritable cache is logged, and the file of roots counts", async () => {
+  const old = await createTlsIdentity(true);
+  const { start, cacheFolder } = await followByFile(old);
+  await writeFile(cacheFolder, "");
+  const { reads, logs, serverRoots } = await start();
+  await reads(0);
+  await logs("cannot be read: ENOTDIR");
+  await logs("EEXIST");
+  expect(serverRoots.pem).toBe(String(new X509Certificate(old.ca)));
 });

@@ -46,19 +46,21 @@ async function startBoth() {
   const values = {
     UPSTREAM: `https://localhost:${ca.port}`,
     UPSTREAM_CA_FILE: join(folder, "roots.pem"),
+    CACHE: join(folder, "cache"),
     TOKEN_FILE: join(folder, "token"),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
     LIMITS: patientLimits,
   };
   const configuration = parseGatewayConfiguration(values);
-  const gateway = await runGateway(configuration, { log: createEventRecorder(), clock });
+  const run = () => runGateway(configuration, { log: createEventRecorder(), clock });
+  let gateway = await run();
   onTestFinished(() => gateway.close(1000));
-  const { port } = await gateway.address;
   const { csrPem: csr } = await createWorkload();
   const authorization = `Bearer ${await tokenOf("foo:bar")}`;
   /** A caller with these roots alone. */
   const call = async (roots: string) => {
+    const { port } = await gateway.address;
     const client = nativeClient(port, servedName, { roots });
     const answer = await client.createCertificate({ csr }, { authorization });
     client.close();
@@ -73,11 +75,15 @@ async function startBoth() {
     await eventually(async () => expect(await requestsUnderWay()).toBe(2));
     await taintSigner(operator, "immediately", clock());
   };
-  return { ca, call, taint, reload: () => gateway.reconfigure(configuration) };
+  const restart = async (): Promise<void> => {
+    await gateway.close(1000);
+    gateway = await run();
+  };
+  return { ca, call, taint, reload: () => gateway.reconfigure(configuration), restart };
 }
 
-test("a gateway goes on when the CA's root leaves at once, for callers with the new roots alone", async () => {
-  const { ca, call, taint, reload } = await startBoth();
+test("a gateway goes on when the CA's root leaves at once, for callers with the new roots alone, and after a restart", async () => {
+  const { ca, call, taint, reload, restart } = await startBoth();
   const first = await ca.bundle();
   expect(await call(first)).toHaveProperty("certChain");
   let before = first;
@@ -91,4 +97,6 @@ test("a gateway goes on when the CA's root leaves at once, for callers with the 
   await reload();
   expect(await call(before)).toHaveProperty("certChain");
   await expect(call(first)).resolves.not.toHaveProperty("certChain");
+  await restart();
+  await eventually(async () => expect(await call(before)).toHaveProperty("certChain"));
 });

@@ -12,6 +12,7 @@ test("a signer of pods needs no more than its name", () => {
     trustDomain: "cluster.local",
     upstream: "https://ca.test",
     upstreamRootsFile: undefined,
+    cacheFolder: undefined,
     tokenFile: "/var/run/secrets/tokens/istio-token",
     cluster: "Kubernetes",
     signers: [

@@ -162,12 +162,18 @@ spec:
             capabilities: { drop: [ALL] }
           volumeMounts:
             - { name: configuration, mountPath: /etc/rampart, readOnly: true }
+            {{- with .values.CACHE }}
+            - { name: cache, mountPath: {{ . }} }
+            {{- end }}
             {{- with .mount }}
             - {{ toYaml . | nindent 14 | trim }}
             {{- end }}
       volumes:
         - name: configuration
           configMap: { name: {{ $name }} }
+        {{- if .values.CACHE }}
+        - { name: cache, emptyDir: { sizeLimit: 16Mi } }
+        {{- end }}
         {{- with .volume }}
         - {{ toYaml . | nindent 10 | trim }}
         {{- end }}

@@ -1,0 +1,103 @@
+import type { X509Certificate } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
+import { replaceFile } from "../../program/files/atomic-file.ts";
+import { parseCertificates, readPemFile, readRootFile } from "../../program/files/pem-file.ts";
+import { unlessMissing } from "../../program/files/small-file.ts";
+import type { UpstreamPlace } from "../files/places.ts";
+
+/**
+ * The roots by which a program knows the CA. Where the file of them has had a root of the mesh, the roots of the bundle
+ * count in place of it: nobody has to update the file at a rotation.
+ */
+export class ServerRoots {
+  readonly #path: string | undefined;
+  readonly #mesh: MeshRoots;
+  readonly #cache: RootCache | undefined;
+  #file: string | undefined;
+  #pem: string | undefined;
+  #isRecalled: boolean;
+
+  /** @param former What it has learned still counts: the same CA may have another address now. */
+  constructor(
+    { upstreamRootsFile, cacheFolder }: UpstreamPlace,
+    log: OperationLog,
+    former?: ServerRoots,
+  ) {
+    this.#path = upstreamRootsFile;
+    this.#mesh = former ? former.#mesh : new MeshRoots();
+    this.#isRecalled = former !== undefined;
+    if (upstreamRootsFile !== undefined && cacheFolder !== undefined)
+      this.#cache = new RootCache(cacheFolder, log);
+  }
+
+  /** PEM; `undefined` for the roots of the system. */
+  get pem(): string | undefined {
+    return this.#pem;
+  }
+
+  /** Reads the file anew. @throws OperatorError when it cannot be read. */
+  async read(): Promise<string | undefined> {
+    this.#file = await readRootFile(this.#path);
+    if (!this.#isRecalled) await this.#recall();
+    return this.#choose();
+  }
+
+  learn(roots: readonly X509Certificate[]): void {
+    this.#mesh.update(roots);
+    this.#choose();
+    this.#cache?.write(this.#mesh.record);
+  }
+
+  /** Resolves when what it has learned is in its file. */
+  async kept(): Promise<void> {
+    await this.#cache?.written;
+  }
+
+  async #recall(): Promise<void> {
+    this.#isRecalled = true;
+    const roots = this.#mesh.recall((await this.#cache?.read()) ?? "");
+    if (roots.length > 0) this.#mesh.update(roots);
+  }
+
+  #choose(): string | undefined {
+    this.#pem = this.#file && this.#mesh.forConnection(parseCertificates(this.#file)).join("");
+    return this.#pem;
+  }
+}
+
+/** The record of {@link MeshRoots} in a folder that outlives a restart. No method rejects. */
+class RootCache {
+  readonly #folder: string;
+  readonly #file: string;
+  readonly #log: OperationLog;
+  #latest = "";
+  /** One write comes after the other. */
+  written: Promise<void> = Promise.resolve();
+
+  constructor(folder: string, log: OperationLog) {
+    this.#folder = folder;
+    this.#file = join(folder, "roots.pem");
+    this.#log = log;
+  }
+
+  async read(): Promise<string | undefined> {
+    try {
+      return await unlessMissing(readPemFile(this.#file));
+    } catch (error) {
+      logFault(this.#log, "cache-unread", error);
+      return undefined;
+    }
+  }
+
+  write(record: string): void {
+    if (record === this.#latest) return;
+    this.#latest = record;
+    this.written = this.written
+      .then(() => mkdir(this.#folder, { recursive: true, mode: 0o700 }))
+      .then(() => replaceFile(this.#file, record, { mode: 0o600 }))
+      .catch((error: unknown) => logFault(this.#log, "cache-unwritten", error));
+  }
+}
