@@ -141,7 +141,8 @@ test("does not drain again after a drain that was asked for, nor when it is told
     const running = program.run();
     await until("proxy-started");
     await program[act]();
-    await program.end();
+    // To quit is to end: one more call could already be the one that kills.
+    if (act === "drain") await program.end();
     expect(await running).toBe(143);
     const asked = act === "drain" ? ["POST /drain_listeners?graceful&skip_exit"] : [];
     expect(await admin.received(0)).toEqual(asked);
