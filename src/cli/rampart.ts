@@ -24,10 +24,10 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["kek", async () => (await import("./verbs/kek.ts")).kekCommand],
   ["log", async () => (await import("./verbs/log/log.ts")).logCommand],
   ["serve", async () => (await import("./verbs/run/serve.ts")).serveCommand],
-  ["gateway", async () => (await import("./verbs/run/gateway.ts")).gatewayCommand],
+  ["gateway", async () => (await import("./verbs/run/following.ts")).gatewayCommand],
   ["agent", async () => (await import("./verbs/run/agent.ts")).agentCommand],
-  ["distribute", async () => (await import("./verbs/run/distribute.ts")).distributeCommand],
-  ["signer", async () => (await import("./verbs/run/signer.ts")).signerCommand],
+  ["distribute", async () => (await import("./verbs/run/following.ts")).distributeCommand],
+  ["signer", async () => (await import("./verbs/run/following.ts")).signerCommand],
   [
     "completion",
     async () => {

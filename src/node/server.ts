@@ -37,6 +37,20 @@ export interface RunningServer<C> extends RunningProgram<C> {
   readonly address: Promise<AddressInfo>;
 }
 
+/** A program beside the CA, which follows the file of its configuration. */
+export interface FollowingProgram<C> {
+  /** The keys of the file. */
+  readonly keys: readonly string[];
+  /** Those that count only after a restart. */
+  readonly restartKeys: readonly string[];
+  /** @param environment Where a pod finds its API server. No secret is taken from it. */
+  readonly parse: (
+    values: Readonly<Record<string, unknown>>,
+    environment: Readonly<Record<string, string | undefined>>,
+  ) => C;
+  readonly start: (first: C, context: ServerContext) => Promise<RunningProgram<C>>;
+}
+
 /** A program that works by itself, and how it shows that. */
 interface Unreached {
   readonly listen: ListenAddress;

@@ -26,7 +26,7 @@ import {
   upstreamKeys,
   upstreamPlaceOf,
 } from "../files/places.ts";
-import { monitorWork, type ServerContext } from "../server.ts";
+import { type FollowingProgram, monitorWork, type ServerContext } from "../server.ts";
 import { followUpstreamTrust, type UpstreamTrust } from "./upstream-trust.ts";
 
 /** Keeps the trust bundle of a CA in every namespace of a cluster, and reports its progress. */
@@ -95,6 +95,14 @@ export function parseDistributeConfiguration(
 }
 
 export type DistributeConfiguration = Readonly<ReturnType<typeof parseDistributeConfiguration>>;
+
+/** `rampart distribute`. */
+export const distribution: FollowingProgram<DistributeConfiguration> = {
+  keys: distributeKeys,
+  restartKeys: distributeRestartKeys,
+  parse: parseDistributeConfiguration,
+  start: distribute,
+};
 
 const deliverySeconds = 0.25;
 

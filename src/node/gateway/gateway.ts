@@ -15,9 +15,14 @@ import { RenewingListener } from "../http/renewing-listener.ts";
 import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { openGuard } from "../limits/guard.ts";
-import type { RunningServer, ServerContext } from "../server.ts";
+import type { FollowingProgram, RunningServer, ServerContext } from "../server.ts";
 import { countForwardedCalls, SlowCalls } from "./forwarded-call.ts";
-import type { GatewayConfiguration } from "./gateway-configuration.ts";
+import {
+  type GatewayConfiguration,
+  gatewayKeys,
+  gatewayRestartKeys,
+  parseGatewayConfiguration,
+} from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
 import { addTrustRoutes } from "./trust-routes.ts";
 
@@ -31,6 +36,14 @@ export function runGateway(
 ): Promise<RunningServer<GatewayConfiguration>> {
   return begin(context, (program) => openGateway(configuration, program));
 }
+
+/** `rampart gateway`. */
+export const gateway: FollowingProgram<GatewayConfiguration> = {
+  keys: gatewayKeys,
+  restartKeys: gatewayRestartKeys,
+  parse: parseGatewayConfiguration,
+  start: runGateway,
+};
 
 /** It is one function because its parts need one another: readiness needs the port, and the port needs the routes. */
 async function openGateway(

@@ -15,9 +15,14 @@ import { followUpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { openApiServer } from "../files/places.ts";
 import { certificatesFrom } from "../gateway/certificate-source.ts";
 import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
-import { monitorWork, type ServerContext } from "../server.ts";
+import { type FollowingProgram, monitorWork, type ServerContext } from "../server.ts";
 import { type Answered, answerRequests, type SignerWork } from "./answers.ts";
-import type { SignerConfiguration } from "./signer-configuration.ts";
+import {
+  parseSignerConfiguration,
+  type SignerConfiguration,
+  signerKeys,
+  signerRestartKeys,
+} from "./signer-configuration.ts";
 
 /**
  * Answers the requests of Kubernetes for certificates of its signer names, by asking the CA. It holds no
@@ -42,6 +47,14 @@ export function runSigner(
     return { ...monitored, reconfigure: work.reconfigure };
   });
 }
+
+/** `rampart signer`. */
+export const signer: FollowingProgram<SignerConfiguration> = {
+  keys: signerKeys,
+  restartKeys: signerRestartKeys,
+  parse: parseSignerConfiguration,
+  start: runSigner,
+};
 
 /**
  * Each configuration has a candidate of its own. The next one takes the lease once the former has released it,

@@ -4,8 +4,8 @@ import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
 import { readConfigurationFile, unreadVariables } from "../../../node/files/configuration-file.ts";
-import type { ServerContext } from "../../../node/server.ts";
-import { type RunningProgram, run } from "../../../program/program.ts";
+import type { FollowingProgram, ServerContext } from "../../../node/server.ts";
+import { run } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
 import { runtimeFaults, runtimeLimits } from "../../../program/runtime.ts";
 import { watchSignals } from "../../../program/signals.ts";
@@ -13,8 +13,6 @@ import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
-
-type Start<C> = (first: C, context: ServerContext) => Promise<RunningProgram<C>>;
 
 /** Runs a program until a signal ends it. A second signal ends the process at once. @throws OperatorError */
 export async function runFollowing<C>({
@@ -28,7 +26,7 @@ export async function runFollowing<C>({
   readonly environment: Environment;
   readonly parse: (values: Values) => C;
   readonly restartKeys: readonly string[];
-  readonly start: Start<C>;
+  readonly start: FollowingProgram<C>["start"];
   readonly context: ServerContext;
 }): Promise<void> {
   using watch = watchSignals();
@@ -71,32 +69,49 @@ export async function printUnit(program: "serve" | "gateway", terminal: Terminal
   terminal.print(systemdUnits[program].trimEnd());
 }
 
-/** The verb of a program beside the CA. Its file has the verb's name by default. */
-export function followingCommand<C>(
+/** The verb of a program beside the CA, which is loaded once it runs. Its file has the verb's name by default. */
+function followingCommand<C>(
   verb: string,
   terminal: Terminal,
-  program: {
-    readonly description: string;
-    readonly restartKeys: readonly string[];
-    readonly start: Start<C>;
-    /** The keys of its file. */
-    readonly keys: readonly string[];
-    /** Of the environment, a pod needs where its API server is. No secret is taken from it. */
-    readonly parse: (values: Values, environment: Environment) => C;
-  },
+  description: string,
+  load: () => Promise<FollowingProgram<C>>,
 ): Command {
-  const { description, keys, restartKeys, start } = program;
   const { clock, environment } = terminal;
   const command = new Command(verb).description(description);
   command.option("-c, --config <file>", "the configuration", `${verb}.toml`);
   if (verb === "gateway") command.option(...unitOption);
   return command.action(
-    ({ config: path, unit }: { readonly config: string; readonly unit?: boolean }) => {
+    async ({ config: path, unit }: { readonly config: string; readonly unit?: boolean }) => {
       if (unit) return printUnit("gateway", terminal);
-      const parse = (values: Values): C => program.parse(values, environment);
+      const { keys, parse, ...program } = await load();
       const context = { log: createEventLog(clock, writeToConsole), clock };
       warnOfUnread(keys, environment, context.log);
-      return runFollowing({ path, environment: {}, parse, restartKeys, start, context });
+      const parseHere = (values: Values): C => parse(values, environment);
+      return runFollowing({ ...program, path, environment: {}, parse: parseHere, context });
     },
   );
 }
+
+export const gatewayCommand = (terminal: Terminal): Command =>
+  followingCommand(
+    "gateway",
+    terminal,
+    "Serve native gRPC in front of a CA that is reached over HTTPS.",
+    async () => (await import("../../../node/gateway/gateway.ts")).gateway,
+  );
+
+export const distributeCommand = (terminal: Terminal): Command =>
+  followingCommand(
+    "distribute",
+    terminal,
+    "Keep the trust bundle of a CA in every namespace of a cluster.",
+    async () => (await import("../../../node/distribute/distribute.ts")).distribution,
+  );
+
+export const signerCommand = (terminal: Terminal): Command =>
+  followingCommand(
+    "signer",
+    terminal,
+    "Answer a cluster's requests for certificates of pods and services.",
+    async () => (await import("../../../node/signer/signer.ts")).signer,
+  );
