@@ -4,8 +4,7 @@ import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
 import { rampart } from "../src/cli/rampart.ts";
 import { exitCodes, exitMeanings, type Outcome } from "../src/cli/terminal/command-line.ts";
-import { usualWidth } from "../src/cli/terminal/screen.ts";
-import { Terminal } from "../src/cli/terminal/terminal.ts";
+import { Terminal, usualWidth } from "../src/cli/terminal/terminal.ts";
 
 const page = fileURLToPath(new URL("../docs/reference/cli.md", import.meta.url));
 

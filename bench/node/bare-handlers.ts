@@ -1,8 +1,8 @@
 import { Agent, request } from "node:http";
 import { createSecureServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
-import type { ServingCertificate } from "../../src/node/tls/serving-certificate.ts";
-import { tlsOptions } from "../../src/node/tls/tls-credentials.ts";
+import type { ServingCertificate } from "../../src/node/tls.ts";
+import { tlsOptions } from "../../src/node/tls.ts";
 import { createCertificatePath } from "../../src/transport/http/routes.ts";
 
 type Answering = (body: Buffer, authorization: string) => Promise<Buffer>;

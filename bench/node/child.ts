@@ -4,7 +4,7 @@ import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-config
 import { serve } from "../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../src/node/server.ts";
-import type { ServingCertificate } from "../../src/node/tls/serving-certificate.ts";
+import type { ServingCertificate } from "../../src/node/tls.ts";
 import { listenEchoing, listenRelaying } from "./bare-handlers.ts";
 import { createFloors, type Floor, type FloorInput } from "./floor.ts";
 

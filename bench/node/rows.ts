@@ -3,7 +3,7 @@ import type { webcrypto } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { X509CertificateGenerator } from "@peculiar/x509";
-import type { ServingCertificate } from "../../src/node/tls/serving-certificate.ts";
+import type { ServingCertificate } from "../../src/node/tls.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import type { Load } from "../loads.ts";

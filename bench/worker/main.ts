@@ -1,8 +1,7 @@
 import { type AuditEvent, createEventLog } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { issueToken } from "../../src/ca/issuance/issue-token.ts";
-import { mintAuthority } from "../../src/ca/mint.ts";
-import { mintTokenKey } from "../../src/ca/token-keys.ts";
+import { mintAuthority, mintTokenKey } from "../../src/ca/mint.ts";
 import { compose, type Platform } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { writeToConsole } from "../../src/foundation/events.ts";

@@ -1,6 +1,7 @@
 import { openAuthority, sealAuthority } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
+import { sealKeyed } from "../custody/keyed-statement.ts";
 import type { StatementName, Statements } from "../custody/record-kinds.ts";
 import { sealStatement } from "../custody/statement.ts";
 import type { EventName } from "../foundation/events.ts";
@@ -13,7 +14,12 @@ import type { AuthorityRoot } from "../pki/authority/rotation.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import type { ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import type { TokenAlgorithm } from "../pki/jose/token-key.ts";
+import {
+  generateTokenKey,
+  planTokenKeys,
+  type StatedTokenKey,
+  type TokenAlgorithm,
+} from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { prepareCrl, signCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
@@ -138,5 +144,46 @@ export async function recordTaint(mint: Mint, taint: Taint): Promise<void> {
     authority: taint.id,
     taintedAt: taint.taintedAt.toISOString(),
     retiresAt: taint.retiresAt.toISOString(),
+  });
+}
+
+/** Makes a key for tokens, stores it sealed, and drops its open key. */
+export async function mintTokenKey(
+  mint: Mint,
+  algorithm: TokenAlgorithm,
+  schedule: Schedule,
+): Promise<void> {
+  const { key, extractablePrivateKey } = await generateTokenKey(algorithm, schedule);
+  await storeRecord(mint, await sealKeyed("tokenKey", key, extractablePrivateKey, mint));
+  mint.log.operation({
+    event: "token-key-minted",
+    level: "info",
+    detail: "a new key for JWT-SVIDs is in the store",
+    key: key.id,
+    publishedFrom: schedule.publishedFrom.toISOString(),
+    signsFrom: schedule.signsFrom.toISOString(),
+    signsUntil: schedule.signsUntil.toISOString(),
+  });
+}
+
+/** Mints and prunes the keys for tokens. */
+export async function carryOutKeyPlan(
+  mint: Mint,
+  keys: readonly StatedTokenKey[],
+  now: Date,
+): Promise<void> {
+  const { tokenAlgorithm, phaseLengths } = mint;
+  const plan = planTokenKeys(keys, tokenAlgorithm, phaseLengths.propagationSeconds, now);
+  if (plan.mint && tokenAlgorithm) await mintTokenKey(mint, tokenAlgorithm, plan.mint);
+  for (const id of plan.prune) await pruneTokenKey(mint, id);
+}
+
+async function pruneTokenKey(mint: Mint, id: string): Promise<void> {
+  await mint.store.delete({ kind: "tokenKey", id });
+  mint.log.operation({
+    event: "token-key-pruned",
+    level: "info",
+    detail: "a key whose last token has ended was deleted from the store",
+    key: id,
   });
 }

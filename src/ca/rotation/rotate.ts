@@ -17,10 +17,9 @@ import { firstSchedule, joiningSchedule, type Schedule } from "../../pki/authori
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { planTokenKeys } from "../../pki/jose/token-key.ts";
 import { exposuresAt, missingTaintsAt } from "../authority-view.ts";
-import { type Mint, mintAuthority, storeRecord } from "../mint.ts";
+import { carryOutKeyPlan, type Mint, mintAuthority, storeRecord } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 import { expiredRevocations } from "../revocation/revocations.ts";
-import { carryOutKeyPlan } from "../token-keys.ts";
 import { askUpstream } from "./ask-upstream.ts";
 import { successionReasonsAt } from "./next-step.ts";
 

@@ -17,7 +17,7 @@ import { lambdaLimits } from "../../node/lambda/events.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import type { BucketPlace, NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
-import type { CertificateFiles } from "../../node/tls/serving-certificate.ts";
+import type { CertificateFiles } from "../../node/tls.ts";
 import { kvStores } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
 import { readKubeconfig } from "./kubeconfig.ts";

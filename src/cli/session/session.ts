@@ -5,7 +5,12 @@ import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
 import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";
 import { compose, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import type { AuthorityStore } from "../../custody/authority-store.ts";
+import {
+  type AuthorityStore,
+  type RecordName,
+  recordKey,
+  type StoredRecord,
+} from "../../custody/authority-store.ts";
 import { CaError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
@@ -17,7 +22,6 @@ import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { currentBundle, currentView } from "./composed.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
-import { createSessionStore, type SessionStore } from "./session-store.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
@@ -205,3 +209,39 @@ export function typedCommand(
 /** A word for a POSIX shell. */
 export const quoted = (word: string): string =>
   /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
+/** A store in which a session reads its own writes at once, before KV has propagated them. */
+export interface SessionStore extends AuthorityStore {
+  /** In the order of the writes. */
+  readonly changes: readonly { readonly act: "put" | "delete"; readonly name: RecordName }[];
+}
+
+/**
+ * Overlays the writes of this session on its first read, because KV may still answer with old values.
+ *
+ * @param isDry Whether the writes stay in the session.
+ */
+export function createSessionStore(store: AuthorityStore, isDry: boolean): SessionStore {
+  const changes: { act: "put" | "delete"; name: RecordName }[] = [];
+  const written = new Map<string, StoredRecord | undefined>();
+  let before: Promise<readonly StoredRecord[]> | undefined;
+  return {
+    changes,
+    async load() {
+      before ??= store.load();
+      const untouched = (await before).filter((record) => !written.has(recordKey(record)));
+      return [...untouched, ...[...written.values()].filter((record) => record !== undefined)];
+    },
+    async put(record, before) {
+      if (!isDry && !(await store.put(record, before))) return false;
+      written.set(recordKey(record), record);
+      changes.push({ act: "put", name: record });
+      return true;
+    },
+    async delete(name) {
+      if (!isDry) await store.delete(name);
+      written.set(recordKey(name), undefined);
+      changes.push({ act: "delete", name });
+    },
+  };
+}

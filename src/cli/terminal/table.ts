@@ -1,4 +1,4 @@
-import type { Screen } from "./screen.ts";
+import type { Screen } from "./terminal.ts";
 import { columnsOf, wrap } from "./text.ts";
 
 type Column = ReturnType<typeof columnOf>;

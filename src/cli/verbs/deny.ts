@@ -22,9 +22,8 @@ import {
   usageError,
 } from "../terminal/command-line.ts";
 import type { ConfirmationOptions } from "../terminal/questions.ts";
-import type { Screen } from "../terminal/screen.ts";
 import { formatTable } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import type { Screen, Terminal } from "../terminal/terminal.ts";
 import { configuredAnyway, formatInstant, printable } from "../terminal/text.ts";
 
 interface AddOptions extends ChangeOptions {

@@ -17,7 +17,7 @@ import {
   renewalOf,
   type ServingCertificate,
   type ServingCertificateSource,
-} from "../tls/serving-certificate.ts";
+} from "../tls.ts";
 import { type CertificateSource, certificatesFrom } from "./certificate-source.ts";
 import type { Forwarding } from "./forwarded-call.ts";
 import { forwardingRpcs } from "./forwarding.ts";

@@ -13,12 +13,7 @@ import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";
 import { type BeginHandshake, Handshakes } from "../limits/handshakes.ts";
 import { monitoringLimits } from "../limits/limits.ts";
-import {
-  type ClientVerification,
-  clientOf,
-  type ServerCredentials,
-  tlsOptions,
-} from "../tls/tls-credentials.ts";
+import { type ClientVerification, clientOf, type ServerCredentials, tlsOptions } from "../tls.ts";
 import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
 import type { Routes } from "./routes.ts";

@@ -4,8 +4,7 @@ import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
-import type { ServingCertificateSource } from "../tls/serving-certificate.ts";
-import type { ServerCredentials } from "../tls/tls-credentials.ts";
+import type { ServerCredentials, ServingCertificateSource } from "../tls.ts";
 import type { TlsListener } from "./listener.ts";
 
 interface Renewal {

@@ -1,11 +1,14 @@
 import type { Readable } from "node:stream";
+import { Code } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
-import { Registry } from "prom-client";
+import { Histogram, Registry } from "prom-client";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { addCounter } from "../../program/metrics.ts";
 import { shareOctets } from "../../transport/http/polled-endpoint.ts";
 import { issuingPaths } from "../../transport/http/routes.ts";
-import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
+import { statusCodeOf } from "../../transport/rpc/audited-call.ts";
+import type { Peer, RpcRequest, RpcResponse, RpcService } from "../../transport/rpc/rpc.ts";
 
 /** A request to a streaming RPC, whose body nobody has read. */
 type StreamedRequest = Omit<RpcRequest, "body"> & { readonly body: Readable };
@@ -88,5 +91,49 @@ function sharedScrape(metrics: () => Promise<string>): () => Promise<Response> {
       underWay = undefined;
     });
     return shareOctets(await underWay, { headers });
+  };
+}
+
+const methodLabels = ["grpc_type", "grpc_service", "grpc_method"] as const;
+
+/**
+ * Counts and times RPCs under the names that every gRPC dashboard knows (those of go-grpc-prometheus).
+ *
+ * @returns A function that counts and times the RPC of a path.
+ */
+export function createRpcMetrics(
+  registry: Registry,
+): (path: string, rpc: RpcService) => RpcService {
+  const begun = "RPCs that have begun.";
+  const started = addCounter(registry, "grpc_server_started_total", begun, ...methodLabels);
+  const handled = addCounter(
+    registry,
+    "grpc_server_handled_total",
+    "RPCs that were answered, by the code of the answer.",
+    ...([...methodLabels, "grpc_code"] as const),
+  );
+  const seconds = new Histogram({
+    name: "grpc_server_handling_seconds",
+    help: "How long RPCs took until their answer was ready.",
+    labelNames: methodLabels,
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers: [registry],
+  });
+  return (path, rpc) => {
+    const [, service = "", method = ""] = path.split("/");
+    const labels = { grpc_type: "unary", grpc_service: service, grpc_method: method };
+    return async (request) => {
+      started.inc(labels);
+      const stop = seconds.startTimer(labels);
+      let code: Code | undefined = Code.Internal;
+      try {
+        const response = await rpc(request);
+        code = statusCodeOf(response);
+        return response;
+      } finally {
+        stop();
+        handled.inc({ ...labels, grpc_code: code === undefined ? "OK" : Code[code] });
+      }
+    };
   };
 }

@@ -25,11 +25,7 @@ import { rpcsOf } from "../http/auxiliary-rpcs.ts";
 import type { Rpcs } from "../http/routes.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
-import {
-  certificateInFiles,
-  ownCertificate,
-  type ServingCertificateSource,
-} from "../tls/serving-certificate.ts";
+import { certificateInFiles, ownCertificate, type ServingCertificateSource } from "../tls.ts";
 import { serveConsole } from "./console.ts";
 import { pushRoots, type RecurringPush } from "./recurring-work.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";

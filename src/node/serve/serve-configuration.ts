@@ -15,7 +15,7 @@ import {
   storeKindOf,
   storePlaceOf,
 } from "../stores/store-place.ts";
-import type { CertificateFiles } from "../tls/serving-certificate.ts";
+import type { CertificateFiles } from "../tls.ts";
 
 /** The DNS names of a mesh's CA (docs/explanation/istio.md#the-call). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];

@@ -17,11 +17,11 @@ import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { RenewingListener } from "../http/renewing-listener.ts";
 import {
   createMonitoringRoutes,
+  createRpcMetrics,
   type OperatorPage,
   type Routes,
   type Rpc,
 } from "../http/routes.ts";
-import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { shareAside, Turn } from "../limits/turn.ts";

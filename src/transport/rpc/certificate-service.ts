@@ -1,11 +1,11 @@
 import { createContextKey, createContextValues, type HandlerContext } from "@connectrpc/connect";
+import { Deadline } from "../../foundation/pause.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { audited, type Call, type CallPath } from "./audited-call.ts";
 import { authenticate, createCertificate, createInBinary, runStep } from "./create-certificate.ts";
 import { createJwtSvid, createJwtSvidInBinary } from "./create-jwt-svid.ts";
-import { Deadline } from "./deadline.ts";
 import { createFallback, type FallbackMethod } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
 import type { HttpAbilities, RpcService } from "./rpc.ts";

@@ -5,6 +5,7 @@ import { type CertificateRequest, issueCertificate } from "../../ca/issuance/iss
 import { proofKindOf } from "../../ca/issuance/log-entry.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
+import type { Deadline } from "../../foundation/pause.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateRequestSchema,
@@ -14,7 +15,6 @@ import { parsePodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { auditFailure, type Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
-import type { Deadline } from "./deadline.ts";
 import { forwardedPeerHeader } from "./rpc.ts";
 import { parseMessage, type UnaryCall } from "./unary-call.ts";
 

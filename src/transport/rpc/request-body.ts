@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { concatBytes } from "../../foundation/octets.ts";
-import { Deadline } from "./deadline.ts";
+import { Deadline } from "../../foundation/pause.ts";
 
 /** The longest body of a request: a CSR of at most 16 KiB, a number, and a little metadata. */
 export const maximumBodyOctets = 65_536;

@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { CaError } from "../../foundation/errors.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
+import { Deadline } from "../../foundation/pause.ts";
 import { bearerToken } from "../../foundation/text.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
@@ -8,7 +9,6 @@ import { audited, auditFailure, type Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
 import { authenticate } from "./create-certificate.ts";
 import { tokenFor } from "./create-jwt-svid.ts";
-import { Deadline } from "./deadline.ts";
 import { bodyInTime } from "./request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
 import { retryAfterOf } from "./unary-call.ts";

@@ -5,7 +5,7 @@ import {
   type HeaderFields,
   retryAfterHeader,
 } from "../../foundation/headers.ts";
-import { Deadline } from "./deadline.ts";
+import { Deadline } from "../../foundation/pause.ts";
 import { tooSlow } from "./request-body.ts";
 import type { RpcRequest } from "./rpc.ts";
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { createSessionStore } from "../../../src/cli/session/session-store.ts";
+import { createSessionStore } from "../../../src/cli/session/session.ts";
 import {
   type AuthorityStore,
   recordKinds,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { usualWidth } from "../../../src/cli/terminal/screen.ts";
+import { usualWidth } from "../../../src/cli/terminal/terminal.ts";
 import { columnsOf } from "../../../src/cli/terminal/text.ts";
 import { formatAuthorities } from "../../../src/cli/verbs/authority/store-summary.ts";
 import { formatRevocations } from "../../../src/cli/verbs/certificate/certificate.ts";

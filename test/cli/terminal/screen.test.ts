@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { screenOf } from "../../../src/cli/terminal/screen.ts";
+import { screenOf } from "../../../src/cli/terminal/terminal.ts";
 
-const screen = import.meta.resolve("../../../src/cli/terminal/screen.ts");
+const screen = import.meta.resolve("../../../src/cli/terminal/terminal.ts");
 
 /** What the program prints of a bad word on a stream, with an environment. */
 function printedWith(isTTY: boolean, environment: Readonly<Record<string, string>>): string {

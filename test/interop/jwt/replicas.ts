@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
-import { mintTokenKey } from "../../../src/ca/token-keys.ts";
+import { mintTokenKey } from "../../../src/ca/mint.ts";
 import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
 import { RenewingListener } from "../../../src/node/http/renewing-listener.ts";
-import type { ServingCertificate } from "../../../src/node/tls/serving-certificate.ts";
+import type { ServingCertificate } from "../../../src/node/tls.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 

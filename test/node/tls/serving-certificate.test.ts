@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { ownCertificate } from "../../../src/node/tls/serving-certificate.ts";
+import { ownCertificate } from "../../../src/node/tls.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";

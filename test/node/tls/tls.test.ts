@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type ConnectionOptions, connect, type SecureVersion } from "node:tls";
 import { SubjectAlternativeNameExtension, X509CertificateGenerator } from "@peculiar/x509";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { certificateInFiles } from "../../../src/node/tls/serving-certificate.ts";
+import { certificateInFiles } from "../../../src/node/tls.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";

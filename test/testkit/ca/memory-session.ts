@@ -1,5 +1,5 @@
 import type { Session } from "../../../src/cli/session/session.ts";
-import { createSessionStore } from "../../../src/cli/session/session-store.ts";
+import { createSessionStore } from "../../../src/cli/session/session.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { randomKek } from "../configuration.ts";
 import { MemoryTerminal } from "../programs/memory-terminal.ts";

@@ -1,7 +1,7 @@
 import { PassThrough, Writable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
-import type { Screen } from "../../../src/cli/terminal/screen.ts";
+import type { Screen } from "../../../src/cli/terminal/terminal.ts";
 import { Terminal } from "../../../src/cli/terminal/terminal.ts";
 
 /** The properties of a {@link MemoryTerminal} that differ from those of a pipe. */

@@ -17,9 +17,8 @@ import {
 } from "../../session/session.ts";
 import { typedSeconds, usageError } from "../../terminal/command-line.ts";
 import type { ConfirmationOptions } from "../../terminal/questions.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
+import type { Screen, Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./requirements.ts";
 import { backupStep } from "./store-summary.ts";

@@ -3,8 +3,8 @@ import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import type { NextStep } from "../../../ca/rotation/next-step.ts";
 import { isStepDue, nextActs, signerStatus } from "../../../status/authorities.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 import {
   type DeliveryReport,

@@ -2,9 +2,8 @@ import { formatTaintedAuthorities } from "../../../config/distrust.ts";
 import type { Taint } from "../../../pki/authority/taint.ts";
 import { type AuthorityStatus, authoritiesIn } from "../../../status/authorities.ts";
 import { openStore, type Session } from "../../session/session.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
-import type { NextStep } from "../../terminal/terminal.ts";
+import type { NextStep, Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 
 /** Prints the authorities after a change; for a dry run, as they would be. */

@@ -9,9 +9,8 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/command-line.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
+import type { Screen, Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";
 import { addLogOptions, addSearchOptions } from "../log/log.ts";
 import { addLogExitCodes, judgingLog } from "../log/log-source.ts";

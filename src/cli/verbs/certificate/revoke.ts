@@ -22,8 +22,8 @@ import {
   type SessionOptions,
 } from "../../session/session.ts";
 import { requireWhy, usageError } from "../../terminal/command-line.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/terminal.ts";
 import { configuredAnyway, formatInstant, printable } from "../../terminal/text.ts";
 import { typedSerialNumber } from "../log/entry.ts";
 import type { FollowerOptions } from "../log/follower.ts";

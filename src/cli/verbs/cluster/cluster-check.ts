@@ -11,8 +11,8 @@ import {
   unusableKeyText,
 } from "../../../pki/jose/key-set.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 
 /** The state of one issuer. */

@@ -8,8 +8,8 @@ import {
 import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 import type { ClusterInspection } from "./cluster-inspection.ts";
 

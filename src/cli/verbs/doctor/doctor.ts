@@ -13,8 +13,7 @@ import {
 import { configOf, type DeploymentChoice } from "../../session/deployment.ts";
 import { type DeployedParts, readConfig, readConfiguration } from "../../session/local-worker.ts";
 import { addExitCodes, addPlaceOptions, exitCodes } from "../../terminal/command-line.ts";
-import type { Screen } from "../../terminal/screen.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
+import type { Screen, Terminal } from "../../terminal/terminal.ts";
 import { wrap } from "../../terminal/text.ts";
 import { addLoginOptions } from "../cluster/cluster-inspection.ts";
 import {

@@ -3,10 +3,7 @@ import { constants } from "node:fs";
 import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { OperatorError } from "../../../foundation/errors.ts";
-import {
-  type CertificateFiles,
-  certificateInFiles,
-} from "../../../node/tls/serving-certificate.ts";
+import { type CertificateFiles, certificateInFiles } from "../../../node/tls.ts";
 import { systemCode } from "../../../program/files/small-file.ts";
 import { postQuantumGroup } from "../../../program/tls-policy.ts";
 import { type Finding, finding } from "../../../status/finding.ts";

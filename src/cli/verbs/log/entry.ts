@@ -10,8 +10,8 @@ import { toPem } from "../../../pki/encoding/pem.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { Distrust } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
-import type { Screen } from "../../terminal/screen.ts";
 import { formatTable } from "../../terminal/table.ts";
+import type { Screen } from "../../terminal/terminal.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";
 
 /** The fields of an entry by which an operator finds it. */

@@ -15,7 +15,7 @@ import {
   type GradedOutcomes,
   usageError,
 } from "../../terminal/command-line.ts";
-import type { Environment } from "../../terminal/screen.ts";
+import type { Environment } from "../../terminal/terminal.ts";
 
 /** The options that choose a log and say what makes its checkpoints good. */
 export interface SourceOptions {

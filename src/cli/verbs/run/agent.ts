@@ -1,4 +1,6 @@
 import { Command } from "commander";
+import { type Agent, startAgent } from "../../../agent/agent.ts";
+import type { AgentConfiguration } from "../../../agent/configuration/configuration.ts";
 import { drainPolicyOf, parseConfiguration } from "../../../agent/configuration/configuration.ts";
 import { parseVariables } from "../../../agent/configuration/environment.ts";
 import { EnvoyAdmin } from "../../../agent/envoy/envoy-admin.ts";
@@ -8,11 +10,12 @@ import {
   type ProxyCommand,
   withOptions,
 } from "../../../agent/envoy/envoy-options.ts";
+import type { ProxyControl } from "../../../agent/envoy/envoy-process.ts";
 import { EnvoyProcess, usualRestarts } from "../../../agent/envoy/envoy-process.ts";
-import { agentLog, startAgentProcess } from "../../../agent/main.ts";
 import type { AgentStatus } from "../../../agent/status/agent-status.ts";
 import type { XdsReport } from "../../../agent/xds/xds-status.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
+import { createOperationLog, type OperationLog } from "../../../foundation/events.ts";
 import { readJson } from "../../../foundation/fetch.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { handleSignals, watchSignals } from "../../../program/signals.ts";
@@ -72,7 +75,7 @@ async function runAlone({ environment }: Terminal): Promise<void> {
   using watch = watchSignals();
   const quit = Promise.withResolvers<void>();
   const agent = await orOperatorError(async () =>
-    startAgentProcess(parseConfiguration(environment), {
+    startAgentHere(parseConfiguration(environment), {
       faults: async () => [],
       metrics: async () => "",
       drain: async () => undefined,
@@ -93,7 +96,7 @@ async function runWithProxy(
     const proxy = await createProxy(command, admin, terminal.environment);
     return {
       proxy,
-      agent: await startAgentProcess(parseConfiguration(terminal.environment), proxy),
+      agent: await startAgentHere(parseConfiguration(terminal.environment), proxy),
     };
   });
   using _ = handleSignals(() => void proxy.end());
@@ -207,3 +210,14 @@ function describeXds({ address, protocol, connectedSince, lastEnd, types, lastNa
 
 const shortType = (typeUrl: string): string =>
   printable(typeUrl.replace("type.googleapis.com/", ""));
+
+const clock = (): Date => new Date();
+
+/** The log of this process, on standard error: standard output may belong to a supervised program. */
+const agentLog: OperationLog = createOperationLog(clock, (line) => {
+  process.stderr.write(`${line}\n`);
+});
+
+/** Starts an agent with the clock, the random numbers and the log of this process, beside a proxy. */
+const startAgentHere = (configuration: AgentConfiguration, proxy: ProxyControl): Promise<Agent> =>
+  startAgent(configuration, { clock, random: Math.random, log: agentLog, proxy });

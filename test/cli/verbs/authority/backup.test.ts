@@ -7,11 +7,10 @@ import {
 } from "age-encryption";
 import { compactVerify, importJWK, type JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { mintAuthority, recordTaint } from "../../../../src/ca/mint.ts";
+import { mintAuthority, mintTokenKey, recordTaint } from "../../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
 import { makeRequest, requestedKey } from "../../../../src/ca/rotation/install-intermediate.ts";
-import { mintTokenKey } from "../../../../src/ca/token-keys.ts";
 import {
   type BackupKey,
   openBackup,
