@@ -53,7 +53,11 @@ export class Revocation {
   readonly #known = new MeshCrls();
   readonly #sleep: InterruptibleSleep;
   readonly #asked = Promise.withResolvers<void>();
-  #usable: UsableCrls = { roots: [], crls: [], awaited: [], missing: [], until: undefined };
+  #usable: UsableCrls = {
+    ...{ roots: [], crls: [], awaited: [], missing: [] },
+    ...{ isAwaiting: false, until: undefined },
+  };
+  #isSaidUsed = false;
   #pem = "";
   #isAbsent = false;
   #saidFaults = "";
@@ -91,9 +95,9 @@ export class Revocation {
     return this.#usable.crls;
   }
 
-  /** Whether a new root is held back, until its CRL is there. */
+  /** Whether the CRL of a new root has to be fetched at once. */
   get isAwaiting(): boolean {
-    return this.#usable.awaited.length > 0;
+    return this.#usable.isAwaiting;
   }
 
   get pem(): string {
@@ -180,9 +184,10 @@ export class Revocation {
     const isSame = crls.length === before.length && crls.every((crl) => before.includes(crl));
     if (!isSame) this.#pem = crlsPem(crls);
     this.#ports.trust.holdBack(this.#usable.awaited);
-    if (isSame) return;
     const isUsed = crls.length > 0;
-    if (isUsed !== before.length > 0) this.#logUse(isUsed);
+    // After a taint with immediate effect the CRL of the only root comes within a moment.
+    if (isUsed !== this.#isSaidUsed && (isUsed || !isAwaiting)) this.#logUse(isUsed);
+    if (isSame) return;
     this.#renewRevoked();
     this.changes.notify();
   }
@@ -200,6 +205,7 @@ export class Revocation {
 
   #logUse(isUsed: boolean): void {
     const { log } = this.#ports;
+    this.#isSaidUsed = isUsed;
     if (isUsed) {
       const lists = this.crls.length;
       log.operation({ event: "revocation-lists-used", level: "info", lists });

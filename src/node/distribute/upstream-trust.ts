@@ -65,7 +65,7 @@ export async function followUpstreamTrust(
   });
   const usable = () => {
     const now = lists.known.usable(authorities(), clock());
-    if (now.awaited.length > 0) lists.hurry();
+    if (now.isAwaiting) lists.hurry();
     return now;
   };
   let served: NumberedBundle | undefined;
@@ -85,8 +85,9 @@ export async function followUpstreamTrust(
     crls: () => {
       // Without a root no CRL has an issuer.
       if (lists.document === undefined || !published.current()) return undefined;
-      const { crls, missing } = usable();
-      const [root] = lists.known.all.length > 0 && crls.length === 0 ? missing : [];
+      const { crls, missing, isAwaiting } = usable();
+      const isAtFault = lists.known.all.length > 0 && crls.length === 0 && !isAwaiting;
+      const [root] = isAtFault ? missing : [];
       return content(crls, root && `the root ${root.subject} has no current CRL`);
     },
     document: () => lists.document,

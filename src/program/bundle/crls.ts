@@ -32,6 +32,8 @@ export interface UsableCrls {
   readonly crls: readonly Crl[];
   /** New roots, which wait for their CRLs. */
   readonly awaited: readonly X509Certificate[];
+  /** Whether the CRLs of new roots shall be there within a moment. Where all are new, none is held back. */
+  readonly isAwaiting: boolean;
   /** The roots without a CRL, which keep every CRL from use unless they are awaited. */
   readonly missing: readonly X509Certificate[];
   /** When a CRL or a wait runs out, and the answer changes. */
@@ -102,26 +104,24 @@ export class MeshCrls {
     if (missing.length === 0) {
       this.#covered = new Set(current.length > 0 ? roots.map(fingerprintOf) : []);
       this.#awaitedUntil = undefined;
-      return { roots, crls: current, awaited: [], missing, until };
+      return { roots, crls: current, awaited: [], isAwaiting: false, missing, until };
     }
-    const end = this.#endOfWait(authorities, missing, now);
-    if (end === undefined) return { roots, crls: [], awaited: [], missing, until };
+    const end = this.#endOfWait(missing, now);
+    const isAwaiting = end !== undefined;
+    const next = until && end ? earlier(until, end) : (until ?? end);
     const covered = roots.filter((root) => !missing.includes(root));
+    if (!isAwaiting || covered.length === 0)
+      return { roots, crls: [], awaited: [], isAwaiting, missing, until: next };
     return {
-      ...{ roots: covered, crls: current, awaited: missing, missing },
-      until: until ? earlier(until, end) : end,
+      ...{ roots: covered, crls: current, awaited: missing, isAwaiting, missing },
+      until: next,
     };
   }
 
   /** Until when the roots wait for their CRLs; `undefined` if they do not. */
-  #endOfWait(
-    { roots }: MeshAuthorities,
-    missing: readonly X509Certificate[],
-    now: Date,
-  ): Date | undefined {
+  #endOfWait(missing: readonly X509Certificate[], now: Date): Date | undefined {
     const areNew = missing.every((root) => !this.#covered.has(fingerprintOf(root)));
-    const isAnyLeft = missing.length < roots.length;
-    if (this.#covered.size > 0 && areNew && isAnyLeft) {
+    if (this.#covered.size > 0 && areNew) {
       this.#awaitedUntil ??= addSeconds(now, this.#times.awaited);
       if (now < this.#awaitedUntil) return this.#awaitedUntil;
     }

@@ -115,13 +115,37 @@ test("CRLs are kept for a root that becomes known later, which is no error", () 
   ]);
 });
 
+test("a taint with immediate effect is no fault for the moment until the CRL of the only root is there", async () => {
+  const { revocation, roots, asked, log } = follow();
+  roots(a);
+  revocation.take([crlOfA]);
+  roots(b);
+  expect(revocation).toMatchObject({ crls: [], isAwaiting: true });
+  expect(asked()).toBe(1);
+  revocation.take([crlOfB]);
+  expect(revocation).toMatchObject({ crls: [crlOfB], isAwaiting: false });
+  expect(log.operations.filter(({ level }) => level === "error")).toEqual([]);
+});
+
+test("CRLs that do not come after a taint with immediate effect are a fault after ten seconds", () => {
+  const { revocation, roots, pass, log } = follow();
+  roots(a);
+  revocation.take([crlOfA]);
+  roots(b);
+  pass(9);
+  expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-used" });
+  pass(1);
+  expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-unused" });
+  expect(revocation.isAwaiting).toBe(false);
+});
+
 test("CRLs of a former root do not keep the only root from verifiers", () => {
   const { revocation, trust, roots } = follow();
   roots(a);
   revocation.take([crlOfA]);
   roots(b);
   expect(trust.served).toEqual([b.certificate]);
-  expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
+  expect(revocation.crls).toEqual([]);
 });
 
 test("CRLs may be absent only while none is in force: a CA that stops publishing them is at fault", () => {
