@@ -23,6 +23,7 @@ import {
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { prepareCrl, signCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
+import { addSeconds, wholeSeconds } from "../pki/x509/validity.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { openWhole } from "./opened-store.ts";
 import { type CrlLifetime, planCrl } from "./revocation/crl-plan.ts";
@@ -83,6 +84,10 @@ export async function storeStatement<K extends StatementName>(
 ): Promise<void> {
   await storeRecord(mint, await sealStatement(kind, value, mint));
 }
+
+/** The whole second from which every process of the CA knows a statement that is written now. */
+export const knownFrom = ({ phaseLengths }: Pick<Mint, "phaseLengths">, now: Date): Date =>
+  addSeconds(wholeSeconds(new Date(now.getTime() + 999)), phaseLengths.propagationSeconds);
 
 /** Stores an authority under a seal of the newest KEK. @throws RecordError if its record does not open. */
 export async function storeAuthority(mint: Mint, created: NewAuthority): Promise<void> {

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { deniedForms, toDenial } from "../../ca/denial.ts";
-import { storeStatement } from "../../ca/mint.ts";
+import { knownFrom, storeStatement } from "../../ca/mint.ts";
 import { deniableSubject, formatDenied } from "../../config/distrust.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
@@ -93,10 +93,11 @@ export async function add(session: Session, typed: string, options: AddOptions):
     subject,
     ...(denial.until && { until: denial.until.toISOString() }),
   });
+  const knownBy = knownFrom(mint, terminal.clock());
   await printStored(session);
   if (isDry) return;
   terminal.print(
-    `\nEvery process of the CA knows of it by ${denial.knownFrom.toISOString()}. Certificates that are out already remain valid.`,
+    `\nEvery process of the CA knows of it by ${knownBy.toISOString()}. Certificates that are out already remain valid.`,
   );
   const entries = [...session.configuration.configuredDenials, denial].map(formatDenied);
   terminal.print(configuredAnyway("denial", "DENIED", entries));
@@ -111,9 +112,7 @@ function denialOf(
 ): DenialContent {
   requireWhy(why);
   const end = until === undefined ? undefined : parseEnd(until, now);
-  // When every process of the CA knows of it.
-  const knownFrom = addSeconds(wholeSeconds(now), mint.phaseLengths.propagationSeconds);
-  return { subject, knownFrom, until: end, why };
+  return { subject, knownFrom: knownFrom(mint, now), until: end, why };
 }
 
 /** The subject of which a CA can know somebody, as the CA compares it. @throws OperatorError */

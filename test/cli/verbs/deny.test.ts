@@ -57,6 +57,18 @@ describe("deny add", () => {
     );
   });
 
+  test("names no instant before one interval has passed since it was written", async () => {
+    const at = new Date("2026-11-21T12:00:00.400Z");
+    const clock = (): Date =>
+      denying.said.includes("denial-added") ? new Date(at.getTime() + 7000) : at;
+    const environment = { KEK: terminal.environment["KEK"] ?? "" };
+    const denying: MemoryTerminal = new MemoryTerminal({ environment, clock });
+    const words = ["add", "ns/shop/sa/a", "--yes", "-c", config()];
+    expect(await denying.run(denyCommand, words)).toContain(
+      "knows of it by 2026-11-21T12:00:38.000Z.",
+    );
+  });
+
   test("writes nothing in a dry run", async () => {
     expect(await deny("add", "ns/shop/sa/*", "--dry-run")).toContain("Nothing was written.");
     expect(await list()).toEqual([]);

@@ -1,3 +1,4 @@
+import { knownFrom } from "../../../ca/mint.ts";
 import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
 import {
   maximumRevoked,
@@ -74,8 +75,9 @@ export async function revoke(
   // The question may have waited for long, and nobody knows of the revocation before it is written.
   const statements = statementsFor(session, terminal.clock(), open, options);
   await recordRevocations(mint, statements);
+  const knownBy = knownFrom(mint, terminal.clock());
   if (isDry) return terminal.print(`\nNothing was written to the ${place}.`);
-  printNextSteps(session, open, statements, options);
+  printNextSteps(session, open, { statements, knownBy }, options);
 }
 
 /** The store of the unnamed authorities holds all revocations. */
@@ -146,13 +148,15 @@ function statementsFor(
   { reason, why }: RevokeOptions,
 ): readonly RevocationContent[] {
   const revokedAt = wholeSeconds(now);
-  const knownFrom = addSeconds(revokedAt, mint.phaseLengths.propagationSeconds);
   const byAuthority = Map.groupBy(candidates, ({ authority }) => authority);
   return [...byAuthority].flatMap(([authority, own]) => {
     const certificates = new Map(
       own.map(({ serialNumber, notAfter }) => [serialNumber, Math.ceil(notAfter.getTime() / 1000)]),
     );
-    return statementsOf({ authority, revokedAt, knownFrom, reason, why, certificates });
+    return statementsOf({
+      ...{ authority, revokedAt, knownFrom: knownFrom(mint, now) },
+      ...{ reason, why, certificates },
+    });
   });
 }
 
@@ -183,13 +187,15 @@ const maximumConfigured = 50;
 function printNextSteps(
   session: Session,
   revoked: readonly Candidate[],
-  statements: readonly RevocationContent[],
+  {
+    statements,
+    knownBy,
+  }: { readonly statements: readonly RevocationContent[]; readonly knownBy: Date },
   fields: SearchFields,
 ): void {
   const { terminal, configuration } = session;
-  const knownFrom = statements[0]?.knownFrom.toISOString();
   terminal.print(`
-Every process of the CA knows of it by ${knownFrom}. From then on they are no credentials for a renewal.`);
+Every process of the CA knows of it by ${knownBy.toISOString()}. From then on they are no credentials for a renewal.`);
   terminal.print(
     configuration.crl
       ? "They are on the CRLs by then. A verifier refuses them once it has the new CRL of their authority."

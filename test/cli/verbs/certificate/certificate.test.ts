@@ -81,6 +81,17 @@ describe("certificate revoke", () => {
     expect((await list())[0].revokedAt).toBe("2026-11-21T12:01:00.000Z");
   });
 
+  test("names no instant before one interval has passed since it was written", async () => {
+    await leafIn("leaf.pem", issuer);
+    const isWritten = (): boolean => terminal.said.includes("certificates-revoked");
+    const at = new Date("2026-11-21T12:00:00.400Z");
+    const clock = (): Date => (isWritten() ? addSeconds(at, 7) : at);
+    const terminal: MemoryTerminal = new MemoryTerminal({ environment, clock });
+    const words = ["revoke", join(folder, "leaf.pem"), "-c", config(), "--yes"];
+    const told = await terminal.run(certificateCommand, words);
+    expect(told).toContain("knows of it by 2026-11-21T12:00:38.000Z.");
+  });
+
   test("takes a serial number in the decimal digits of Go and Python, too", async () => {
     const serial = await leafIn("leaf.pem", issuer);
     await revoke(`${BigInt(`0x${serial}`)}`);
