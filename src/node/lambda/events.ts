@@ -30,7 +30,7 @@ const requestForm = z.object({
     domainName: z.string(),
     http: z.object({ method: z.string(), sourceIp: z.string() }),
   }),
-  body: z.optional(z.string()),
+  body: z.nullish(z.string()),
   isBase64Encoded: z.boolean(),
 });
 
@@ -57,17 +57,10 @@ export function parseRequest(
   if (!parsed.success) {
     throw new Error("rampart takes scheduled events, and requests in payload format 2.0, alone");
   }
-  const {
-    rawPath,
-    rawQueryString,
-    headers,
-    requestContext,
-    body = "",
-    isBase64Encoded,
-  } = parsed.data;
+  const { rawPath, rawQueryString, headers, requestContext, body, isBase64Encoded } = parsed.data;
   const { domainName, http } = requestContext;
   const query = rawQueryString === "" ? "" : `?${rawQueryString}`;
-  const octets = isBase64Encoded ? parseBase64(body) : new TextEncoder().encode(body);
+  const octets = isBase64Encoded ? parseBase64(body ?? "") : new TextEncoder().encode(body ?? "");
   const hasBody = http.method !== "GET" && http.method !== "HEAD";
   const url = `https://${domainName}${rawPath}${query}`;
   // An HTTP API hands on a decoded path, and every path has one spelling.

@@ -48,6 +48,11 @@ describe("an event", () => {
     expect(await parsed?.request.bytes()).toEqual(new Uint8Array([0, 255]));
   });
 
+  test("may have null for no body", async () => {
+    const parsed = parseRequest({ ...by("POST"), body: null });
+    expect(await parsed?.request.bytes()).toEqual(new Uint8Array());
+  });
+
   test("has its text as it is", async () => {
     const parsed = parseRequest({ ...by("POST"), body: "é" });
     expect(await parsed?.request.bytes()).toEqual(new Uint8Array([0xc3, 0xa9]));
