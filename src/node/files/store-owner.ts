@@ -21,18 +21,26 @@ export async function ownerOf(path: string): Promise<Owner> {
   }
 }
 
-/** Makes a folder and those above it that are missing. Root gives them to the owner. */
-export async function makeFolder(path: string, owner: Owner, mode = 0o700): Promise<void> {
+/**
+ * Makes a folder and those above it that are missing. Root gives them to the owner.
+ *
+ * @returns The topmost folder that it has made; `undefined` if all were there.
+ */
+export async function makeFolder(
+  path: string,
+  owner: Owner,
+  mode = 0o700,
+): Promise<string | undefined> {
   const first = await mkdir(path, { recursive: true, mode }).catch(async (fault: unknown) => {
     // Of a read-only file system Node says ENOENT here, and what is true without the option.
     if (systemCode(fault) !== "ENOENT") throw fault;
     await mkdir(path, { mode });
     return path;
   });
-  if (first === undefined || !isRoot()) return;
+  if (first === undefined || !isRoot()) return first;
   for (let made = path; ; made = dirname(made)) {
     await lchown(made, owner.uid, owner.gid);
-    if (made === first || dirname(made) === made) return;
+    if (made === first || dirname(made) === made) return first;
   }
 }
 

@@ -1,4 +1,4 @@
-import { readdir, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { Command } from "commander";
 import { dayOf } from "../../../config/signer-table.ts";
@@ -35,13 +35,33 @@ async function writeProject(
   options: InitOptions,
 ): Promise<void> {
   const rampart = await dependency(folder, options);
-  await requireEmpty(folder);
   const files = projectFiles({
     name: workerName(folder),
     today: terminal.clock(),
     rampart,
     wranglerToml,
   });
+  const made = await makeEmpty(folder);
+  try {
+    await writeFiles(terminal, folder, files);
+  } catch (error) {
+    // Half a project would be refused the next time, as a folder that is not empty.
+    const left = (await readdir(folder)).map((name) => join(folder, name));
+    for (const each of made === undefined ? left : [made]) await rm(each, { recursive: true });
+    throw error;
+  }
+  const place = relative(process.cwd(), folder);
+  const enter = place === "" ? "" : `cd ${place} && `;
+  terminal.print(
+    `\nNext, a CA on this machine with a first certificate: ${enter}npm install && npm start`,
+  );
+}
+
+async function writeFiles(
+  terminal: Terminal,
+  folder: string,
+  files: ReadonlyMap<string, string>,
+): Promise<void> {
   for (const [path, text] of files) {
     const file = join(folder, path);
     const inFolder = dirname(file);
@@ -49,11 +69,6 @@ async function writeProject(
     await createFile(file, text, { mode: 0o666, give: (made) => leaveToOwner(made, inFolder) });
     terminal.print(`  wrote ${path}`);
   }
-  const place = relative(process.cwd(), folder);
-  const enter = place === "" ? "" : `cd ${place} && `;
-  terminal.print(
-    `\nNext, a CA on this machine with a first certificate: ${enter}npm install && npm start`,
-  );
 }
 
 /** Npm takes the path of an archive from the folder on, so that both can move together. */
@@ -63,10 +78,11 @@ async function dependency(folder: string, { package: archive }: InitOptions): Pr
   throw new OperatorError(`--package: ${archive} is not a file`);
 }
 
-async function requireEmpty(folder: string): Promise<void> {
-  await makeFolder(folder, await ownerOf(folder), folderMode);
+/** @returns The topmost folder that it has made; `undefined` if the empty folder was there. */
+async function makeEmpty(folder: string): Promise<string | undefined> {
+  const made = await makeFolder(folder, await ownerOf(folder), folderMode);
   const [first] = await readdir(folder);
-  if (first === undefined) return;
+  if (first === undefined) return made;
   throw new OperatorError(
     `${folder} is not empty (${first}): init only writes into an empty folder`,
   );

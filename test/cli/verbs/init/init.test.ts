@@ -7,6 +7,7 @@ import { packageName, projectFiles } from "../../../../src/cli/verbs/init/init.t
 import { wranglerToml } from "../../../../src/cli/verbs/init/wrangler-toml.ts";
 import { wranglerVersion } from "../../../../src/cli/wrangler-version.ts";
 import { build, version } from "../../../../src/foundation/build.ts";
+import { run } from "../../../testkit/programs/child-process.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
 
 const manifest = JSON.parse(readFileSync(resolve("package.json"), "utf8"));
@@ -95,6 +96,21 @@ test("rampart init refuses a file in the folder's place, without a stack", async
   expect(code).toBe(1);
   expect(stderr).toMatch(/^rampart: .*wrangler\.toml: it exists already\n$/);
   expect(stderr).not.toContain(" at ");
+});
+
+test("rampart init that cannot write leaves no folder of its own, and an empty one empty", async () => {
+  const { path } = await createOperatorFolder();
+  const program = resolve("src/cli/main.ts");
+  await mkdir(join(path, "mine"));
+  for (const folder of ["a/b", "mine"]) {
+    // No process writes an octet into a file: as on a full disk.
+    const words = `ulimit -f 0; exec "${process.execPath}" "${program}" init ${folder}`;
+    const { exitCode, stdout, stderr } = await run("bash", ["-c", words], { folder: path });
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
+    expect(stderr).toMatch(/^rampart: .+\n$/);
+  }
+  expect(await readdir(path)).not.toContain("a");
+  expect(await readdir(join(path, "mine"))).toEqual([]);
 });
 
 test("rampart init --package has npm install that file, and refuses what is no file", async () => {
