@@ -21,6 +21,16 @@ export interface Audience {
 /** A command to type next, and its purpose. */
 export type NextStep = readonly [command: string, reason: string];
 
+/** How npm starts this program: by the script `rampart` of a checkout or a project, or by `npx`. */
+const starts: ReadonlyMap<string, string> = new Map([
+  ["rampart", "npm run -s rampart --"],
+  ["npx", "npx rampart"],
+]);
+
+/** A verb in backticks, or at the start of a line. Others are names of programs. */
+const commands =
+  /(`|^ *)rampart (?=(?:authority|certificate|cluster|deny|doctor|kek|log|policy|root)\b)/gm;
+
 /**
  * Where a verb is typed: its streams, its environment and its clock. No verb uses `console` or `process` for these.
  * The standard output is for its answer, the standard error stream for everything beside it.
@@ -56,9 +66,16 @@ export class Terminal implements Screen {
   readonly styled = (meaning: Meaning, text: string): string =>
     this.#screen(this.#process.stdout).styled(meaning, text);
 
+  /** A text whose commands of this program are as its operator types them: npm may have started it. */
+  typed(text: string): string {
+    const { npm_lifecycle_event: script } = this.environment;
+    const start = script === undefined ? undefined : starts.get(script);
+    return start === undefined ? text : text.replace(commands, `$1${start} `);
+  }
+
   /** Prints lines of the answer. */
   print(lines: string): void {
-    this.#process.stdout.write(`${lines}\n`);
+    this.#process.stdout.write(`${this.typed(lines)}\n`);
   }
 
   /** Prints the answer: as JSON for a script, or in words. */
@@ -69,7 +86,7 @@ export class Terminal implements Screen {
   /** Says something beside the answer. */
   notice(lines: string, { json = false }: Audience = {}): void {
     const { stderr } = this.#process;
-    if (!json || stderr.isTTY) stderr.write(`${lines}\n`);
+    if (!json || stderr.isTTY) stderr.write(`${this.typed(lines)}\n`);
   }
 
   /** Says what a verb works on. */
@@ -82,7 +99,7 @@ export class Terminal implements Screen {
   noticeNext(steps: readonly NextStep[]): void {
     const { styled } = this.#screen(this.#process.stderr);
     const lines = steps.map(
-      ([command, reason]) => `  ${styled("heading", command)}\n      ${reason}`,
+      ([command, reason]) => `  ${styled("heading", this.typed(command))}\n      ${reason}`,
     );
     this.notice(["", "Next:", ...lines].join("\n"));
   }

@@ -20,7 +20,7 @@ import {
   usageError,
 } from "../terminal/command-line.ts";
 import { formatTable } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import type { NextStep, Terminal } from "../terminal/terminal.ts";
 
 interface ListOptions extends SessionOptions {
   readonly retire?: string;
@@ -74,6 +74,12 @@ A key of AWS KMS, Google Cloud KMS, Azure Key Vault, or the transit engine of Va
   hashivault://vault.example.com:8200/transit/keys/rampart
 A KEK that nobody has seen takes a new id, and its place as \`rampart kek new --help\` says.`;
 
+const nextSteps: readonly NextStep[] = [
+  ["npx wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK or KEK_FILE"],
+  ["sam deploy --parameter-overrides Kek=…", "gives it to a function of AWS Lambda"],
+  ["rampart kek new --help", "says how to put it in the place of another KEK"],
+];
+
 /** Wraps the KEK of the configuration that has this id, or else a fresh one. */
 async function wrap(
   terminal: Terminal,
@@ -97,10 +103,7 @@ async function wrap(
     entries.push(formatWrappedKek(await ofKeyService(wrapped, uri)));
   }
   terminal.print(entries.join(","));
-  terminal.noticeNext([
-    ["wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK"],
-    ["rampart kek new --help", "says how to put it in the place of another KEK"],
-  ]);
+  terminal.noticeNext(nextSteps);
 }
 
 async function unwrap(terminal: Terminal, options: SessionOptions, id: string): Promise<void> {
@@ -120,10 +123,7 @@ function printNew(terminal: Terminal, id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
   requireId(id);
   terminal.print(entry);
-  terminal.noticeNext([
-    ["wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK or KEK_FILE"],
-    ["rampart kek new --help", "says how to put it in the place of another KEK"],
-  ]);
+  terminal.noticeNext(nextSteps);
 }
 
 async function list(session: Session, options: ListOptions): Promise<void> {

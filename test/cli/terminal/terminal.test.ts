@@ -28,6 +28,35 @@ describe("the answer of a verb", () => {
   });
 });
 
+describe("a command of this program", () => {
+  const said = (script?: string): string => {
+    const environment = script === undefined ? {} : { npm_lifecycle_event: script };
+    const terminal = new MemoryTerminal({ environment });
+    terminal.noticeNext([["rampart doctor", "is not `rampart serve`"]]);
+    terminal.complain("make one: `rampart kek new k1`");
+    terminal.print("To prevent that:\n  rampart deny add ns/a/sa/b\nthrough rampart log");
+    return terminal.said + terminal.printed;
+  };
+  const words = (start: string): string => `
+Next:
+  ${start} doctor
+      is not \`rampart serve\`
+rampart: make one: \`${start} kek new k1\`
+To prevent that:
+  ${start} deny add ns/a/sa/b
+through rampart log
+`;
+
+  test.each([
+    [undefined, "rampart"],
+    ["start", "rampart"],
+    ["npx", "npx rampart"],
+    ["rampart", "npm run -s rampart --"],
+  ])("under npm's script %s is typed as %s", (script, start) => {
+    expect(said(script)).toBe(words(start));
+  });
+});
+
 describe("a question", () => {
   /** The answer to a question on a terminal on which somebody types these keys, and what is shown. */
   async function typed(keys: string): Promise<readonly [string | undefined, string]> {

@@ -44,6 +44,8 @@ test("a new CA gets a KEK that nobody has seen, and its verbs open it with the o
 
 test("a KEK is wrapped as it is, and unwrapped", async () => {
   const plain = (await terminal.run(kekCommand, ["new", "k1"])).trim();
+  for (const place of ["Worker", "rampart serve", "AWS Lambda"])
+    expect(terminal.said).toContain(place);
   terminal.setVariable("KEK", plain);
   await authority("init", "--yes");
   terminal.setVariable("KEK", (await kek("wrap", "k1", uri, uri)).trim());

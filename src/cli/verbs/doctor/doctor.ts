@@ -55,7 +55,12 @@ export function doctorCommand(terminal: Terminal): Command {
     .action(async (options: DoctorOptions) => {
       const look = options.deploy ? examineDeployment : examine;
       const work = () => look(options, terminal);
-      const examination = await terminal.progress("examining the CA", work, options);
+      const examined = await terminal.progress("examining the CA", work, options);
+      const findings = examined.findings.map((each) => ({
+        ...each,
+        remedy: terminal.typed(each.remedy),
+      }));
+      const examination = { ...examined, findings };
       terminal.answer(examinationJson(examination), options, () =>
         formatExamination(terminal, examination),
       );
