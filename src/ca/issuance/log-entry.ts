@@ -179,9 +179,10 @@ export function callerEntry(caller: Caller, issued: Issued): CertificateEntry {
 /** How what a caller asked for came about. */
 export function circumstancesOf(
   caller: Caller,
-  { at, spiffeId, signer, holder = caller }: Omit<Issued, "certificate">,
+  { at, spiffeId, signer, holder }: Omit<Issued, "certificate">,
 ): Omit<CertificateEntry, "kind" | "certificate"> {
   const { gateway, certificate: shown } = caller;
+  const { pod, node, tokenId = caller.tokenId } = holder ?? caller;
   const isForItself = spiffeId === caller.spiffeId && holder === caller;
   const issuer = caller.issuer ?? caller.provedBy;
   return {
@@ -195,9 +196,7 @@ export function circumstancesOf(
     impersonator: isForItself ? undefined : caller.spiffeId,
     gateway: gateway?.spiffeId,
     signer,
-    pod: holder.pod,
-    node: holder.node,
-    tokenId: holder.tokenId ?? caller.tokenId,
+    ...{ pod, node, tokenId },
   };
 }
 

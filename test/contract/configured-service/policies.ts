@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
@@ -7,7 +8,7 @@ import { naively } from "../../testkit/ca/naive-policy.ts";
 import { leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
 import { type DeniedProduct, type ProductName, products } from "../withdrawal/denied-products.ts";
 import type { ConfigurableService } from "./configurable-service.ts";
-import { cart as cartId, productRequests } from "./product-requests.ts";
+import { cart as cartId, gateway, productRequests } from "./product-requests.ts";
 
 const alpha = { cluster: "alpha", issuer: "https://a.test", key_type: "EC-P256" } as const;
 const cart = { ...alpha, namespace: "shop", account: "cart", requested: 0 } as const;
@@ -43,12 +44,21 @@ const known: Readonly<Record<ProductName, Circumstances>> = {
   intermediate: { ...workload, node: "node-7", product: "intermediate" },
 };
 
-const names = Object.keys(products) as ProductName[];
 const lifetimes = { defaultSeconds: 86_400, maximumSeconds: 2160 * 3600 };
 
-/** The contract of `POLICY` with every product of the CA, over the wire: nothing is issued around it. */
-export function describePolicies(open: () => Promise<ConfigurableService>): void {
+/**
+ * The contract of `POLICY` with every product of the CA, over the wire: nothing is issued around it.
+ *
+ * @param hasClientCertificates Whether the platform hands them on: without, nobody renews by one.
+ */
+export function describePolicies(
+  open: () => Promise<ConfigurableService>,
+  hasClientCertificates = true,
+): void {
   const { start, ask, requests, authority, table } = productRequests(open);
+  const names = (Object.keys(products) as ProductName[]).filter(
+    (name) => hasClientCertificates || name !== "certificate",
+  );
 
   test.each(names)("knows of the product %s what its cluster says", async (product) => {
     await start({ POLICY: { rules: [{ name: "nothing", shadow: true }] } });
@@ -60,6 +70,7 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
 
   test("decides about every product as a second evaluator does", async () => {
     const lists = fc.sample(generatedRules, { numRuns: 12, seed: 36 });
+    const decided = new Set<string>();
     for (const rules of lists) {
       await start({ POLICY: { rules } });
       for (const product of names) {
@@ -72,11 +83,13 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
         expect([product, rule, isRefused]).toEqual([
           ...[product, expected.rule, expected.isRefused],
         ]);
+        if (rule !== undefined) decided.add(`${product} ${isRefused ? "refused" : "given"}`);
         if (outcome !== "issued") continue;
         const end = new Date(String(notAfter)).getTime();
         expect(end).toBeLessThanOrEqual(Date.now() + 1000 * expected.seconds);
       }
     }
+    expect(decided).toEqual(new Set(names.flatMap((name) => [`${name} refused`, `${name} given`])));
   });
 
   test.each(names)(
@@ -120,7 +133,10 @@ export function describePolicies(open: () => Promise<ConfigurableService>): void
     });
 
     test("is denied: any of several issuers may have vouched for a certificate of istiod", async () => {
-      const istiod = { leaf: await leafWithoutProof(authority(), cartId) };
+      const leaf = await leafWithoutProof(authority(), cartId);
+      const istiod = hasClientCertificates
+        ? { leaf }
+        : { by: gateway, forwarded: forwardedValue(leaf.chainPem, cartId) };
       const isDenied = async (when: object, issuers: number): Promise<boolean> => {
         const both = [table(), { issuer: "https://b.test", cluster: "beta" }];
         await start({ ...closed(when), ISSUERS: both.slice(0, issuers) });

@@ -11,7 +11,9 @@ const since = fc.constantFrom(
   "2027-02-01T00:00:00Z",
 );
 
-const conditions = {
+type Members = Readonly<Record<string, fc.Arbitrary<WrittenRule["when"][string]>>>;
+
+const conditions: Members = {
   cluster: some("alpha", "beta", "a*", "*"),
   issuer: some("https://a.test", "https://b.test", "https://*"),
   namespace: some("shop", "istio-system", "s*p", "edge", "*"),
@@ -27,6 +29,14 @@ const conditions = {
   key_type: some("EC-P256", "EC-P384", "RSA"),
 };
 
+/**
+ * A condition of at most two members, beside those that it must have: one of all members would fit no request.
+ */
+const conditionOf = (required: Members = {}) =>
+  fc
+    .subarray(Object.entries(conditions), { maxLength: 2 })
+    .chain((chosen) => fc.record({ ...Object.fromEntries(chosen), ...required }));
+
 const shortening = fc
   .tuple(hours, hours, fc.boolean(), fc.boolean())
   .map(([one, other, hasMaximum, hasDefault]) => ({
@@ -37,15 +47,12 @@ const shortening = fc
 const deny = fc.constant({ deny: "no reason" });
 
 const named = fc.record({
-  when: fc.record(
-    { ...conditions, product: fc.constant(["workload", "serving"]) },
-    { requiredKeys: [] },
-  ),
+  when: conditionOf({ product: fc.constant(["workload", "serving"]) }),
   then: fc.constant({ dns_names: ["{account}.{namespace}.a.test"] }),
 });
 
 const addressed = fc.record({
-  when: fc.record({ ...conditions, product: fc.constant(["token"]) }, { requiredKeys: [] }),
+  when: conditionOf({ product: fc.constant(["token"]) }),
   then: fc.record({ audiences: some("vault-*", "vault-a", "sts.*") }),
 });
 
@@ -54,10 +61,10 @@ const ordinary = fc.oneof(
     weight: 4,
     arbitrary: fc
       .record({
-        when: fc.record(conditions, { requiredKeys: [] }),
+        when: conditionOf(),
         then: fc.oneof(deny, shortening, fc.constant({ key_types: ["EC-P256", "EC-P384", "RSA"] })),
       })
-      .filter(({ when, then }) => !("key_types" in then) || `${when.product}` !== "token"),
+      .filter(({ when, then }) => !("key_types" in then) || `${when["product"]}` !== "token"),
   },
   named,
   addressed,
@@ -66,10 +73,7 @@ const ordinary = fc.oneof(
 /** Rules over the node deny, or do nothing. */
 const byNode = fc
   .record({
-    when: fc.record(
-      { ...conditions, node: some("node-7", "node-*", "node-9") },
-      { requiredKeys: ["node"] },
-    ),
+    when: conditionOf({ node: some("node-7", "node-*", "node-9") }),
     then: fc.oneof(deny, fc.constant({})),
     since,
   })

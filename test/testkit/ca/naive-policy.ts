@@ -96,7 +96,9 @@ export function naively(
     const isOtherKey = key_type !== undefined && key_types?.includes(key_type) === false;
     const isOtherAudience =
       product === "token" && audiences && asks.some((each) => !matches(audiences, each));
-    const isRefused = deny !== undefined || isOtherKey || isOtherAudience === true;
+    const isNameless =
+      product === "workload" && rule.then.dns_names !== undefined && !circumstances.account;
+    const isRefused = deny !== undefined || isOtherKey || isOtherAudience === true || isNameless;
     const ofRule = default_life === undefined ? defaultSeconds : secondsOf(default_life);
     const usual = Math.min(ofRule, maximumSeconds);
     const wanted = asked > 0 ? asked : usual;
