@@ -4,8 +4,9 @@ import { describe, expect, test } from "vitest";
 import { describeCertificateService } from "../contract/certificate-service.ts";
 import { issuers, origin, type ReviewingService } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
+import { takeAuditsOf } from "../testkit/log/log-lines.ts";
 import { eventually } from "../testkit/time/eventually.ts";
-import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
 import { registry, reviewingApi } from "./runtime/internet.ts";
 import worker from "./runtime/patient-worker.ts";
 

@@ -10,7 +10,8 @@ import { describeDeniedProducts } from "../contract/configured-service/denied-pr
 import { describeNodeProxies } from "../contract/configured-service/node-proxies.ts";
 import { describePolicies } from "../contract/configured-service/policies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
+import { takeAuditsOf } from "../testkit/log/log-lines.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
 import { reviewingApi } from "./runtime/internet.ts";
 
 const lines = recordConsoleLines();

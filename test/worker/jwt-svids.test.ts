@@ -9,7 +9,8 @@ import {
   tokenValues,
 } from "../contract/tokens/jwt-svids.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
-import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
+import { takeAuditsOf } from "../testkit/log/log-lines.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
 
 const lines = recordConsoleLines();
 

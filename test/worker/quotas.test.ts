@@ -7,8 +7,8 @@ import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
-import { parseLogLine } from "../testkit/log/log-lines.ts";
-import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
+import { parseLogLine, takeAuditsOf } from "../testkit/log/log-lines.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
 
 const lines = recordConsoleLines();
 

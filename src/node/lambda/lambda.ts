@@ -4,7 +4,7 @@ import { createPushes } from "../../config/cluster-access.ts";
 import { compose } from "../../config/composition.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { writeToConsole } from "../../foundation/events.ts";
+import type { WriteLine } from "../../foundation/events.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
@@ -32,13 +32,14 @@ interface LambdaOptions {
   /** Secrets of the configuration, and the credential for the bucket. */
   readonly environment: Environment;
   readonly clock: () => Date;
+  readonly write: WriteLine;
 }
 
 /** The handler of a function. It reads the configuration once in each instance, with the first event. */
 export function createLambda(
   options: LambdaOptions,
 ): (event: unknown) => Promise<LambdaAnswer | undefined> {
-  const log = createEventLog(options.clock, writeToConsole);
+  const log = createEventLog(options.clock, options.write);
   let instance: Promise<Instance> | undefined;
 
   /** A start that has failed for another reason than its configuration is tried again with the next event. */

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { writeToConsole } from "../../foundation/events.ts";
 import { createLambda } from "./lambda.ts";
 
 const { LAMBDA_TASK_ROOT = process.cwd() } = process.env;
@@ -8,4 +9,5 @@ export const handler: ReturnType<typeof createLambda> = createLambda({
   file: join(LAMBDA_TASK_ROOT, "rampart.toml"),
   environment: { ...process.env },
   clock: () => new Date(),
+  write: writeToConsole,
 });

@@ -113,7 +113,7 @@ describe("a function", () => {
     await writeFile(file, stringify({ ...keys, ...values }));
     let now = new Date("2026-11-21T12:00:00Z");
     const handler = createLambda({
-      ...{ file, clock: () => now },
+      ...{ file, clock: () => now, write: () => {} },
       environment: {
         ...secrets,
         AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,

@@ -1,9 +1,15 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterEach, describe } from "vitest";
 import { importKek } from "../../../src/custody/kek.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { bucketStores } from "../../../src/node/stores/stores.ts";
 import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
-import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
+import type {
+  ConfigurableService,
+  RunningService,
+} from "../../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
@@ -11,6 +17,7 @@ import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 const api = serveReviewingApi();
@@ -27,18 +34,54 @@ async function openService(): Promise<ConfigurableService> {
   return {
     store: await openFileStore(STORE_DIRECTORY),
     keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
+    start: (values) => startOne({ KEK, STORE_DIRECTORY, ...values }),
+  };
+}
+
+async function startOne(values: Readonly<Record<string, unknown>>): Promise<RunningService> {
+  const served = await serveCa(values);
+  ends.push(served.end);
+  const roots = await served.bundle();
+  return {
+    call: async (csr, leaf, headers, metadata = {}) => {
+      const client = nativeClient(served.port, servedName, { roots, ...leaf });
+      const outcome = await client.createCertificate({ csr, metadata }, headers);
+      client.close();
+      return outcome;
+    },
+    takeAudits: () => served.log.audits.splice(0),
+  };
+}
+
+/** Two replicas on one bucket, which answer in turns. */
+async function openReplicas(): Promise<ConfigurableService> {
+  const KEK = randomKek();
+  const { place, origin, close } = await startS3Api();
+  ends.push(close);
+  const S3_CREDENTIALS_FILE = join(await lastingFolder(), "credentials");
+  const { accessKeyId, secretAccessKey } = s3Credential;
+  await writeFile(
+    S3_CREDENTIALS_FILE,
+    `[default]\naws_access_key_id=${accessKeyId}\naws_secret_access_key=${secretAccessKey}\n`,
+  );
+  const bucket = {
+    ...{ STORE: "s3", STORE_BUCKET: place.bucket, STORE_PREFIX: place.prefix, S3_CREDENTIALS_FILE },
+    ...{ S3_ENDPOINT: origin, S3_REGION: place.region, PROPAGATION_INTERVAL: "10s" },
+  };
+  return {
+    store: (await bucketStores(place, () => new Date())).store,
+    keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
-      const served = await serveCa({ KEK, STORE_DIRECTORY, ...values });
-      ends.push(served.end);
-      const roots = await served.bundle();
+      const replicas = [await startOne({ KEK, ...values, ...bucket })];
+      replicas.push(await startOne({ KEK, ...values, ...bucket }));
+      let calls = 0;
       return {
-        call: async (csr, leaf, headers, metadata = {}) => {
-          const client = nativeClient(served.port, servedName, { roots, ...leaf });
-          const outcome = await client.createCertificate({ csr, metadata }, headers);
-          client.close();
-          return outcome;
+        call: async (...call) => {
+          const replica = replicas[calls++ % replicas.length];
+          if (!replica) throw new Error("no replica runs");
+          return replica.call(...call);
         },
-        takeAudits: () => served.log.audits.splice(0),
+        takeAudits: () => replicas.flatMap(({ takeAudits }) => takeAudits()),
       };
     },
   };
@@ -48,3 +91,4 @@ describe("a client certificate over TLS", () => describeCertificateCredentials(o
 describe("rampart serve", () => describeNodeProxies(openService, api.url));
 describe("denials", () => describeDeniedProducts(openService));
 describe("policies", () => describePolicies(openService));
+describe("policies of replicas", () => describePolicies(openReplicas));

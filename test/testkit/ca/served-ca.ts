@@ -51,7 +51,7 @@ export async function serveCa(
   const storeDirectory = await lastingFolder();
   const log = createEventRecorder();
   const complete = {
-    STORE_DIRECTORY: storeDirectory,
+    ...(values["STORE"] === undefined && { STORE_DIRECTORY: storeDirectory }),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
     KEK: randomKek(),

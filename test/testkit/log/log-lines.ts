@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import type { AuditLine } from "./event-recorder.ts";
 
 /** A line of any program's log. */
 export type LogLine = Readonly<Record<string, unknown>>;
@@ -27,4 +28,14 @@ export function parseLogLine(text: string): LogLine {
     event: expect.stringMatching(/^[a-z]+(?:-[a-z]+)*$/),
   });
   return line;
+}
+
+/** Takes every line, and returns the audit events of calls as they were before they became lines. */
+export function takeAuditsOf(lines: string[]): AuditLine[] {
+  const events = lines.splice(0).map(parseLogLine);
+  const audits = events.filter(({ event }) =>
+    ["create-certificate", "create-token"].includes(`${event}`),
+  );
+  // `parseLogLine` has checked the time and the level.
+  return audits.map(({ time, level, ...event }) => event);
 }

@@ -29,9 +29,9 @@ import {
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { parseLogLine } from "../../testkit/log/log-lines.ts";
+import { parseLogLine, takeAuditsOf } from "../../testkit/log/log-lines.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
-import { recordConsoleLines, takeAuditsOf } from "../runtime/console-lines.ts";
+import { recordConsoleLines } from "../runtime/console-lines.ts";
 import { logValues } from "../runtime/log-values.ts";
 import type { TestedLogShard } from "../runtime/tested-log-shard.ts";
 
