@@ -2,7 +2,13 @@ import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
 import { backoffMilliseconds, InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
-import { type ClientTls, createHttpClient, parseTarget, type Target } from "../http/http-client.ts";
+import {
+  type ClientTls,
+  createHttpClient,
+  type HttpClient,
+  parseTarget,
+  type Target,
+} from "../http/http-client.ts";
 import type { WholeAnswer } from "../http/http-exchange.ts";
 import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";
 
@@ -70,6 +76,8 @@ export class DocumentFollower<Document> {
   #etag: string | undefined;
   #refreshSeconds = defaultRefreshSeconds;
   #failures = 0;
+  /** Has the connection of the last answer that was held. */
+  #last: HttpClient | undefined;
   /** The last time at which the document was known to be current. */
   confirmedAt: Date | undefined;
   lastError: string | undefined;
@@ -87,6 +95,7 @@ export class DocumentFollower<Document> {
       const planned = await this.#poll(signal);
       await this.#sleep.until(nextPoll?.(planned) ?? planned, signal);
     }
+    this.#last?.close();
   }
 
   /** Makes the next request now. */
@@ -185,17 +194,36 @@ export class DocumentFollower<Document> {
     return { outcome: "document", document: kind.parse(octets), etag, grantedSeconds };
   }
 
-  /** Each request gets a connection of its own: they are rare, and the TLS options may have changed. */
+  /**
+   * Each request gets a connection of its own: they are rare, and the TLS options may have changed. Where the CA has
+   * changed all its roots since its last answer, nothing known verifies it any more. Then the connection of that answer
+   * has the next one: whoever is at its other end named the roots that are known.
+   */
   async #send(signal: AbortSignal, headers: Record<string, string>): Promise<WholeAnswer> {
     const { kind, tlsOptions, timeoutMilliseconds = usualTimeoutMilliseconds } = this.#options;
     const heldMilliseconds = this.#mayBeHeld ? 1000 * this.#wait.expectedSeconds : 0;
-    const client = createHttpClient(await tlsOptions(), 1);
+    const limits = { timeoutMilliseconds: timeoutMilliseconds + heldMilliseconds };
+    const request = { target: this.#target, method: "GET", headers, signal, ...limits };
+    const last = this.#last;
+    const next = createHttpClient(await tlsOptions(), 1);
     try {
-      const request = { target: this.#target, method: "GET", headers, signal };
-      const limits = { timeoutMilliseconds: timeoutMilliseconds + heldMilliseconds };
-      return await client.send({ ...request, ...limits }, kind.maximumOctets);
-    } finally {
-      client.close();
+      const connected = (): void => last?.close();
+      const answer = await next.send({ ...request, connected }, kind.maximumOctets);
+      this.#keep(next, answer);
+      return answer;
+    } catch (error) {
+      next.close();
+      if (!last) throw error;
+      return await last.send(request, kind.maximumOctets).catch(() => {
+        throw error;
+      });
     }
+  }
+
+  /** Keeps the connection of an answer that was held: the next request follows soon. */
+  #keep(client: HttpClient, { headers }: WholeAnswer): void {
+    client.settle();
+    if (headers["preference-applied"] === undefined) client.close();
+    this.#last = client;
   }
 }

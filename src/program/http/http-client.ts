@@ -35,6 +35,8 @@ export interface OutgoingRequest extends ExchangeOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** PEM of the roots for this connection, where those of the client may change. */
   readonly ca?: string | undefined;
+  /** Called when a new connection for it stands, and its server is verified. */
+  readonly connected?: (() => void) | undefined;
 }
 
 const pooling = {
@@ -67,11 +69,17 @@ export function createHttpClient(
   const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
   const plain = new HttpAgent(settings);
   const secure = new HttpsAgent({ ...settings, ...tls });
-  const begin = ({ target, method, headers, ca }: OutgoingRequest): ClientRequest => {
+  const begin = ({ target, method, headers, ca, connected }: OutgoingRequest): ClientRequest => {
     const { protocol, hostname, port, path } = target;
-    return protocol === "http:"
+    const isPlain = protocol === "http:";
+    const request = isPlain
       ? httpRequest({ agent: plain, hostname, port, path, method, headers })
       : httpsRequest({ agent: secure, hostname, port, path, method, headers, ...(ca && { ca }) });
+    if (connected)
+      request.once("socket", (socket) =>
+        socket.once(isPlain ? "connect" : "secureConnect", connected),
+      );
+    return request;
   };
 
   async function perform<Answer>(
@@ -98,12 +106,20 @@ export function createHttpClient(
      * @throws FetchError, or the reason of the signal.
      */
     open: (outgoing: OutgoingRequest) => perform(outgoing, readHead),
+    /** Keeps the connections that there are, and has no request open another. */
+    settle: () => {
+      plain.createConnection = secure.createConnection = () => {
+        throw new FetchError("has closed the connection");
+      };
+    },
     close: () => {
       plain.destroy();
       secure.destroy();
     },
   };
 }
+
+export type HttpClient = ReturnType<typeof createHttpClient>;
 
 /** No lookup sees an address that stands in the URL itself. @throws FetchError */
 function requirePublicLiteral({ hostname }: Target): void {

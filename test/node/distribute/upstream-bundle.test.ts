@@ -99,15 +99,19 @@ test("roots that cannot be read are refused at the start, and logged later", asy
 });
 
 /** A CA, and followers of it by a file of roots that nobody updates. */
-async function followByFile(first: TlsIdentity) {
-  const ca = await startRotatingCa(first);
+async function followByFile(first: TlsIdentity, held?: Readonly<Record<string, string>>) {
+  const ca = await startRotatingCa(first, held);
   const folder = await temporaryFolder();
   const [upstreamRootsFile, cacheFolder] = [join(folder, "roots.pem"), join(folder, "cache")];
   await writeFile(upstreamRootsFile, first.ca);
   const source = { upstream: `https://127.0.0.1:${ca.port}`, upstreamRootsFile, cacheFolder };
-  const start = async () => {
+  /** @param paused Called between two requests. */
+  const start = async (paused = (): void => {}) => {
     const log = createEventRecorder();
-    const pause = () => new Promise<void>(setImmediate);
+    const pause = async () => {
+      paused();
+      await new Promise<void>(setImmediate);
+    };
     const { current, serverRoots, end } = await followUpstreamBundle(source, {
       ...{ log, clock: () => new Date(), pause },
     });
@@ -141,6 +145,30 @@ test("the CA is known by the roots of its bundle, which count in place of those 
   ca.publish(old, [old]);
   await logs(refused);
   expect(current()?.sequence).toBe(2);
+});
+
+test("a CA that changes all its roots between two answers is followed by the connection of the last one, and no other", async () => {
+  const [first, ...others] = await Promise.all(
+    Array.from({ length: 4 }, () => createTlsIdentity(true)),
+  );
+  if (!first) throw new Error("there is no first one");
+  const { ca, start } = await followByFile(first, {
+    etag: '"1"',
+    "preference-applied": "wait=1",
+  });
+  let known: number | undefined;
+  const followed = await start(() => {
+    if (followed.current()?.sequence === known) return;
+    known = followed.current()?.sequence;
+    const next = others.shift();
+    if (next) ca.publish(next, [next]);
+  });
+  await followed.reads(3);
+  const thief = await createTlsIdentity(true);
+  ca.publish(thief, [thief]);
+  ca.cut();
+  await followed.logs(refused);
+  expect(followed.current()?.sequence).toBe(3);
 });
 
 test("after a restart the CA is known by the roots of the last bundle, and no withdrawn root of its file counts", async () => {
