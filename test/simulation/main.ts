@@ -13,8 +13,17 @@ if (process.argv[2] === "every") {
 }
 if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
 
-const count = Number(process.argv[2] ?? 100_000);
-const firstSeed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
+const usage = `npm run simulate                       lives through 100,000 histories of each kind
+npm run simulate -- <count> [<seed>]   so many, from this seed on
+npm run simulate -- every [<count>]    every history of small worlds
+npm run simulate -- storm --help       a mesh that asks at once`;
+
+const numbers = process.argv.slice(2);
+if (!numbers.every((text) => /^\d{1,12}$/.test(text))) {
+  console.log(usage);
+  process.exit(numbers.some((text) => /^(?:-h|--help)$/.test(text)) ? 0 : 2);
+}
+const [count = 100_000, firstSeed = Date.now() % 1_000_000_000] = numbers.map(Number);
 
 console.log(
   `${count} virtual histories each: own roots, two replicas, foreign roots, a root in a key service, keys for tokens, KEKs on a lease; from seed ${firstSeed}`,
