@@ -1,12 +1,11 @@
 import * as z from "zod/mini";
 import { type HeldKeks, importKek, type KekRing, kekOctets } from "../custody/kek.ts";
-import type { ConfiguredKek, LeaseParts } from "../custody/key-service/kek-lease.ts";
-import type { KeyCustody } from "../custody/key-service/key-custody.ts";
-import type { WrappedKek } from "../custody/key-service/key-services.ts";
+import type { ConfiguredKek, LeaseParts, WrappedKek } from "../custody/key-service/kek-lease.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { durationSeconds, parsedText } from "../foundation/text.ts";
 import { parseBase64, parseBase64Url, toBase64, toBase64Url } from "../pki/encoding/base64.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
+import type { PlatformKeys } from "./platform-keys.ts";
 
 interface KekConfiguration {
   readonly keks: readonly ConfiguredKek[];
@@ -20,7 +19,7 @@ type KekMeans = Omit<
   "keks" | "signers" | "trustDomain" | "leaseSeconds" | "keyServices"
 > & {
   /** Absent from a main module without key services, which is smaller. */
-  readonly keyCustody?: KeyCustody | undefined;
+  readonly keyCustody?: PlatformKeys | undefined;
 };
 
 /**

@@ -2,7 +2,7 @@ import { createScheduledController, reset, runInDurableObject } from "cloudflare
 import { env } from "cloudflare:workers";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type OpenPlatformKeys, openPlatformKeys } from "../../src/config/platform-keys.ts";
-import { createServiceRoot } from "../../src/custody/key-service/service-root.ts";
+import { createServiceRoot } from "../../src/custody/key-service/operators-keys.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
 import { parseCertificate } from "../../src/pki/x509/certificate.ts";

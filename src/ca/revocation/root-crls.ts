@@ -1,6 +1,7 @@
 import { type RevocationContent, statementKinds } from "../../custody/record-kinds.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
+import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
@@ -102,12 +103,10 @@ async function keepCrl(
   const [own] = stores;
   // A store with a record and without an authority would have lost it.
   if (!own || own.authorities.length === 0) return;
-  const below = await intermediatesBelow(root, stores);
   const authority = toHex(keyIdentifier(publicKeyOf(root)));
   const lengths = rootCrlLengths(keeper.phaseLengths);
-  const revocations = below
-    .filter(({ isTainted, retiresAt }) => isTainted && retiresAt <= now)
-    .map((each) => ({ authority, ...revocationOf(each, lengths) }));
+  const revoked = await revokedBelow(root, stores, now);
+  const revocations = revoked.map((each) => ({ authority, ...revocationOf(each, lengths) }));
   const content = planCrl(authority, revocations, lengths, now);
   const known = newestOf(root.certificate, own.statements.crl);
   if (known && numberOf(known) >= BigInt(`0x${toHex(content.number)}`)) return;
@@ -126,38 +125,30 @@ async function keepCrl(
 const publicKeyOf = ({ certificate }: CertificateSigner): SubjectPublicKey =>
   parseSubjectPublicKey(certificate.toBeSigned.spki);
 
-/** An intermediate that a root has signed. */
-interface Intermediate {
-  readonly certificate: Certificate;
-  readonly isTainted: boolean;
-  /** As its taints leave it. */
-  readonly retiresAt: Date;
-}
-
-async function intermediatesBelow(
+/** The tainted intermediates of a root that have left the bundle. */
+async function revokedBelow(
   root: CertificateSigner,
   stores: readonly OpenedStore[],
-): Promise<readonly Intermediate[]> {
+  now: Date,
+): Promise<readonly SigningAuthority[]> {
   const publicKey = publicKeyOf(root);
-  const all = stores.flatMap(({ openAuthorities, taints }) =>
-    openAuthorities.map(({ authority: { id, certificate, schedule } }) => ({
-      certificate,
-      isTainted: taints.some((taint) => taint.id === id),
-      retiresAt: schedule.retiresAt,
-    })),
+  const retired = stores.flatMap(({ openAuthorities, taints }) =>
+    openAuthorities
+      .map(({ authority }) => authority)
+      .filter((each) => each.schedule.retiresAt <= now && taints.some(({ id }) => id === each.id)),
   );
   const areBelow = await Promise.all(
-    all.map(({ certificate }) => isSignedByKey(certificate, publicKey)),
+    retired.map(({ certificate }) => isSignedByKey(certificate, publicKey)),
   );
-  return all.filter((_, i) => areBelow[i]);
+  return retired.filter((_, i) => areBelow[i]);
 }
 
 function revocationOf(
-  { certificate, retiresAt }: Intermediate,
+  { certificate, schedule }: SigningAuthority,
   { propagationSeconds }: CrlLengths,
 ): Omit<RevocationContent, "authority"> {
   const { serialNumber, validity } = certificate.toBeSigned;
-  const revokedAt = wholeSeconds(retiresAt);
+  const revokedAt = wholeSeconds(schedule.retiresAt);
   return {
     revokedAt,
     knownFrom: addSeconds(revokedAt, propagationSeconds),

@@ -2,7 +2,7 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import { type Composition, compose } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { kekOctets } from "../../custody/kek.ts";
-import type { KeyServices } from "../../custody/key-service/key-services.ts";
+import type { KeyServices } from "../../custody/key-service/key-service.ts";
 import { CaError, ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";

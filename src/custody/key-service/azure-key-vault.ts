@@ -1,122 +1,108 @@
-import { isSafeToFetch } from "../../foundation/text.ts";
 import { parseBase64Url, toBase64Url } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { type SignatureAlgorithm, toX509Signature } from "../../pki/signature-algorithm.ts";
+import { toX509Signature } from "../../pki/signature-algorithm.ts";
+import { type Call, KeyServiceError, type KeyServiceMeans, type OpenKey } from "./key-service.ts";
 import {
-  type Answer,
-  callsWithToken,
+  type Access,
+  callsTo,
   digestOf,
   faultIn,
   grant,
-  type KeyPlace,
-  KeyServiceError,
-  type KeyServiceMeans,
   membersOf,
   octetsIn,
-  parseCredential,
-  remembered,
-  type ServiceKey,
-  textOf,
-  tokenInCredential,
-  wrongType,
-} from "./key-service.ts";
+  readyToken,
+  requireSameKey,
+  textsIn,
+  withBearer,
+} from "./service-call.ts";
 
 const pathForm = /^\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/;
 const version = "?api-version=2025-07-01";
 
+/** What is wrong, in the words of Azure. */
+const dialect = {
+  disabled: /KeyDisabled/i,
+  untimely: /NotYetValid|Expired/i,
+  deleted: /Deleted/i,
+  address: /Firewall|Connection/i,
+  credential: /^401/,
+  type: /^400|KeyOperationForbidden/i,
+  permission: /^403/,
+  missing: /^404/,
+};
+const words = { kek: "RSA", root: "EC P-256, P-384 or RSA", place: "in this vault" };
+
 /** A version of a key of Azure Key Vault or Managed HSM: `azurekms://<vault>/keys/<name>/<version>`. */
-export function azureKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | undefined {
-  const { origin, path, uri } = place;
+export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
   if (origin === undefined || !pathForm.test(path)) return undefined;
   const [, service = "vault.azure.net"] = /\.((?:vault|managedhsm)\..+)/.exec(origin) ?? [];
-  const tokenOf = remembered(means.clock, () => tokenFor(means, `https://${service}`));
 
-  const url = (act: string): string => `${origin}${path}${act}${version}`;
-  const call = callsWithToken(means, { url, tokenOf, faultOf });
-
-  async function transform(act: string, alg: string, octets: Bytes): Promise<Bytes> {
-    const answer = await call(act, { alg, value: toBase64Url(octets) });
-    if (membersOf(answer)["kid"] !== `${origin}${path}`)
-      throw new KeyServiceError("answered for another key");
-    return octetsIn(answer, "value", parseBase64Url);
-  }
+  const asked = callsTo(means, {
+    obtain: () => tokenFor(means, `https://${service}`),
+    url: (act) => `${origin}${path}${act}${version}`,
+    request: withBearer,
+    fault: (answer, act) => {
+      const error = membersOf(answer.members["error"]);
+      const said = `${membersOf(error["innererror"])["code"] ?? error["code"]}`;
+      const right = `${act.slice(1) || "get"} on the key`;
+      return faultIn(answer, dialect, said, { ...words, right });
+    },
+  });
+  const call: Call = async (act, body) => {
+    const members = await asked(act, body);
+    const { kid } = { ...membersOf(members["key"]), ...members };
+    requireSameKey(kid === `${origin}${path}`);
+    return members;
+  };
 
   return {
     uri,
-    // RSA-OAEP binds no context, and whoever has the public key can wrap: the mark of a KEK binds it.
-    wrap: (octets) => transform("/wrapkey", "RSA-OAEP-256", octets),
-    unwrap: (ciphertext) => transform("/unwrapkey", "RSA-OAEP-256", ciphertext),
-    publicKey: async () => publicKeyOf(membersOf(await call(""))["key"]),
-    sign: async (bytes, { hash = "SHA-256", scalarOctets }: SignatureAlgorithm) => {
+    call,
+    unwrap: (ciphertext) => transform(call, "/unwrapkey", "RSA-OAEP-256", ciphertext),
+    sign: async (bytes, { hash = "SHA-256", scalarOctets }) => {
       const alg = `${scalarOctets ? "ES" : "RS"}${hash.slice(4)}`;
-      const signature = await transform("/sign", alg, await digestOf(bytes, hash));
+      const signature = await transform(call, "/sign", alg, await digestOf(bytes, hash));
       if (scalarOctets === undefined) return signature;
       if (signature.length === 2 * scalarOctets) return toX509Signature(signature, scalarOctets);
       throw new KeyServiceError("answered a signature of another curve");
     },
   };
-}
+};
 
-/** SubjectPublicKeyInfo of a JWK, which Managed HSM marks by its type. @throws KeyServiceError */
-async function publicKeyOf(key: unknown): Promise<Bytes> {
-  const { crv, x, y, n, e } = membersOf(key) as Readonly<Record<string, string>>;
-  const kty = textOf(key, "kty").replace("-HSM", "");
-  const algorithm =
-    kty === "EC"
-      ? { name: "ECDSA", namedCurve: `${crv}` }
-      : { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
-  const imported = await crypto.subtle
-    .importKey("jwk", { kty, crv, x, y, n, e } as JsonWebKey, algorithm, true, ["verify"])
-    .catch(() => {
-      throw new KeyServiceError(wrongType("RSA", "EC P-256, P-384 or RSA"));
-    });
-  return new Uint8Array((await crypto.subtle.exportKey("spki", imported)) as ArrayBuffer);
-}
+/** Has the key transform octets into others. */
+export const transform = async (
+  call: Call,
+  act: string,
+  alg: string,
+  octets: Bytes,
+): Promise<Bytes> =>
+  octetsIn(await call(act, { alg, value: toBase64Url(octets) }), "value", parseBase64Url);
 
 /** By a client secret, by a federated token, or a token that the machine has. */
-async function tokenFor({ fetch, credential }: KeyServiceMeans, resource: string) {
-  const json = parseCredential(await credential("azurekms", resource)) ?? {};
-  const ready = tokenInCredential(json);
+async function tokenFor(
+  { fetch, credential }: KeyServiceMeans,
+  resource: string,
+): Promise<Access<string>> {
+  const given = await credential("azurekms", resource);
+  const ready = readyToken(given);
   if (ready) return ready;
-  const { tenant, appId, password, assertion } = json;
-  const authority = `${json["authority"] ?? "https://login.microsoftonline.com"}`.replace(
-    /\/$/,
-    "",
+  const { password, assertion, authority = "https://login.microsoftonline.com" } = membersOf(given);
+  const forms = "JSON with tenant, appId, and password or assertion";
+  const login = { ...membersOf(given), proof: password ?? assertion };
+  const [tenant = "", client_id = "", proof = ""] = textsIn(
+    login,
+    ["tenant", "appId", "proof"],
+    forms,
   );
-  const isWhole =
-    /^[A-Za-z0-9.-]{1,253}$/.test(`${tenant ?? ""}`) &&
-    typeof appId === "string" &&
-    isSafeToFetch(authority);
-  if (!isWhole || (typeof password !== "string" && typeof assertion !== "string"))
-    throw new KeyServiceError(
-      "cannot be asked: its credential must be JSON with tenant, appId, and password or assertion",
-    );
-  return grant(fetch, `${authority}/${tenant}/oauth2/v2.0/token`, {
+  return grant(fetch, `${authority}/${encodeURIComponent(tenant)}/oauth2/v2.0/token`, {
     grant_type: "client_credentials",
-    client_id: appId,
+    client_id,
     scope: `${resource}/.default`,
-    ...(typeof password === "string"
-      ? { client_secret: password }
+    ...(password
+      ? { client_secret: proof }
       : {
-          client_assertion: `${assertion}`,
+          client_assertion: proof,
           client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
         }),
   });
-}
-
-function faultOf(answer: Answer, act: string): KeyServiceError {
-  const error = membersOf(membersOf(answer.json)["error"]);
-  return faultIn(answer, `${membersOf(error["innererror"])["code"] ?? error["code"]}`, [
-    [/KeyDisabled/i, "has disabled the key"],
-    [/NotYetValid|Expired/i, "has a key that is not valid now"],
-    [/Deleted/i, "has deleted the key"],
-    [/Firewall|Connection/i, "does not let this address through its firewall"],
-    [/^401/, "refuses the credential"],
-    [
-      /^400|KeyOperationForbidden/i,
-      "has a key of another use or type, or does not open the ciphertext",
-    ],
-    [/^403/, `does not let this credential: grant ${act === "" ? "get" : act.slice(1)} on the key`],
-    [/^404/, "has no such key in this vault"],
-  ]);
 }

@@ -5,8 +5,14 @@ import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { type HeldKeks, importKek, type Kek, type KekRing, kekOctets, markOf } from "../kek.ts";
-import { firstOf, KeyServiceError } from "./key-service.ts";
-import type { KeyServices, WrappedKek } from "./key-services.ts";
+import { firstOf, KeyServiceError, type KeyServices } from "./key-service.ts";
+
+/** A KEK that key services open: by each of these keys, the first that answers. */
+export interface WrappedKek {
+  readonly id: string;
+  readonly wrappings: readonly { readonly uri: string; readonly ciphertext: Bytes }[];
+  readonly mark: Bytes;
+}
 
 /** A KEK of a configuration: its octets, or what key services can open. */
 export type ConfiguredKek = { readonly id: string; readonly octets: Bytes } | WrappedKek;
@@ -167,7 +173,7 @@ export class KekLease implements HeldKeks {
 }
 
 /** What the services bind a KEK to. Both stand in their logs. */
-const contextOf = (trustDomain: string, id: string) => ({
+export const contextOf = (trustDomain: string, id: string) => ({
   "rampart-kek": id,
   "rampart-trust-domain": trustDomain,
 });
@@ -194,18 +200,4 @@ export async function openWrapped(
   return firstOf(wrappings, open).catch((error: unknown) => {
     throw new Error(`KEK ${id}: ${messageOf(error)}`);
   });
-}
-
-/** Wraps a KEK by a key, and opens it again as the CA will. @throws KeyServiceError */
-export async function wrapKek(
-  { id, octets }: { readonly id: string; readonly octets: Bytes },
-  uri: string,
-  trustDomain: string,
-  keyServices: KeyServices,
-): Promise<WrappedKek> {
-  const ciphertext = await keyServices(uri).wrap(octets, contextOf(trustDomain, id));
-  const mark = await markOf(octets, trustDomain, id);
-  const wrapped = { id, wrappings: [{ uri, ciphertext }], mark };
-  (await openWrapped(wrapped, trustDomain, keyServices)).fill(0);
-  return wrapped;
 }

@@ -1,4 +1,3 @@
-import { CaError } from "../../foundation/errors.ts";
 import { selfSign } from "../../pki/authority/new-authority.ts";
 import type { SigningKey } from "../../pki/crypto-provider.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
@@ -19,7 +18,7 @@ import {
   createCertificateSigner,
 } from "../../pki/x509/leaf/certificate-signer.ts";
 import { organizationName } from "../../pki/x509/leaf/to-be-signed.ts";
-import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import {
   addSeconds,
   backdateSeconds,
@@ -138,18 +137,8 @@ export function isRenewalDue(validity: Validity, lifetimeSeconds: number, now: D
   return lifeOf(validity) > leastSeconds && addSeconds(now, leastSeconds) > validity.notAfter;
 }
 
-/** Makes the certificate of a root, which its own key in a service signs. @throws KeyServiceError */
-export async function createServiceRoot(
-  key: ServiceKey,
-  trustDomain: TrustDomain,
-  lifetimeSeconds: number,
-  now: Date,
-): Promise<Bytes> {
-  const publicKey = await key.publicKey().then(parseSubjectPublicKey).catch(orWrongKind);
-  return rootFor([key], publicKey, { trustDomain, lifetimeSeconds, now });
-}
-
-function rootFor(
+/** @throws KeyServiceError */
+export function rootFor(
   keys: readonly ServiceKey[],
   publicKey: SubjectPublicKey,
   {
@@ -168,13 +157,8 @@ function rootFor(
 
 const kinds: readonly string[] = ["EC-P256", "EC-P384", "RSA"];
 
-const wrongKind =
+export const wrongKind =
   "has a key of another type: a root takes EC P-256, EC P-384, or RSA of 2048 to 4096 bits";
-
-/** No request has such a key, so the sentence of one would be of no use. */
-function orWrongKind(error: unknown): never {
-  throw error instanceof CaError ? new KeyServiceError(wrongKind, { cause: error }) : error;
-}
 
 /** A key that signs in its service. Each signature is verified before anybody gets it. */
 function signingKeyOf(keys: readonly ServiceKey[], publicKey: SubjectPublicKey): SigningKey {

@@ -1,67 +1,87 @@
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
-  type Answer,
-  anotherKey,
-  ask,
-  callsWithToken,
-  faultIn,
-  type KeyPlace,
+  type Call,
   KeyServiceError,
-  type KeyServiceMeans,
+  type Members,
+  type OpenKey,
+  type WrappingContext,
+} from "./key-service.ts";
+import {
+  ask,
+  callsTo,
+  faultIn,
+  inJson,
   membersOf,
   octetsIn,
-  octetsOfPem,
-  parseCredential,
-  refusedCredential,
-  remembered,
-  type ServiceKey,
+  refusal,
   textOf,
-  type WrappingContext,
-  wrongType,
-} from "./key-service.ts";
+  textsIn,
+} from "./service-call.ts";
 
 const pathForm = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
 
+/** What is wrong, in the words of Vault. */
+const dialect = {
+  credential: /invalid token/i,
+  permission: /^403/,
+  sealed: /^(?:503|47[23])/,
+  missing: /^404|key not found|no existing key/i,
+  version: /disallowed|too old|less than the minimum/i,
+  misfit: /message authentication|invalid ciphertext|unable to decrypt/i,
+  type: /associated.data|not support|unsupported/i,
+};
+const types = { kek: "aes256-gcm96", root: "ecdsa-p256, ecdsa-p384 or RSA" };
+
 /** A key of the transit engine of Vault or OpenBao: `hashivault://<host>/<mount>/keys/<name>`. */
-export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | undefined {
-  const { options, uri } = place;
-  const [, mount = "", name = ""] = pathForm.exec(place.path) ?? [];
-  if (name === "" || place.origin === undefined) return undefined;
+export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
+  const [, mount = "", name = ""] = pathForm.exec(path) ?? [];
   const version = Number(options.get("version") ?? 0);
-  if (!Number.isSafeInteger(version) || version < 0) return undefined;
+  const isVersion = Number.isSafeInteger(version) && version >= 0;
+  if (name === "" || origin === undefined || !isVersion) return undefined;
+  const base = `${origin}/v1/`;
   const namespace = options.get("namespace");
-  const origin = `${place.origin}/v1/`;
   const headers = {
     "x-vault-request": "true",
-    "content-type": "application/json",
     ...(namespace !== null && { "x-vault-namespace": namespace }),
   };
-  const asked = callsWithToken(means, {
-    url: (act) => `${origin}${mount}/${act}`,
-    headersOf: (token) => ({ ...headers, "x-vault-token": token }),
-    refusal: 403,
-    tokenOf: remembered(means.clock, () => tokenFor(means, origin, headers)),
-    faultOf: (answer, act) => faultOf(answer, `${mount}/${act}`),
+
+  /** A token as it is, or that of a login. */
+  async function obtain() {
+    const credential = await means.credential("hashivault");
+    if (typeof credential === "string") return { pass: credential, seconds: 0 };
+    const login = { auth: "auth/kubernetes/login", ...credential };
+    const forms = "a token, or JSON with role, jwt and auth";
+    const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"], forms);
+    const body = { role: membersOf(credential)["role"], jwt };
+    const answer = await ask(means.fetch, base + auth, inJson(body, headers));
+    const said = `${answer.members["errors"]}`;
+    if (answer.status !== 200) throw faultIn(answer, refusal, said, {}, `at ${auth}`);
+    const got = membersOf(answer.members["auth"]);
+    return { pass: textOf(got, "client_token"), seconds: Number(got["lease_duration"]) || 0 };
+  }
+
+  const asked = callsTo(means, {
+    obtain,
+    url: (act) => `${base}${mount}/${act}`,
+    request: (token, _, body) => inJson(body, { ...headers, "x-vault-token": token }),
+    isRefused: ({ status }) => status === 403,
+    fault: (answer, act) => {
+      const right = `${act.startsWith("keys/") ? "read" : "update"} on ${mount}/${act}`;
+      const words = { ...types, right, place: "or no transit engine at this mount" };
+      return faultIn(answer, dialect, `${answer.members["errors"]}`, words);
+    },
   });
-  const call = async (act: string, body?: object): Promise<unknown> =>
-    membersOf(await asked(act.replace("*", name), body))["data"];
+  const call: Call = async (act, body) =>
+    membersOf((await asked(act.replace("*", name), body))["data"]);
 
   return {
     uri,
-    wrap: async (octets, context) => {
-      const body = { plaintext: toBase64(octets), associated_data: boundTo(context) };
-      return text.encode(textOf(await call("encrypt/*", body), "ciphertext")) as Bytes;
-    },
+    call,
     unwrap: async (octets, context) => {
       const ciphertext = new TextDecoder().decode(octets);
       const body = { ciphertext, associated_data: boundTo(context) };
       return octetsIn(await call("decrypt/*", body), "plaintext");
-    },
-    publicKey: async () => {
-      const { keys, latest_version } = membersOf(await call("keys/*"));
-      const key = membersOf(keys)[`${version || latest_version}`];
-      return octetsIn(key, "public_key", octetsOfPem);
     },
     sign: async (bytes, { hash = "SHA-256" }) => {
       const body = {
@@ -73,65 +93,18 @@ export function vaultKey(place: KeyPlace, means: KeyServiceMeans): ServiceKey | 
       return signatureIn(await call(`sign/*/sha2-${hash.slice(4)}`, body), version);
     },
   };
-}
+};
 
 /** @param version Of the key that was asked; 0 for the latest. @throws KeyServiceError */
-function signatureIn(answer: unknown, version: number): Bytes {
+function signatureIn(answer: Members, version: number): Bytes {
   const [, signed, base64 = ""] = /^vault:v(\d+):(.*)$/.exec(textOf(answer, "signature")) ?? [];
   const octets = parseBase64(base64);
   if (octets && (version === 0 || Number(signed) === version)) return octets;
   throw new KeyServiceError("answered no signature of this version of the key");
 }
 
-/** A token as it is, or that of a login. */
-async function tokenFor(
-  { fetch, credential }: KeyServiceMeans,
-  origin: string,
-  headers: Readonly<Record<string, string>>,
-) {
-  const given = await credential("hashivault");
-  const login = parseCredential(given);
-  if (!login) return { token: requireToken(given.trim()), seconds: 0 };
-  const { auth = "auth/kubernetes/login", role, jwt } = login;
-  if (!/^auth\/[A-Za-z0-9/_-]{1,128}\/login$/.test(`${auth}`) || typeof jwt !== "string")
-    throw new KeyServiceError(
-      "cannot be asked: its credential must be a token, or JSON with role, jwt and auth",
-    );
-  const body = JSON.stringify({ role, jwt });
-  const { status, json } = await ask(fetch, `${origin}${auth}`, { method: "POST", headers, body });
-  if (status !== 200)
-    throw new KeyServiceError(
-      `${refusedCredential(`${membersOf(json)["errors"]}`)} at ${auth} (status ${status})`,
-    );
-  const { auth: got } = membersOf(json);
-  const seconds = Number(membersOf(got)["lease_duration"]) || 0;
-  return { token: requireToken(textOf(got, "client_token")), seconds };
-}
-
 const text = new TextEncoder();
 
 /** JSON is unambiguous, and the order of the names is fixed. */
-const boundTo = (context: WrappingContext): string =>
+export const boundTo = (context: WrappingContext): string =>
   toBase64(text.encode(JSON.stringify(Object.entries(context))));
-
-function requireToken(token: string): string {
-  if (/^[!-~]{1,16384}$/.test(token)) return token;
-  throw new KeyServiceError("cannot be asked: its credential must be a token");
-}
-
-function faultOf(answer: Answer, path: string): KeyServiceError {
-  const right = `${path.includes("/keys/") ? "read" : "update"} on ${path}`;
-  return faultIn(answer, `${membersOf(answer.json)["errors"]}`, [
-    [/invalid token/i, "refuses the credential, which is wrong or has expired"],
-    [/^403/, `does not let this credential: grant ${right}`],
-    [/^404/, "has no transit engine at this mount"],
-    [/^(?:503|47[23])/, "is sealed, or stands by"],
-    [/key not found|no existing key/i, "has no such key"],
-    [/disallowed|too old|less than the minimum/i, "no longer allows this version of the key"],
-    [/message authentication|invalid ciphertext|unable to decrypt/i, anotherKey],
-    [
-      /associated.data|not support|unsupported/i,
-      wrongType("aes256-gcm96", "ecdsa-p256, ecdsa-p384 or RSA"),
-    ],
-  ]);
-}

@@ -1,15 +1,22 @@
+import * as z from "zod/mini";
+import { credentialIn } from "../../config/platform-keys.ts";
 import {
-  type Answer,
-  ask,
-  grant,
+  type Credential,
   KeyServiceError,
   type KeyServiceMeans,
-  membersOf,
-  parseCredential,
-  refusedCredential,
-  textOf,
 } from "../../custody/key-service/key-service.ts";
-import { bearerToken, isSafeToFetch } from "../../foundation/text.ts";
+import {
+  type Answer,
+  type Asked,
+  ask,
+  faultIn,
+  grant,
+  inJson,
+  membersOf,
+  textOf,
+} from "../../custody/key-service/service-call.ts";
+import { jsonIn } from "../../foundation/json.ts";
+import { isSafeToFetch } from "../../foundation/text.ts";
 import { readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
 import { accountTokenFile, type Environment } from "../files/places.ts";
 
@@ -38,15 +45,14 @@ export function metadataUrl(url: string): string {
 /** Asks for a part of a credential. @param what Who is asked, as the subject of a sentence. @throws KeyServiceError */
 export async function askFor(
   what: string,
-  { fetch }: Pick<Machine, "fetch">,
+  { fetch }: Machine,
   url: string,
-  init: RequestInit = {},
+  init: Asked,
 ): Promise<Answer> {
   try {
     const answer = await ask(fetch, url, init);
     if (answer.status === 200) return answer;
-    const refused = /expired/i.test(answer.text) ? refusedCredential(answer.text) : "refuses";
-    throw new KeyServiceError(`${refused} (status ${answer.status})`);
+    throw faultIn(answer, { expired: /expired/i }, answer.text);
   } catch (error) {
     if (!(error instanceof KeyServiceError)) throw error;
     throw new KeyServiceError(`cannot be asked: ${what} ${error.message}`, { cause: error });
@@ -58,37 +64,30 @@ export const askMetadata = (
   what: string,
   machine: Machine,
   url: string,
-  init: RequestInit = {},
+  init: Asked,
 ): Promise<Answer> =>
   askFor(what, machine, metadataUrl(url), {
     ...init,
     signal: AbortSignal.timeout(timeoutMilliseconds),
   });
 
-/** A text of the environment that a header has room for. @throws KeyServiceError */
-export function headerOf(name: string, text: string): string {
-  if (bearerToken.test(text)) return text;
-  throw new KeyServiceError(`cannot be asked: ${name} must be one line of visible ASCII`);
-}
-
 /**
  * A token, or a login whose token is read anew from its file each time: that of the pod, where it names no other.
  */
 export async function findVaultCredential(
   { environment }: Machine,
-  given = environment["VAULT_TOKEN"]?.trim(),
-): Promise<string | undefined> {
-  const login = parseCredential(given ?? "");
-  if (!login || login["jwt"] !== undefined) return given;
-  const { jwt_file: file = accountTokenFile, ...others } = login;
-  return JSON.stringify({ ...others, jwt: await readTokenFile(`${file}`) });
+  given: Credential = credentialIn(environment["VAULT_TOKEN"]?.trim() ?? ""),
+): Promise<Credential> {
+  if (typeof given === "string" || given["jwt"] !== undefined) return given;
+  const { jwt_file: file = accountTokenFile, ...others } = given;
+  return { ...others, jwt: await readTokenFile(`${file}`) };
 }
 
 /**
  * A client secret or a federated token, which a kubelet replaces in its file, by the variables of Azure's own
  * tools; else a token of the managed identity, from Container Apps and App Service or from the machine.
  */
-export async function findAzureCredential(machine: Machine, resource: string): Promise<string> {
+export async function findAzureCredential(machine: Machine, resource: string): Promise<Credential> {
   const {
     AZURE_TENANT_ID: tenant,
     AZURE_CLIENT_ID: appId,
@@ -98,7 +97,7 @@ export async function findAzureCredential(machine: Machine, resource: string): P
   } = machine.environment;
   if (tenant && appId && (password || file)) {
     const proof = password ? { password } : { assertion: await readTokenFile(file ?? "") };
-    return JSON.stringify({ tenant, appId, authority, ...proof });
+    return { tenant, appId, authority: authority?.replace(/\/$/, ""), ...proof };
   }
   return ofManagedIdentity(machine, { resource, ...(appId && { client_id: appId }) });
 }
@@ -106,28 +105,27 @@ export async function findAzureCredential(machine: Machine, resource: string): P
 async function ofManagedIdentity(
   machine: Machine,
   asked: Readonly<Record<string, string>>,
-): Promise<string> {
+): Promise<Credential> {
   const {
     IDENTITY_ENDPOINT: endpoint,
     IDENTITY_HEADER: header = "",
     AZURE_POD_IDENTITY_AUTHORITY_HOST: host = "http://169.254.169.254",
   } = machine.environment;
-  const [url, version, headers]: [string, string, Record<string, string>] = endpoint
-    ? [endpoint, "2019-08-01", { "x-identity-header": headerOf("IDENTITY_HEADER", header) }]
-    : [
-        `${host.replace(/\/$/, "")}/metadata/identity/oauth2/token`,
-        "2018-02-01",
-        { metadata: "true" },
-      ];
-  const query = new URLSearchParams({ "api-version": version, ...asked });
-  const what = "there is no KEY_CREDENTIAL_AZUREKMS, and the managed identity of Azure";
-  const { json } = await askMetadata(what, machine, `${url}?${query}`, { headers });
-  const { expires_in, expires_on } = membersOf(json);
-  const now = machine.clock().getTime() / 1000;
-  return JSON.stringify({
-    access_token: textOf(json, "access_token"),
-    expires_in: Number(expires_in ?? Number(expires_on) - now) || 0,
+  const query = new URLSearchParams({
+    "api-version": endpoint ? "2019-08-01" : "2018-02-01",
+    ...asked,
   });
+  const url = endpoint ?? `${host.replace(/\/$/, "")}/metadata/identity/oauth2/token`;
+  const { members } = await askMetadata(
+    "there is no KEY_CREDENTIAL_AZUREKMS, and the managed identity of Azure",
+    machine,
+    `${url}?${query}`,
+    {
+      headers: endpoint ? { "x-identity-header": header } : { metadata: "true" },
+    },
+  );
+  const { expires_in = Number(members["expires_on"]) - machine.clock().getTime() / 1000 } = members;
+  return { ...members, expires_in };
 }
 
 const scope = "https://www.googleapis.com/auth/cloudkms";
@@ -138,58 +136,59 @@ const scope = "https://www.googleapis.com/auth/cloudkms";
  */
 export async function findGoogleCredential(
   machine: Machine,
-  given: string | undefined,
-): Promise<string> {
+  given: Credential | undefined,
+): Promise<Credential> {
   const { GOOGLE_APPLICATION_CREDENTIALS: file, GCE_METADATA_HOST: host = "169.254.169.254" } =
     machine.environment;
-  const text = given ?? (file ? await readSmallFile(file, 32_768) : undefined);
-  if (text !== undefined) {
-    const json = parseCredential(text) ?? {};
-    return json["type"] === "external_account" ? federated(machine, json) : text;
-  }
+  const found = given ?? (file ? credentialIn(await readSmallFile(file, 32_768)) : undefined);
+  if (found !== undefined)
+    return membersOf(found)["type"] === "external_account" ? federated(machine, found) : found;
   const url = `http://${host}/computeMetadata/v1/instance/service-accounts/default/token?scopes=${scope}`;
   const what = "there is no KEY_CREDENTIAL_GCPKMS, and the metadata server of Google";
-  const answer = await askMetadata(what, machine, url, {
-    headers: { "metadata-flavor": "Google" },
-  });
-  return answer.text;
+  const headers = { "metadata-flavor": "Google" };
+  return (await askMetadata(what, machine, url, { headers })).members;
 }
 
+const safeUrl = z.string().check(z.refine(isSafeToFetch));
+
+const federationForm = z.object({
+  audience: z.string(),
+  subject_token_type: z.string(),
+  token_url: safeUrl,
+  service_account_impersonation_url: z.optional(safeUrl),
+  credential_source: z.object({
+    file: z.string(),
+    format: z.optional(z.object({ type: z.string(), subject_token_field_name: z.string() })),
+  }),
+});
+
 /** Trades the token in a file for one of Google (RFC 8693), and that for one of a service account, if there is one. */
-async function federated(
-  machine: Machine,
-  json: Readonly<Record<string, unknown>>,
-): Promise<string> {
-  const { credential_source, service_account_impersonation_url: account } = json;
-  const { file, format } = membersOf(credential_source);
-  const urls = [`${json["token_url"]}`, ...(account === undefined ? [] : [`${account}`])];
-  if (typeof file !== "string" || !urls.every(isSafeToFetch))
+async function federated(machine: Machine, given: Credential): Promise<Credential> {
+  const { data: account } = federationForm.safeParse(given);
+  if (!account)
     throw new KeyServiceError(
       "cannot be asked: its external_account must have a file as its source, and https URLs",
     );
-  const { type = "text", subject_token_field_name: field } = membersOf(format);
+  const { credential_source, service_account_impersonation_url: url } = account;
+  const { file, format } = credential_source;
   const text = (await readSmallFile(file, 32_768)).trim();
-  const { token, seconds } = await grant(machine.fetch, `${json["token_url"]}`, {
+  const field = format?.type === "json" ? format.subject_token_field_name : undefined;
+  const { pass, seconds } = await grant(machine.fetch, account.token_url, {
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     requested_token_type: "urn:ietf:params:oauth:token-type:access_token",
-    subject_token: type === "json" ? textOf(parseCredential(text), `${field}`) : text,
-    subject_token_type: `${json["subject_token_type"]}`,
-    audience: `${json["audience"]}`,
+    subject_token: field === undefined ? text : textOf(membersOf(jsonIn(text)), field),
+    subject_token_type: account.subject_token_type,
+    audience: account.audience,
     // IAM, which impersonates, takes no narrower one.
-    scope: account === undefined ? scope : "https://www.googleapis.com/auth/cloud-platform",
+    scope: url === undefined ? scope : "https://www.googleapis.com/auth/cloud-platform",
   });
-  if (account === undefined) return JSON.stringify({ access_token: token, expires_in: seconds });
-  const answer = await askFor("the service account of its federation", machine, `${account}`, {
-    method: "POST",
-    headers: {
-      authorization: `Bearer ${headerOf("the token of Google", token)}`,
-      "content-type": "application/json",
-    },
-    body: JSON.stringify({ scope: [scope], lifetime: "3600s" }),
-  });
-  const end = Date.parse(textOf(answer.json, "expireTime"));
-  return JSON.stringify({
-    access_token: textOf(answer.json, "accessToken"),
+  if (url === undefined) return { access_token: pass, expires_in: seconds };
+  const asked = inJson({ scope: [scope], lifetime: "3600s" }, { authorization: `Bearer ${pass}` });
+  const what = "the service account of its federation";
+  const { members } = await askFor(what, machine, url, asked);
+  const end = Date.parse(textOf(members, "expireTime"));
+  return {
+    access_token: textOf(members, "accessToken"),
     expires_in: (end - machine.clock().getTime()) / 1000,
-  });
+  };
 }

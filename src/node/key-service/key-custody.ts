@@ -27,14 +27,16 @@ export function nodeKeyCustody(
   // A variable without a value is one that is not set, to all of these tools.
   const environment = Object.fromEntries(Object.entries(variables).filter(([, value]) => value));
   const machine = { environment, fetch, clock };
-  const ofAws = findAwsCredential(machine);
   return openPlatformKeys(configuration, {
     fetch,
     clock,
     ofTheMachine: async (service, given, audience) => {
       if (service === "gcpkms") return findGoogleCredential(machine, given);
       if (service === "hashivault") return findVaultCredential(machine, given);
-      return given ?? (service === "awskms" ? ofAws() : findAzureCredential(machine, audience));
+      if (given !== undefined) return given;
+      return service === "awskms"
+        ? findAwsCredential(machine)
+        : findAzureCredential(machine, audience);
     },
   });
 }

@@ -1,8 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
 import { holdKeks } from "../../config/keks.ts";
+import type { OpenPlatformKeys } from "../../config/platform-keys.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
-import type { OpenKeyCustody } from "../../custody/key-service/key-custody.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { createOperationLog, logFault, writeToConsole } from "../../foundation/events.ts";
@@ -33,7 +33,7 @@ export interface ShardState {
 export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unknown>>> {
   readonly #log = createOperationLog(() => new Date(), writeToConsole);
   /** Absent from a main module without key services. */
-  protected readonly openKeyCustody: OpenKeyCustody | undefined;
+  protected readonly openKeyCustody: OpenPlatformKeys | undefined;
   #keks: HeldKeks | undefined;
   #sequencer: Promise<Sequencer> | undefined;
   #isArmed = false;

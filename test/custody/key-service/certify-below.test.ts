@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
-import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";

@@ -1,9 +1,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
-import type { KeyServices } from "../../../src/custody/key-service/key-services.ts";
-import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import type { KeyServices } from "../../../src/custody/key-service/key-service.ts";
+import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import {
   awsCredential,
@@ -92,7 +92,7 @@ const columns: Readonly<Record<string, Column>> = {
     rootUri: `${awsRootUris[0]}`,
     opening: {
       disabled: [awsFault("DisabledException"), "has disabled the key"],
-      "pending deletion": [awsFault("KMSInvalidStateException"), "it awaits its deletion"],
+      "pending deletion": [awsFault("KMSInvalidStateException"), "awaits its deletion"],
       "wrong type": [awsFault("InvalidKeyUsageException"), "of another use or type"],
       "wrong region": [awsFault("NotFoundException"), "has no such key in eu-central-1"],
       "another key": [(answer) => ({ ...answer, Plaintext: zeros }), wrongKek],
@@ -108,7 +108,7 @@ const columns: Readonly<Record<string, Column>> = {
     },
     signing: {
       disabled: [awsFault("DisabledException"), "has disabled the key"],
-      "pending deletion": [awsFault("KMSInvalidStateException"), "it awaits its deletion"],
+      "pending deletion": [awsFault("KMSInvalidStateException"), "awaits its deletion"],
       "wrong type": [awsFault("UnsupportedOperationException"), "of another use or type"],
       "wrong curve": [(answer) => ({ ...answer, PublicKey: otherCurve }), root],
       "a curve of no certificate": [(answer) => ({ ...answer, PublicKey: noCurve }), root],
@@ -132,10 +132,13 @@ const columns: Readonly<Record<string, Column>> = {
       ],
       "pending deletion": [
         google(400, "…/1 is not enabled, current state is: DESTROY_SCHEDULED."),
-        "has destroyed the key, or will",
+        "it is deleted, or awaits its deletion",
       ],
       "wrong type": [google(400, "… is not usable for this"), "of another use or type"],
-      "wrong region": [google(404), "has no such key in this project and location"],
+      "wrong region": [
+        google(404),
+        "has no such key at this path, which ends in a version for a root alone",
+      ],
       "another key": [
         (answer) => ({ ...answer, plaintext: zeros, plaintextCrc32c: "2324772522" }),
         wrongKek,
@@ -178,7 +181,7 @@ const columns: Readonly<Record<string, Column>> = {
     rootUri: azureRootUri,
     opening: {
       disabled: [azure(403, "KeyDisabled"), "has disabled the key"],
-      "pending deletion": [azureError(409, "ObjectIsDeletedButRecoverable"), "has deleted the key"],
+      "pending deletion": [azureError(409, "ObjectIsDeletedButRecoverable"), "it is deleted"],
       "wrong type": [azure(403, "KeyOperationForbidden"), "of another use or type"],
       "wrong region": [azureError(404, "KeyNotFound"), "has no such key in this vault"],
       "another key": [
@@ -198,10 +201,10 @@ const columns: Readonly<Record<string, Column>> = {
     signing: {
       disabled: [azure(403, "KeyDisabled"), "has disabled the key"],
       "wrong type": [
-        (answer) => ({ ...answer, key: { kty: "oct" } }),
-        "a root EC P-256, P-384 or RSA",
+        (answer) => ({ key: { ...Object(answer["key"]), kty: "oct" } }),
+        "a root takes EC P-256",
       ],
-      "wrong curve": [(answer) => ({ ...answer, key: otherCurveJwk }), root],
+      "wrong curve": [(answer) => ({ key: { ...Object(answer["key"]), ...otherCurveJwk } }), root],
       permission: [azure(403, "ForbiddenByRbac"), "grant get on the key"],
       "wrong signature": [
         (answer) =>
@@ -234,7 +237,7 @@ const columns: Readonly<Record<string, Column>> = {
         vaultFault(400, "'[0].associated_data' provided for non-AEAD cipher suite ecdsa-p256"),
         "a KEK takes aes256-gcm96",
       ],
-      "wrong mount": [vaultFault(404), "has no transit engine at this mount"],
+      "wrong mount": [vaultFault(404), "has no such key or no transit engine at this mount"],
       "another key": [() => ({ data: { plaintext: zeros } }), wrongKek],
       permission: [vaultFault(403, "permission denied"), "grant update on transit/decrypt/rampart"],
       throttled: [vaultFault(429), "throttles its calls"],
@@ -305,7 +308,7 @@ describe.each(Object.entries(columns))("%s", (_, { play, uri, rootUri, opening, 
     };
     const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
     const means = { fetch: service.fetch, clock };
-    const { keyServices } = openKeyCustody({ clusterCredentials: new Map(credentials) }, means);
+    const { keyServices } = openPlatformKeys({ clusterCredentials: new Map(credentials) }, means);
     return [service, keyServices];
   }
 
@@ -329,7 +332,7 @@ describe.each(Object.entries(columns))("%s", (_, { play, uri, rootUri, opening, 
   test.each(Object.entries({ ...signing, ...ofEvery }))("a root: %s", async (_, [fault, says]) => {
     const [service, keyServices] = await start();
     // A grant works before the service does not.
-    await keyServices(rootUri).publicKey();
+    await createServiceRoot(keyServices(rootUri), clusterLocal, 1e8, clock());
     apply(service, fault);
     const work = createServiceRoot(keyServices(rootUri), clusterLocal, 1e8, clock());
     const said = await work.then(() => "it worked", String);
@@ -338,10 +341,29 @@ describe.each(Object.entries(columns))("%s", (_, { play, uri, rootUri, opening, 
   });
 });
 
+const clockSaid = "set the clock of this machine (status 400)";
+
 test.each([
-  ["Google's", playGoogle, googleUri, "Token must be a short-lived token. Check your iat and exp"],
-  ["Azure's", playAzure, azureUri, "AADSTS700024: assertion is not within its valid time range."],
-])("a clock that is off, in %s words for a grant", async (_, play, uri, error_description) => {
+  [
+    "Google",
+    playGoogle,
+    googleUri,
+    400,
+    "Token must be short-lived. Check your iat and exp",
+    clockSaid,
+  ],
+  ["Azure", playAzure, azureUri, 400, "AADSTS700024: not within its valid time range.", clockSaid],
+  [
+    "Google",
+    playGoogle,
+    googleUri,
+    400,
+    "Invalid JWT Signature.",
+    "refuses the credential, which is wrong",
+  ],
+  ["Azure", playAzure, azureUri, 503, "", "failed inside (status 503)"],
+  ["Google", playGoogle, googleUri, 429, "", "throttles its calls (status 429)"],
+] as const)("%s gives no grant", async (_, play, uri, status, error_description, sentence) => {
   const service = await play();
   const texts = {
     KEY_CREDENTIAL_GCPKMS: googleCredential,
@@ -349,11 +371,11 @@ test.each([
   };
   const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
   const means = { fetch: service.fetch, clock };
-  const { keyServices } = openKeyCustody({ clusterCredentials: new Map(credentials) }, means);
-  service.fault = { status: 400, body: { error: "invalid_grant", error_description } };
+  const { keyServices } = openPlatformKeys({ clusterCredentials: new Map(credentials) }, means);
+  service.fault = { status, body: { error: "invalid_grant", error_description } };
   const said = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices).then(
     () => "it worked",
     String,
   );
-  expect(said).toContain("set the clock of this machine (status 400)");
+  expect(said).toContain(sentence);
 });

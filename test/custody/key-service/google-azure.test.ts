@@ -2,8 +2,8 @@ import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
-import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -85,6 +85,24 @@ describe.each([
     );
     expect(service.asked).toEqual([]);
   });
+});
+
+test.each([
+  [
+    googleUri,
+    { KEY_CREDENTIAL_GCPKMS: { ...JSON.parse(googleCredential), token_uri: "http://sts.test/" } },
+  ],
+  [
+    azureUri,
+    { KEY_CREDENTIAL_AZUREKMS: { ...JSON.parse(azureCredential), authority: "http://sts.test" } },
+  ],
+])("a grant for %s is not asked for over plain HTTP", async (uri, credential) => {
+  const service = await playAzure();
+  const given = Object.entries(credential).map(([name, json]) => [name, JSON.stringify(json)]);
+  const { keyServices } = custodyOf(service, Object.fromEntries(given));
+  await expect(wrapKek({ id: "k1", octets }, uri, domain, keyServices)).rejects.toThrow(
+    "its credential must name an https URL",
+  );
 });
 
 test("the CRC of Google's reference", () => {

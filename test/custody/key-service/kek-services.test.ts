@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
-import type { WrappedKek } from "../../../src/custody/key-service/key-services.ts";
+import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import type { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
+import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { configurationOf } from "../../testkit/configuration.ts";
 import {
   awsAliasUri,
@@ -24,7 +25,7 @@ const octets = crypto.getRandomValues(new Uint8Array(32));
 const credentials = { KEY_CREDENTIAL_AWSKMS: awsCredential, KEY_CREDENTIAL_HASHIVAULT: vaultToken };
 
 const keyServicesOf = (service: PlayedService, given: object = credentials) =>
-  openKeyCustody(
+  openPlatformKeys(
     {
       clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
     },
@@ -103,13 +104,13 @@ test.each([
   ["constructor://vault.test/transit/keys/rampart"],
 ])("%s is the URI of no key", async (uri) => {
   const service = await playAws();
-  expect(() => keyServicesOf(service)(uri)).toThrow("the URI of a key must have the form");
+  expect(() => keyServicesOf(service)(uri)).toThrow("the URI of a key must have a form");
 });
 
 test.each([
   [awsUri, {}, "KEY_CREDENTIAL_AWSKMS is required"],
   [awsUri, { KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential must be"],
-  [vaultUri, { KEY_CREDENTIAL_HASHIVAULT: "hvs.a\nhvs.b" }, "its credential must be a token"],
+  [vaultUri, { KEY_CREDENTIAL_HASHIVAULT: "hvs.a\nhvs.b" }, "one line of visible ASCII"],
 ])("of a key %s, a credential that cannot be: %j", async (uri, given, sentence) => {
   const service = await playAws();
   const wrapping = wrapKek({ id: "k1", octets }, uri, domain, keyServicesOf(service, given));

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { recordTaint } from "../../../src/ca/mint.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
-import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { type Crl, parseCrl, parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";

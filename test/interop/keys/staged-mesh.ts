@@ -1,8 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../e2e/mesh.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";

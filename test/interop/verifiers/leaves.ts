@@ -1,5 +1,5 @@
 import type { ServiceKey } from "../../../src/custody/key-service/key-service.ts";
-import { certifyBelow, createServiceRoot } from "../../../src/custody/key-service/service-root.ts";
+import { certifyBelow, rootFor } from "../../../src/custody/key-service/service-root.ts";
 import {
   type AuthorityKey,
   createAuthority,
@@ -8,6 +8,7 @@ import {
 import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import {
@@ -66,11 +67,11 @@ async function caseBelow(kind: SigningKind): Promise<Case> {
     throw new Error("a key that signs");
   };
   const key: ServiceKey = {
-    ...{ uri: "played://key", wrap: refuse, unwrap: refuse },
-    publicKey: async () => new Uint8Array(spki),
+    ...{ uri: "played://key", call: refuse, unwrap: refuse },
     sign: async (bytes) => new Uint8Array(await sign(bytes)),
   };
-  const root = await createServiceRoot(key, clusterLocal, 86_400, now);
+  const life = { trustDomain: clusterLocal, lifetimeSeconds: 86_400, now };
+  const root = await rootFor([key], parseSubjectPublicKey(new Uint8Array(spki)), life);
   const { csr, extractablePrivateKey } = await createIntermediateRequest(clusterLocal, "EC-P256");
   const { chain, roots } = await certifyBelow(
     { keys: [key], certificates: [root], trustDomain: clusterLocal, clock: () => now },

@@ -3,7 +3,8 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { openWrapped, wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
+import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { metadataUrl } from "../../../src/node/key-service/cloud-credentials.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
 import { awsCredential, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
@@ -408,7 +409,7 @@ test.each<[Cloud, string, Row, string]>([
     "AWSKMS",
     "a token of two lines",
     { ...container({ AWS_CONTAINER_AUTHORIZATION_TOKEN: "jwt.of.workload\nx: y" }), asked: [] },
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN must be one line of visible ASCII",
+    "the container's endpoint takes a credential of one line of visible ASCII alone",
   ],
   [
     "AWSKMS",
@@ -479,7 +480,7 @@ test.each<[Cloud, string, Row, string]>([
       given: '{"role":"ca","jwt_file":"FILE"}',
       asked: [{ ...login("kubernetes"), status: 403, answer: { errors: ["permission denied"] } }],
     },
-    "refuses the credential at auth/kubernetes/login (status 403)",
+    "refuses the credential, which is wrong or has expired (status 403, at auth/kubernetes/login)",
   ],
 ])("%s says of %s: what it means, without a secret", async (cloud, _, row, sentence) => {
   const { wrap } = await start(cloud, row);

@@ -2,8 +2,8 @@ import { createServer } from "node:http";
 import { text } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { openKeyCustody } from "../../../src/custody/key-service/key-custody.ts";
+import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 import { awsCredential, awsKeyId, playAws } from "./aws-kms.ts";
 import type { PlayedService } from "./key-service.ts";
@@ -31,7 +31,7 @@ export async function listenWithKek(): Promise<{
 }> {
   const service = await playAws();
   const host = await listenAs(service);
-  const { keyServices } = openKeyCustody(
+  const { keyServices } = openPlatformKeys(
     { clusterCredentials: new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]) },
     { fetch: (url, init) => fetch(url, init), clock: () => new Date() },
   );

@@ -1,6 +1,6 @@
 import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { openPlatformKeys, type PlatformKeys } from "../../../src/config/platform-keys.ts";
-import { wrapKek } from "../../../src/custody/key-service/kek-lease.ts";
+import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { awsCredential, awsUri, playAws } from "./aws-kms.ts";
 import type { PlayedService } from "./key-service.ts";
 

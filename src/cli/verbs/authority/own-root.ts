@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { Option } from "commander";
 import { makeRequest, withdrawRequest } from "../../../ca/rotation/install-intermediate.ts";
-import { createServiceRoot } from "../../../custody/key-service/service-root.ts";
+import { createServiceRoot } from "../../../custody/key-service/operators-keys.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { fingerprintOf } from "../../../pki/encoding/bytes.ts";

@@ -1,0 +1,224 @@
+import { type Fetch, readText, toFetchError } from "../../foundation/fetch.ts";
+import { jsonIn } from "../../foundation/json.ts";
+import { isSafeToFetch } from "../../foundation/text.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import {
+  type Call,
+  type Credential,
+  KeyServiceError,
+  type KeyServiceMeans,
+  type Members,
+} from "./key-service.ts";
+
+/** None of anything but a JSON object. */
+export const membersOf = (json: unknown): Members =>
+  typeof json === "object" && json !== null ? { ...json } : {};
+
+/** An answer of a service, whatever its status. */
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly members: Members;
+}
+
+/** A key service that is asked twice in one load must still answer within its bound. */
+const timeoutMilliseconds = 5_000;
+
+const maximumOctets = 65_536;
+
+/** What a header has room for: an error about anything else may quote it. */
+const headerForm = /^[ -~]{0,20000}$/;
+
+/** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
+export async function ask(fetch: Fetch, url: string, init: Asked): Promise<Answer> {
+  if (!Object.values(init.headers).every((value) => headerForm.test(value)))
+    throw new KeyServiceError("takes a credential of one line of visible ASCII alone");
+  const signal = init.signal ?? AbortSignal.timeout(timeoutMilliseconds);
+  const read = async (): Promise<Answer> => {
+    const response = await fetch(url, { ...init, redirect: "manual", signal });
+    const text = await readText(response, maximumOctets);
+    return { status: response.status, text, members: membersOf(jsonIn(text)) };
+  };
+  const answer = await read().catch((error: unknown) => {
+    throw new KeyServiceError(toFetchError(error, "did not answer").message, { cause: error });
+  });
+  const { status } = answer;
+  if (status < 300 || status >= 400) return answer;
+  throw new KeyServiceError(`redirects elsewhere (status ${status})`);
+}
+
+/** A request whose headers can be looked at. */
+export interface Asked extends RequestInit {
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** A POST of JSON, or a GET where there is no body. */
+export const inJson = (body?: object, headers: Readonly<Record<string, string>> = {}) => ({
+  method: body ? "POST" : "GET",
+  headers: { "content-type": "application/json", ...headers },
+  body: body ? JSON.stringify(body) : null,
+});
+
+export const inForm = (fields: Readonly<Record<string, string>>) => ({
+  method: "POST",
+  headers: { "content-type": "application/x-www-form-urlencoded" },
+  body: new URLSearchParams(fields).toString(),
+});
+
+/** A member that must be a text. @throws KeyServiceError */
+export function textOf(members: Members, name: string): string {
+  const value = members[name];
+  if (typeof value === "string" && value !== "") return value;
+  throw new KeyServiceError(`answered without ${name}`);
+}
+
+/** Octets in base64, unless they are written otherwise. @throws KeyServiceError */
+export function octetsIn(members: Members, name: string, parse = parseBase64): Bytes {
+  const octets = parse(textOf(members, name));
+  if (octets) return octets;
+  throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
+}
+
+/** The octets in one PEM block; `undefined` for what is none. */
+export const octetsOfPem = (pem: string): Bytes | undefined =>
+  parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
+
+/** The digest that an algorithm signs. */
+export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
+  return new Uint8Array(await crypto.subtle.digest(hash, bytes));
+}
+
+export function requireSameKey(isSame: boolean): void {
+  if (!isSame) throw new KeyServiceError("answered for another key");
+}
+
+/** What lets in, and for how many seconds: 0 for what is looked for each time. */
+export interface Access<T> {
+  readonly pass: T;
+  readonly seconds: number;
+}
+
+/** What lets in, asked for again a minute before it ends, or as soon as it is refused. */
+function remembered<T>(clock: () => Date, obtain: () => Promise<Access<T>>) {
+  let known: { readonly pass: T; readonly until: number } | undefined;
+  return async (isRefused: boolean): Promise<T> => {
+    const now = clock().getTime();
+    if (known && now < known.until && !isRefused) return known.pass;
+    const { pass, seconds } = await obtain();
+    known = { pass, until: now + 1000 * Math.min(seconds - 60, 43_200) };
+    return pass;
+  };
+}
+
+/** A token as OAuth answers it. @throws KeyServiceError */
+export const tokenIn = (members: Members): Access<string> => ({
+  pass: textOf(members, "access_token"),
+  seconds: Number(members["expires_in"]) || 0,
+});
+
+/** The token of an OAuth grant. @throws KeyServiceError */
+export async function grant(
+  fetch: Fetch,
+  url: string,
+  fields: Readonly<Record<string, string>>,
+): Promise<Access<string>> {
+  if (!isSafeToFetch(url))
+    throw new KeyServiceError("cannot be asked: its credential must name an https URL");
+  const answer = await ask(fetch, url, inForm(fields));
+  if (answer.status === 200) return tokenIn(answer.members);
+  throw faultIn(answer, refusal, `${answer.members["error_description"]}`);
+}
+
+/** The texts of a credential by their names. @param forms How an operator writes it. @throws KeyServiceError */
+export function textsIn(credential: Credential, names: readonly string[], forms: string): string[] {
+  const texts = names.map((name) => membersOf(credential)[name]);
+  const given = texts.filter((each) => typeof each === "string" && each !== "");
+  if (given.length === names.length) return given as string[];
+  throw new KeyServiceError(`cannot be asked: its credential must be ${forms}`);
+}
+
+/** A token that the machine has got already; `undefined` for a credential of another form. */
+export const readyToken = (credential: Credential): Access<string> | undefined =>
+  membersOf(credential)["access_token"] ? tokenIn(membersOf(credential)) : undefined;
+
+/** What may be wrong, and our sentence for it behind the name of the key. */
+const sentences = {
+  clock: "refuses the time of the request: set the clock of this machine",
+  expired: "refuses the credential, which has expired",
+  credential: "refuses the credential, which is wrong or has expired",
+  permission: "does not let this credential: grant {right}",
+  address: "does not let this address through its firewall",
+  disabled: "has disabled the key",
+  deleted: "cannot use the key: it is deleted, or awaits its deletion or its material",
+  untimely: "has a key that is not valid now",
+  version: "no longer allows this version of the key",
+  missing: "has no such key {place}",
+  type: "has a key of another use or type: a KEK takes {kek}, a root {root}",
+  // Nobody can tell these apart.
+  misfit: "does not open the ciphertext: it is of another key, trust domain or KEK id",
+  sealed: "is sealed, or stands by",
+  throttled: "throttles its calls",
+  inside: "failed inside",
+};
+
+/** How a service says what is wrong: forms of its status with its words. The first that fits counts. */
+type Dialect = Partial<Record<keyof typeof sentences, RegExp>>;
+
+/** The words of this service in our sentences. */
+type Words = Partial<Record<"right" | "place" | "kek" | "root", string>>;
+
+const ofAnyService: Dialect = { throttled: /^429/, inside: /^5/ };
+
+/** Whoever refuses a credential may say that its time is over, and says it in words of its own. */
+export const refusal: Dialect = {
+  clock: /iat and exp|time range|not.{1,9}valid|issued at/i,
+  expired: /expired/i,
+  ...ofAnyService,
+  credential: /^/,
+};
+
+/** The fault in an answer. @param code The service's own name for it, if that is to stand in our sentence. */
+export function faultIn(
+  { status }: Answer,
+  dialect: Dialect,
+  said: string,
+  words: Words = {},
+  code = "",
+): KeyServiceError {
+  const all = [...Object.entries(dialect), ...Object.entries(ofAnyService)];
+  const known = all.find(([, form]) => form.test(`${status} ${said}`));
+  const sentence = known ? sentences[known[0] as keyof typeof sentences] : "refused";
+  const filled = sentence.replace(/\{(\w+)\}/g, (_, name) => `${words[name as keyof Words]}`);
+  return new KeyServiceError(`${filled} (status ${status}${code && `, ${code}`})`);
+}
+
+/** In what services differ, each of which is asked by JSON over HTTPS. */
+interface Wire<T> {
+  readonly obtain: () => Promise<Access<T>>;
+  readonly url: (act: string) => string;
+  readonly request: (pass: T, act: string, body?: object) => Asked | Promise<Asked>;
+  /** Whether an answer says that what let in is not, or no longer, good. */
+  readonly isRefused?: (answer: Answer) => boolean;
+  readonly fault: (answer: Answer, act: string) => KeyServiceError;
+}
+
+export const withBearer = (token: string, _: string, body?: object): Asked =>
+  inJson(body, { authorization: `Bearer ${token}` });
+
+/** Asks a service to do an act with a key. @throws KeyServiceError unless the status is 200 */
+export function callsTo<T>(
+  { fetch, clock }: KeyServiceMeans,
+  { obtain, url, request, isRefused = ({ status }) => status === 401, fault }: Wire<T>,
+): Call {
+  const access = remembered(clock, obtain);
+  return async (act, body) => {
+    const send = async (again = false): Promise<Answer> =>
+      ask(fetch, url(act), await request(await access(again), act, body));
+    let answer = await send();
+    // A pass may be revoked before it ends, and another may be had.
+    if (isRefused(answer)) answer = await send(true);
+    if (answer.status === 200) return answer.members;
+    throw fault(answer, act);
+  };
+}
