@@ -9,13 +9,16 @@ export interface Block extends FencedBlock {
 /** What a block of shell may need that a test has not, by its mark. */
 export const needs = {
   "is-the-gate": "nothing: the gate itself types it",
-  "needs-account": "an account at Cloudflare",
+  "needs-account": "an account at Cloudflare or AWS",
+  "needs-cloud-tools": "the command lines of Google Cloud and Azure",
   "needs-deployment": "a CA that is deployed where the example says",
   "needs-engine": "an engine for images",
   "needs-kubelet": "a Kubernetes cluster whose pods run",
   "needs-root": "root on a machine with systemd",
   "takes-hours": "more time than a test has",
 } as const;
+
+export type Need = keyof typeof needs;
 
 /** The mark of a block whose last program runs until Ctrl-C. */
 export const staysOpen = "stays-open";

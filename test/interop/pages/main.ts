@@ -6,6 +6,7 @@ import {
   blocksOf,
   isCompared,
   isTyped,
+  type Need,
   needs,
   staysOpen,
   suites,
@@ -25,6 +26,10 @@ interface Reading {
   readonly paste?: RegExp;
   /** The headings whose blocks other readers type instead. */
   readonly skips?: readonly string[];
+  /** What the scene has something for that stands in its place, by the mark of a block. */
+  readonly has?: readonly Need[];
+  /** Whether the reader types the blocks of those marks alone, on a page of another suite. */
+  readonly isRest?: boolean;
 }
 
 const started = [/Ctrl-C ends everything/];
@@ -49,17 +54,21 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
     { scene: scenes.istiodsMesh, skips: [onWorker] },
     { scene: scenes.istiodsMeshAndArchive, skips: [onServe], until: [/Ready on http/] },
   ],
-  "docs/tutorials/serve-on-systemd.md": { scene: scenes.machine, until: [/"gRPC on /] },
+  "docs/tutorials/serve-on-systemd.md": {
+    scene: scenes.machine,
+    until: [/"gRPC on /],
+    has: ["needs-root"],
+  },
   "docs/explanation/data-planes.md": { scene: scenes.twoDomains },
   "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },
   "docs/how-to/console.md": { scene: scenes.operator },
   "docs/how-to/deny.md": { scene: scenes.operator },
-  "docs/how-to/install.md": { scene: scenes.checkout },
+  "docs/how-to/install.md": { scene: scenes.checkoutOfRoot, has: ["needs-root"] },
   "docs/how-to/issuance-log.md": { scene: scenes.loggedOperator, until: [/"listening"/] },
   "docs/how-to/jwt-svids.md": { scene: scenes.tokenOperator, until: [/openid-configuration/] },
   "docs/how-to/operate.md": { scene: scenes.operator },
   "docs/how-to/policy.md": { scene: scenes.ruledOperator },
-  "docs/how-to/replace-the-kek.md": { scene: scenes.operator },
+  "docs/how-to/replace-the-kek.md": { scene: scenes.operator, has: ["needs-account"] },
   "docs/how-to/revocation.md": { scene: scenes.loggedOperator },
   "docs/how-to/rotate.md": { scene: scenes.operator },
   "docs/how-to/s3.md": { scene: scenes.operator },
@@ -69,11 +78,29 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "docs/reference/agent.md": { scene: scenes.emptyFolder },
   "docs/reference/doctor.md": { scene: scenes.operator },
   "docs/reference/endpoints.md": { scene: scenes.operator },
+  "docs/how-to/key-services.md": {
+    scene: scenes.keyOperator,
+    has: ["needs-account"],
+    isRest: true,
+  },
+  "docs/how-to/own-root.md": {
+    scene: scenes.checkoutWithEngine,
+    has: ["needs-engine"],
+    isRest: true,
+  },
+  "docs/how-to/reload.md": { scene: scenes.service, has: ["needs-root"], isRest: true },
+  "docs/tutorials/serve-on-kubernetes.md": {
+    scene: scenes.checkoutWithEngine,
+    has: ["needs-engine"],
+    isRest: true,
+  },
 };
 
 /** Types the blocks of a page in their order. @returns How many; @throws Error with the line of the first fault. */
 async function read(page: string, reading: Reading): Promise<number> {
-  const { scene, until = [], paste } = reading;
+  const { scene, until = [], paste, has = [], isRest = false } = reading;
+  const mayType = (block: Block): boolean =>
+    has.some((mark) => mark === block.mark) || (!isRest && isTyped(block));
   const folder = await lastingFolder();
   await using ends = new AsyncDisposableStack();
   const terminal = await scene(folder, ends);
@@ -83,10 +110,10 @@ async function read(page: string, reading: Reading): Promise<number> {
   let printed = "";
   for (const [i, block] of blocks.entries()) {
     const before = blocks[i - 1];
-    const isShown = isCompared(block) && before !== undefined && isTyped(before);
+    const isShown = isCompared(block) && before !== undefined && mayType(before);
     try {
       if (isShown) requireShown(block.text, printed);
-      if (!isTyped(block)) continue;
+      if (block.language !== "sh" || !mayType(block)) continue;
       if (block.mark === staysOpen) {
         printed = await terminal.leaveOpen(block.text, awaited.shift() ?? /./);
         const [line] = paste?.exec(printed) ?? [];
@@ -134,6 +161,9 @@ function readersOf(page: string): readonly Reading[] {
   return readers;
 }
 
+const marksTypedOn = (page: string): readonly string[] =>
+  [readings[page] ?? []].flat().flatMap(({ has = [] }) => has);
+
 async function outcomeOf(page: string): Promise<Outcome> {
   const outcome = { client: page, server: "a shell" };
   const begun = performance.now();
@@ -151,9 +181,10 @@ async function outcomeOf(page: string): Promise<Outcome> {
 
 /** The pages of this suite, or those whose path has one of the words behind the command. */
 const words = process.argv.slice(2);
-const pages = Object.keys(suites)
-  .filter((page) => suites[page] === "pages")
-  .filter((page) => words.length === 0 || words.some((word) => page.includes(word)));
+const typedHere = Object.keys(suites).filter((page) => suites[page] === "pages");
+const pages = [...new Set([...typedHere, ...Object.keys(readings)])].filter(
+  (page) => words.length === 0 || words.some((word) => page.includes(word)),
+);
 const outcomes: Outcome[] = [];
 const reasons: Readonly<Record<string, string>> = needs;
 /** The blocks that no suite types, on any page. */
@@ -163,7 +194,8 @@ const left =
     : globSync(["*.md", "docs/**/*.md"])
         .toSorted()
         .flatMap(blocksOf)
-        .filter(({ language, mark }) => language === "sh" && reasons[mark] !== undefined);
+        .filter((block) => block.language === "sh" && reasons[block.mark] !== undefined)
+        .filter(({ page, mark }) => !marksTypedOn(page).includes(mark));
 for (const page of pages) outcomes.push(await outcomeOf(page));
 for (const { page, line, mark } of left)
   console.log(`pages: not typed: ${page}:${line} needs ${reasons[mark]}`);

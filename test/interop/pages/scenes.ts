@@ -3,10 +3,13 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
-import { blocksOf } from "../../pages/shell-blocks.ts";
+import { blocksOf, inCluster, staysOpen } from "../../pages/shell-blocks.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { awsCredential, playAws } from "../../testkit/key-services/aws-kms.ts";
+import { startService } from "../../testkit/key-services/key-service.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
+import { onMachine, standIn } from "./stand-ins.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -21,7 +24,9 @@ export async function environmentIn(folder: string): Promise<Record<string, stri
   const file = join(folder, ".home/bin/rampart");
   await mkdir(dirname(file), { recursive: true });
   const program = join(root, "src/cli/main.ts");
-  await writeFile(file, `#!/bin/sh\nexec "${process.execPath}" "${program}" "$@"\n`);
+  const lines = [`case "$1 $2" in "serve --unit") ;; serve*) echo $$ > "$HOME/serve.pid" ;; esac`];
+  lines.push(`exec "${process.execPath}" "${program}" "$@"`);
+  await writeFile(file, ["#!/bin/sh", ...lines, ""].join("\n"));
   await chmod(file, 0o755);
   const home = join(folder, ".home");
   return {
@@ -112,10 +117,65 @@ async function developmentCluster(
   return cluster;
 }
 
+/** A terminal of root on a machine, of which \`machine\` in the folder has the paths. */
+async function rootTerminalIn(folder: string, ends: AsyncDisposableStack): Promise<Terminal> {
+  const place = join(folder, "machine");
+  for (const each of ["etc/systemd/system", "usr/local/bin", "var/lib"])
+    await mkdir(join(place, each), { recursive: true });
+  await standIn(folder, "sudo", "editor", "systemctl", "journalctl");
+  const { PATH } = await environmentIn(folder);
+  const terminal = await terminalIn(folder, ends, {
+    MACHINE: place,
+    EDITOR: "editor",
+    PATH: `${place}/usr/local/bin:${PATH}`,
+  });
+  return { ...terminal, type: (text) => terminal.type(onMachine(text, place)) };
+}
+
 /** A machine on which the development cluster can be reached, and nothing is configured yet. */
 export const machine: Scene = async (folder, ends) => {
   await developmentCluster(folder, ends, 8788);
-  return terminalIn(folder, ends);
+  return rootTerminalIn(folder, ends);
+};
+
+/** A checkout after `npm ci` on a machine of the reader's. */
+export const checkoutOfRoot: Scene = async (folder, ends) => {
+  await checkout(folder, ends);
+  return rootTerminalIn(folder, ends);
+};
+
+/** The same with an engine for images. */
+export const checkoutWithEngine: Scene = async (folder, ends) => {
+  await standIn(folder, "docker");
+  return checkout(folder, ends);
+};
+
+/** The machine on which the tutorial for systemd has ended. */
+export const service: Scene = async (folder, ends) => {
+  const terminal = await machine(folder, ends);
+  for (const { text, mark, language } of blocksOf("docs/tutorials/serve-on-systemd.md")) {
+    if (language !== "sh" || mark === inCluster) continue;
+    if (mark === staysOpen) await terminal.leaveOpen(text, /"gRPC on /);
+    else await terminal.type(text);
+  }
+  return terminal;
+};
+
+/** An operator with two keys in AWS's key service. */
+export const keyOperator: Scene = async (folder, ends) => {
+  const { host, close } = await startService(await playAws());
+  ends.defer(close);
+  const [id, secret] = awsCredential.split(":");
+  const terminal = await operatorIn(folder, ends, "", {
+    AWS_ACCESS_KEY_ID: id ?? "",
+    AWS_SECRET_ACCESS_KEY: secret ?? "",
+  });
+  // The page's second key is the service's first that signs.
+  const type = (text: string): Promise<string> =>
+    terminal.type(
+      text.replaceAll("awskms:///", `awskms://${host}/`).replace(":key/5678abcd", ":key/00000001"),
+    );
+  return { ...terminal, type };
 };
 
 /** An operator in the folder of a `rampart.toml`, with the KEK in the environment. */
@@ -145,24 +205,16 @@ ${ofIssuer}
   });
 }
 
-/**
- * `npx wrangler` for a reader without an account: it does nothing, and knows the commands and options of the wrangler
- * that is installed.
- */
-const wranglerWithoutAccount = `#!/bin/sh -eu
-[ "$1" = wrangler ]
-shift
-help="$("${root}/node_modules/.bin/wrangler" "$@" --help 2>&1)"
-echo "$help" | grep -q "^wrangler $1 $2"
-for word; do case "$word" in --*) echo "$help" | grep -q -e "$word\\b" ;; esac; done
-[ -t 0 ] || cat > /dev/null
-`;
-
 /** An operator beside a `rampart serve` that signs. */
 export const operator: Scene = async (folder, ends) => {
   const today = new Date().toISOString().slice(0, 10);
   const terminal = await operatorIn(folder, ends, `INCEPTION_DATE = ${today}`);
-  await writeFile(join(folder, ".home/bin/npx"), wranglerWithoutAccount, { mode: 0o755 });
+  await standIn(folder, "npx");
+  await writeFile(join(folder, ".home/rampart-kek"), randomKek());
+  await writeFile(
+    join(folder, "package.json"),
+    '{ "scripts": { "deploy": "npx wrangler deploy" } }',
+  );
   await terminal.leaveOpen("rampart serve", /"gRPC on /);
   return terminal;
 };

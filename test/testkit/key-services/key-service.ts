@@ -1,5 +1,8 @@
+import { createServer } from "node:http";
+import { text as readText } from "node:stream/consumers";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { toX509Signature } from "../../../src/pki/signature-algorithm.ts";
+import { listenOnLoopback } from "../network/loopback.ts";
 
 /** What a played key service does with every request. */
 export type Conduct = "works" | "is away" | "hangs" | "redirects" | "never ends" | "answers HTML";
@@ -49,6 +52,22 @@ export function playService(act: Act): PlayedService {
     },
   };
   return service;
+}
+
+/** Has a played service answer at a real port. */
+export async function startService(
+  service: PlayedService,
+): Promise<{ readonly host: string; readonly close: () => Promise<void> }> {
+  const server = createServer(async (request, response) => {
+    const { method = "", headers, url } = request;
+    const answer = await service.fetch(`http://${headers.host}${url}`, {
+      method,
+      headers: headers as Record<string, string>,
+      body: await readText(request),
+    });
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  return listenOnLoopback(server);
 }
 
 const hang = (signal: AbortSignal | null | undefined): Promise<never> =>

@@ -1,25 +1,13 @@
-import { createServer } from "node:http";
-import { text } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
-import { listenOnLoopback } from "../network/loopback.ts";
 import { awsCredential, awsKeyId, playAws } from "./aws-kms.ts";
-import type { PlayedService } from "./key-service.ts";
+import { type PlayedService, startService } from "./key-service.ts";
 
 /** A played service behind a real port. @returns Its host and port */
 export async function listenAs(service: PlayedService): Promise<string> {
-  const server = createServer(async (request, response) => {
-    const { method = "", headers, url } = request;
-    const answer = await service.fetch(`http://${headers.host}${url}`, {
-      method,
-      headers: headers as Record<string, string>,
-      body: await text(request),
-    });
-    response.writeHead(answer.status).end(await answer.text());
-  });
-  const { host, close } = await listenOnLoopback(server);
+  const { host, close } = await startService(service);
   onTestFinished(() => void close());
   return host;
 }
