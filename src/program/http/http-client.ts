@@ -43,7 +43,8 @@ const pooling = {
   keepAlive: true,
   /** The interval at which TCP probes an idle connection. */
   keepAliveMsecs: 15_000,
-  maxFreeSockets: 32,
+  /** As many calls as a gateway has under way: at fewer it would open and close connections all the time. */
+  maxFreeSockets: 128,
   timeout: 60_000,
 };
 

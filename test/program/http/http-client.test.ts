@@ -69,6 +69,25 @@ test("there are no more connections than allowed, and further requests wait", as
   expect(sockets.size).toBe(2);
 });
 
+test("as many connections as a gateway has calls under way are used again", async () => {
+  let [connections, requests] = [0, 0];
+  const together = 128;
+  let release = Promise.withResolvers<void>();
+  const { url } = await startRawServer((socket) => {
+    if (++requests % together === 0) release.resolve();
+    void release.promise.then(() => socket.write(answered("")));
+  });
+  const client = createHttpClient({}, 256);
+  onTestFinished(client.close);
+  const connected = (): void => void connections++;
+  const request = { target: parseTarget(url), method: "GET", headers: {}, connected };
+  for (let round = 0; round < 2; round++) {
+    release = Promise.withResolvers();
+    await Promise.all(Array.from({ length: together }, () => client.send(request, 1024)));
+  }
+  expect(connections).toBe(together);
+});
+
 test("a request that gets no connection ends in time", async () => {
   const { send, client, request } = await startClient(() => {});
   const opened = [client.open(request()), client.open(request())];
