@@ -101,7 +101,8 @@ export class Connections {
     }
     this.#add(connection);
     const { connections: ofNetwork } = this.#shares.of(address).network.amounts;
-    if (this.slowed.isMuch(ofNetwork)) this.slowed.slow(connection);
+    const largest = this.#shares.largest("connections")?.network.amounts.connections ?? 0;
+    if (this.slowed.isMuch(ofNetwork, largest)) this.slowed.slow(connection);
     return true;
   }
 

@@ -3,8 +3,11 @@ import { addressOf } from "../../foundation/addresses.ts";
 import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
 import { type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
 
-/** The most sockets that wait for a handshake, for each handshake that may be under way. */
-const waitingForEach = 4;
+/**
+ * The most sockets that wait for a handshake, for each handshake that may be under way. A gateway has one address, and
+ * opens a connection for each of its {@link usualLimits} `requests_at_work`.
+ */
+const waitingForEach = 8;
 
 /** A handshake computes for about a millisecond. Others that are under way go on between two passes. */
 const inOnePass = { all: 8, address: 2 };

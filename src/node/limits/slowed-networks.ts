@@ -34,10 +34,14 @@ export class SlowedNetworks {
     return address === from ? Math.min(most, this.#requests.get(networkOf(from)) ?? most) : most;
   }
 
-  /** Whether so many connections of a network may have a large share of all requests. */
-  isMuch(connections: number): boolean {
+  /**
+   * Whether so many connections of a network may have a large share of all requests, and no network has far more of
+   * them: that one is slowed in place of its victims.
+   */
+  isMuch(connections: number, ofLargest: number): boolean {
     const { streams, streams_per_connection } = this.#limits;
-    return connections * streams_per_connection > streams * muchShare;
+    const isLarge = connections * streams_per_connection > streams * muchShare;
+    return isLarge && 2 * connections > ofLargest;
   }
 
   /** Has the connections of its network take few, because one of its requests found no room. */

@@ -112,6 +112,17 @@ describe("connections", () => {
     expect(all).toEqual(Array(6).fill([8]));
   });
 
+  test("are not slowed where another network has twice as many", () => {
+    const { open } = start({});
+    for (let i = 0; i < 12; i++) open(`192.0.2.${i}`);
+    const allowed: number[] = [];
+    const allow = (requests: number) => void allowed.push(requests);
+    for (let i = 0; i < 6; i++) open(`198.51.100.${i}`, { allow });
+    expect(allowed).toEqual([]);
+    open("198.51.100.6");
+    expect(allowed).toEqual(Array(6).fill(8));
+  });
+
   test("may wait while a quarter of those of their address has no request; those of a gateway always", () => {
     const { connections, open } = start({ connections_per_address: 8 });
     const all = Array.from({ length: 7 }, () => open("a", { requests: 1 }).connection);

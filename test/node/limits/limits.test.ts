@@ -1,7 +1,10 @@
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { connect as connectHttp2, constants } from "node:http2";
+import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Handshakes } from "../../../src/node/limits/handshakes.ts";
 import {
+  type Limit,
   limitNames,
   limitsTable,
   restTimeoutOf,
@@ -76,6 +79,27 @@ describe("handshakes", () => {
     expect(await issueFor(started)).toBe(200);
     expect(silent.some(({ destroyed }) => destroyed)).toBe(true);
   });
+});
+
+test("handshakes of all connections that a gateway opens at once find a place", () => {
+  const reached: Limit[] = [];
+  const handshakes = new Handshakes(
+    usualLimits,
+    (limit) => reached.push(limit),
+    () => {},
+  );
+  onTestFinished(() => handshakes.close());
+  const open = (): void => {
+    const socket = Object.assign(new EventEmitter(), {
+      remoteAddress: "192.0.2.1",
+      destroy: () => socket.emit("close"),
+    });
+    handshakes.take(socket as unknown as Socket);
+  };
+  for (let i = 0; i < usualLimits.requests_at_work; i++) open();
+  expect(reached).toEqual([]);
+  for (let i = 0; i < 20; i++) open();
+  expect(new Set(reached)).toEqual(new Set(["handshakes_per_address"]));
 });
 
 describe("streams", () => {
