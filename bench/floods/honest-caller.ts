@@ -52,12 +52,15 @@ function open(port: number): ClientHttp2Session {
 
 async function timed(answered: Promise<boolean>, server: Server): Promise<Latency> {
   const [begun, cpu] = [performance.now(), server.cpuMilliseconds()];
-  const wait = server.waitMilliseconds();
+  const servers = server.upstream ? [server, server.upstream] : [server];
+  const before = servers.map((each) => each.waitMilliseconds());
   const isServed = await Promise.race([answered, sleep(5 * deadline, false)]);
   return {
     milliseconds: isServed ? performance.now() - begun : Number.POSITIVE_INFINITY,
     serverCpuMilliseconds: server.cpuMilliseconds() - cpu,
-    serverWaitMilliseconds: server.waitMilliseconds() - wait,
+    serverWaitMilliseconds: Math.max(
+      ...servers.map((each, i) => each.waitMilliseconds() - (before[i] ?? 0)),
+    ),
   };
 }
 

@@ -43,7 +43,7 @@ export async function play(
   if (method.startsWith("CRLs")) await revokeMany(join(folder, "ca", "rampart.toml"), ca);
   let gateway: Server | undefined;
   if (scene.called === "gateway") {
-    gateway = await startGateway(join(folder, "gateway"), ca.plaintextPort, workload);
+    gateway = await startGateway(join(folder, "gateway"), ca, workload);
     ended.defer(gateway.end);
   }
   const called = gateway ?? ca;

@@ -18,6 +18,8 @@ export interface Server {
   readonly cpuMilliseconds: () => number;
   /** For how long its event loop was ready, and other programs had the processors. */
   readonly waitMilliseconds: () => number;
+  /** The CA behind a gateway, whose calls wait for both. */
+  readonly upstream?: Server;
   readonly hasEnded: () => boolean;
   readonly end: () => Promise<void>;
 }
@@ -59,7 +61,7 @@ ${issuers}`,
 
 export async function startGateway(
   folder: string,
-  upstreamPort: number,
+  upstream: Server,
   { token }: Workload,
 ): Promise<Server> {
   await mkdir(folder, { recursive: true });
@@ -67,13 +69,13 @@ export async function startGateway(
   await writeFile(tokenFile, token);
   await writeFile(
     config,
-    `UPSTREAM = "http://127.0.0.1:${upstreamPort}"
+    `UPSTREAM = "http://127.0.0.1:${upstream.plaintextPort}"
 TOKEN_FILE = ${JSON.stringify(tokenFile)}
 LISTEN = "127.0.0.1:0"
 MONITORING_LISTEN = "127.0.0.1:0"
 `,
   );
-  return start(["gateway", "--config", config], {});
+  return { ...(await start(["gateway", "--config", config], {})), upstream };
 }
 
 async function start(words: readonly string[], secrets: Record<string, string>): Promise<Server> {
