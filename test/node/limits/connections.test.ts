@@ -47,8 +47,8 @@ function start(limits: object, close = (emit: () => void) => emit()) {
   return { connections, reached, pass, open };
 }
 
-describe("connections", () => {
-  test("at the bound of one address: a new one replaces the one that has had no request for longest", () => {
+describe("the connections of a server:", () => {
+  test("at the bound of its address, a new connection replaces the one that has had no request for longest", () => {
     const { open, pass } = start({ connections_per_address: 2 });
     const [first, second] = [open("a"), open("a")];
     pass(10);
@@ -57,7 +57,7 @@ describe("connections", () => {
     expect([first.state.isOpen, second.state.isOpen]).toEqual([true, false]);
   });
 
-  test("with a request each: a new one replaces the oldest, at the address with most connections", () => {
+  test("where every connection has a request, a new one replaces the oldest of the address with the most connections", () => {
     const { open, reached } = start({ connections: 3 });
     const busy = ["a", "a", "b"].map((address) => open(address, { requests: 1 }));
     expect(open("c", { requests: 1 }).isAdmitted).toBe(true);
@@ -66,7 +66,7 @@ describe("connections", () => {
     expect(reached).toEqual(["connections", "connections", "connections"]);
   });
 
-  test("of a gateway do not count as those of its address, and strangers there do not keep it out", () => {
+  test("a gateway's connections do not count for its address, and strangers at that address do not keep it out", () => {
     const { connections, open, reached } = start({ connections_per_address: 2 });
     const gateway = [open("a"), open("a")];
     for (const { connection } of gateway) connections.recount(connection, "gateway");
@@ -81,7 +81,7 @@ describe("connections", () => {
     expect(open("a").isAdmitted).toBe(false);
   });
 
-  test("of a network may have few requests at once after one found no room, and twice as many each second", () => {
+  test("after a request found no room, connections of its network may send 8 at once, and twice as many after each second", () => {
     const { connections, open, pass } = start({});
     const [stranger, gateway, other] = [
       open("192.0.2.1").connection,
@@ -102,7 +102,7 @@ describe("connections", () => {
     }
   });
 
-  test("beyond a quarter of all requests of a network begin with few, and slow the others", () => {
+  test("where the connections of a network could send more than a quarter of all requests, each may send 8 at once", () => {
     const { open } = start({});
     const all = Array.from({ length: 6 }, (_, i) => {
       const allowed: number[] = [];
@@ -112,7 +112,7 @@ describe("connections", () => {
     expect(all).toEqual(Array(6).fill([8]));
   });
 
-  test("are not slowed where another network has twice as many", () => {
+  test("a network may send as many requests as usual where another network has twice as many connections", () => {
     const { open } = start({});
     for (let i = 0; i < 12; i++) open(`192.0.2.${i}`);
     const allowed: number[] = [];
@@ -123,7 +123,7 @@ describe("connections", () => {
     expect(allowed).toEqual(Array(6).fill(8));
   });
 
-  test("may wait while a quarter of those of their address has no request; those of a gateway always", () => {
+  test("a long poll may wait while a quarter of the connections of its address are free; one through a gateway always may", () => {
     const { connections, open } = start({ connections_per_address: 8 });
     const all = Array.from({ length: 7 }, () => open("a", { requests: 1 }).connection);
     const [first, second] = all as [Connection, Connection];
@@ -135,7 +135,7 @@ describe("connections", () => {
     expect(connections.hasRoomToWait(second)).toBe(true);
   });
 
-  test("that are abused do not have the address of a gateway refused", () => {
+  test("abuse does not close an address to new connections while a gateway has one there", () => {
     const { connections, open } = start({});
     const gateway = open("a");
     connections.recount(gateway.connection, "gateway");
@@ -146,7 +146,7 @@ describe("connections", () => {
     expect(connections.isPenalized(stranger.connection.socket)).toBe(true);
   });
 
-  test("that are closing are bounded: beyond the bound, the first of them is destroyed at once", () => {
+  test("beyond 64 connections that are closing, the first of them is destroyed at once", () => {
     const { open } = start({ connections_per_address: 1 });
     // Their peers do not close them.
     const all = Array.from({ length: 70 }, () => open("a", { close: () => {} }));
@@ -154,14 +154,14 @@ describe("connections", () => {
     expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
   });
 
-  test("that are closing are bounded even if their sockets take a while to close", () => {
+  test("no more than 64 connections are closing, even if sockets take a while to close", () => {
     const { open } = start({ connections_per_address: 1 }, () => {});
     const all = Array.from({ length: 300 }, () => open("a", { close: () => {} }));
     expect(all.findIndex(({ state }) => state.isOpen)).toBe(235);
     expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
   });
 
-  test("of fifty addresses, with a request each: a new one from a new address replaces the oldest", () => {
+  test("where fifty addresses have a connection with a request each, one of a new address replaces the oldest", () => {
     const { open } = start({ connections: 50 });
     const busy = Array.from({ length: 50 }, (_, i) => open(`${i}`, { requests: 1 }));
     expect(open("newcomer", { requests: 1 }).isAdmitted).toBe(true);
@@ -170,14 +170,14 @@ describe("connections", () => {
     expect(open("newcomer").isAdmitted).toBe(false);
   });
 
-  test("without a request: a new one replaces one at the address with most connections", () => {
+  test("at the bound of all, a new connection replaces one without a request, of the address with the most connections", () => {
     const { open } = start({ connections: 3 });
     const [flooding, , honest] = [open("a"), open("a"), open("b")];
     expect(open("c").isAdmitted).toBe(true);
     expect([flooding.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
   });
 
-  test("of many addresses in one network are replaced before several of one address in another network", () => {
+  test("connections of many addresses of one network are replaced before those of a single address of another network", () => {
     const { open } = start({ connections: 20 });
     const honest = [1, 2, 3].map(() => open("192.0.2.1", { requests: 1 }));
     for (let i = 0; i < 100; i++) {
@@ -187,7 +187,7 @@ describe("connections", () => {
     expect(honest.every(({ state }) => state.isOpen)).toBe(true);
   });
 
-  test("with a request each are not replaced for an address that has one, if their network has no two more", () => {
+  test("an address that has a connection gets no other, unless it takes it from a network that has at least two more", () => {
     const { open } = start({ connections: 4 });
     const busy = [1, 2, 3, 4].map((i) =>
       open(i < 3 ? `192.0.2.${i}` : `198.51.100.${i}`, { requests: 1 }),
@@ -199,16 +199,19 @@ describe("connections", () => {
   test.each([
     ["connections_per_address", { connections_per_address: 1 }],
     ["connections", { connections: 1 }],
-  ])("are refused if all that count for %s have a request", (limit, limits) => {
-    const { open, connections, reached } = start(limits);
-    const busy = open("a");
-    connections.begin(busy.connection);
-    const late = open("a");
-    expect([late.isAdmitted, late.state.isOpen, busy.state.isOpen]).toEqual([false, false, true]);
-    expect(reached).toEqual([limit]);
-  });
+  ])(
+    "a new connection is refused where all others that count for %s have a request",
+    (limit, limits) => {
+      const { open, connections, reached } = start(limits);
+      const busy = open("a");
+      connections.begin(busy.connection);
+      const late = open("a");
+      expect([late.isAdmitted, late.state.isOpen, busy.state.isOpen]).toEqual([false, false, true]);
+      expect(reached).toEqual([limit]);
+    },
+  );
 
-  test("close when they have been without a request for too long, and no sooner", () => {
+  test("a connection closes once it has been without a request for too long, and no sooner", () => {
     const { open, pass, connections } = start({ idle_timeout: 1000 });
     const [idle, busy] = [open("a"), open("a")];
     connections.begin(busy.connection);
@@ -221,7 +224,7 @@ describe("connections", () => {
     expect([busy.state.isOpen, connections.count]).toEqual([false, 0]);
   });
 
-  test("are cut when they send far more octets than their requests explain, and their address is refused for five seconds", () => {
+  test("a connection that sends far more octets than its requests explain is cut, and its address refused for five seconds", () => {
     const { open, pass, connections, reached } = start({});
     const [flood, honest] = [open("a"), open("b")];
     for (let i = 0; i < 100; i++) connections.begin(honest.connection);
@@ -236,7 +239,7 @@ describe("connections", () => {
     expect(connections.isPenalized(flood.connection.socket)).toBe(false);
   });
 
-  test("are cut after hundreds of resets or pings in a second, not after dozens", () => {
+  test("a connection is cut after hundreds of resets or pings in a second, and not after dozens", () => {
     const { open, pass, connections } = start({});
     const [flood, honest] = [open("a"), open("b")];
     for (let i = 0; i < 200; i++) connections.countVain(flood.connection);

@@ -46,7 +46,7 @@ async function collect(): Promise<void> {
   runInNewContext("gc")();
 }
 
-describe("while every turn is taken by work that never ends", () => {
+describe("while every turn is taken by work that never ends,", () => {
   /** Requests that wait for a turn, each with a mebibyte that only its work refers to. */
   function wait(begin: ReturnType<typeof start>["begin"], address: string, count: number) {
     return Array.from({ length: count }, () => {
@@ -116,7 +116,7 @@ describe("a request that waits for somebody else's answer", () => {
     return { ...started, answer, answered, hangUp };
   }
 
-  test("has no turn meanwhile, and another one afterwards", async () => {
+  test("gives up its turn meanwhile, and takes another one for the rest of its work", async () => {
     const { begin, answer, answered } = waitingAside();
     const other = Promise.withResolvers<string>();
     const begun = Promise.withResolvers<void>();
@@ -132,7 +132,7 @@ describe("a request that waits for somebody else's answer", () => {
     expect(await Promise.all([answered, second, third])).toEqual(["late", "second", "third"]);
   });
 
-  test("ends with its caller, whatever the answer", async () => {
+  test("ends when its caller hangs up, whatever the answer", async () => {
     const { begin, answer, answered, hangUp } = waitingAside();
     await new Promise(setImmediate);
     hangUp();
@@ -140,16 +140,16 @@ describe("a request that waits for somebody else's answer", () => {
     expect(await refusalOf(() => answered)).toEqual({ reason: "request-abandoned" });
     expect(await begin("a").place?.inTurn(async () => "next")).toBe("next");
   });
-
-  test("goes on outside of any request as it is", async () => {
-    expect(await Turn.aside(async () => "answer")).toBe("answer");
-  });
 });
 
-describe("a request that is replaced by another learns whether work on it had begun:", () => {
+test("a wait for an answer outside of any request has no turn to give up", async () => {
+  expect(await Turn.aside(async () => "answer")).toBe("answer");
+});
+
+describe("a request that loses its place to another says whether work on it had begun:", () => {
   test.each([
-    ["while it has begun nothing", false, ["x"], []],
-    ["after work on it has ended, while its caller reads", true, [], ["x"]],
+    ["no, before its turn", false, ["x"], []],
+    ["yes, once its answer is made and its caller reads", true, [], ["x"]],
   ])("%s", async (_, hasAnswer, refusedThen, touchedThen) => {
     const { begin, refused, touched } = start({ streams: 1 });
     const { place } = begin("x", hasAnswer);
@@ -158,7 +158,7 @@ describe("a request that is replaced by another learns whether work on it had be
     expect([refused, touched]).toEqual([refusedThen, touchedThen]);
   });
 
-  test("after it has passed its turn on, as a long poll does", async () => {
+  test("yes, once it has passed its turn on, as a long poll does", async () => {
     const { begin, refused, touched } = start({ ...one, streams: 1 });
     let passTurn = () => {};
     void begin("x").place?.inTurn((pass) => {
@@ -174,7 +174,7 @@ describe("a request that is replaced by another learns whether work on it had be
   });
 });
 
-test("if all requests of the address with most are at work, the next largest address loses one for a newcomer", async () => {
+test("a new address takes the place of a request of the next largest address, where all those of the largest are at work", async () => {
   const { begin, refused } = start({ streams: 5 });
   const busy = [begin("x"), begin("x"), begin("x")];
   for (const { place } of busy) void place?.inTurn(never);
@@ -185,7 +185,7 @@ test("if all requests of the address with most are at work, the next largest add
   expect(refused).toEqual(["y"]);
 });
 
-test("if all octets of the address with most are at work, the next largest address loses a request before a newcomer does", async () => {
+test("beyond the bound of memory, the next largest address loses a request, where all those of the largest are at work", async () => {
   const { begin, refused } = start({ request_memory: 1 });
   const x = begin("x");
   x.place?.hold(600_000);
@@ -196,7 +196,7 @@ test("if all octets of the address with most are at work, the next largest addre
   expect(refused).toEqual(["y"]);
 });
 
-test("strangers of two networks that have as many requests do not replace each other's", () => {
+test("two networks with the same number of requests take no places from each other", () => {
   const { begin, refused } = start({ streams: 4 });
   for (const address of ["192.0.2.1", "192.0.2.1", "198.51.100.1", "198.51.100.1"]) begin(address);
   for (let i = 0; i < 3; i++) begin("198.51.100.1");
@@ -208,7 +208,7 @@ test("strangers of two networks that have as many requests do not replace each o
 describe("strangers in one network, each at an address of its own,", () => {
   const stranger = (i: number): string => `2001:db8:1:${i}::/64`;
 
-  test("replace each other's requests, and none of an address in another network", () => {
+  test("take places from each other, and none from an address of another network", () => {
     const { begin, refused } = start({ streams: 8 });
     for (let i = 0; i < 3; i++) begin("192.0.2.1");
     for (let i = 0; i < 40; i++) begin(stranger(i));
@@ -216,14 +216,14 @@ describe("strangers in one network, each at an address of its own,", () => {
     expect(refused).not.toContain("192.0.2.1");
   });
 
-  test("replace each other's octets, and none of an address in another network that has more than any of them", () => {
+  test("lose requests to each other beyond the bound of memory, and cost an address of another network none", () => {
     const { begin, refused } = start({ request_memory: 1 });
     begin("192.0.2.1").place?.hold(400_000);
     for (let i = 0; i < 10; i++) begin(stranger(i)).place?.hold(200_000);
     expect(refused).toEqual([0, 1, 2, 3, 4, 5, 6].map(stranger));
   });
 
-  test("replace a request of an address that has more than all of them", () => {
+  test("take a place from an address that has more requests than all of them together", () => {
     const { begin, refused } = start({ streams: 4 });
     for (let i = 0; i < 3; i++) begin("192.0.2.1");
     begin(stranger(1));

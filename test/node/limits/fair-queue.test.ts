@@ -65,7 +65,7 @@ function worksOf(queue: FairQueue) {
 }
 
 describe("a fair queue", () => {
-  test("gives a gateway the turns of an address, and a caller behind it a part of them", () => {
+  test("gives a gateway as many turns as one address has, and each caller behind it a quarter of those", () => {
     const { loop, turn } = handTurned();
     const of = (caller: string) => addressBehind("gateway", caller);
     const bounds = { ...manyAtOnce, underWayPerAddress: 8 };
@@ -84,7 +84,7 @@ describe("a fair queue", () => {
     expect(begun.slice(0, 2).sort()).toEqual(["others", "straight"]);
   });
 
-  test("begins what waits within half the time limit once a bound is raised", () => {
+  test("begins waiting work within half the time limit after a bound was raised", () => {
     const { loop, turn, elapse } = handTurned();
     const changing = { ...limits, underWay: 1 };
     const { begun, gone, take } = worksOf(new FairQueue(() => changing, loop));
@@ -96,7 +96,7 @@ describe("a fair queue", () => {
     expect(gone).toEqual([]);
   });
 
-  test("applies a shorter time limit to what waits already", () => {
+  test("applies a time limit that was shortened to work that already waits", () => {
     const { loop, turn, elapse } = handTurned();
     const changing = { ...limits, underWay: 1, timeLimit: 1000 * timeLimit };
     const { begun, take } = worksOf(new FairQueue(() => changing, loop));
@@ -107,7 +107,7 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["a", "b"]);
   });
 
-  test("sheds one work for a newcomer once a bound is lowered, and begins no other until the bound holds", () => {
+  test("after a bound was lowered, ends one work for a new address, and begins no other before enough work has ended", () => {
     const { loop, turn, elapse } = handTurned();
     const changing = {
       ...limits,
@@ -130,13 +130,13 @@ describe("a fair queue", () => {
     expect(begun.slice(8)).toEqual(["b", "late"]);
   });
 
-  test("begins at once while an address has less under way than it may", () => {
+  test("begins work at once while its address is below its bound", () => {
     const { begun, take } = worksOf(new FairQueue(() => limits));
     for (const name of ["1", "2", "3"]) take("a", name);
     expect(begun).toEqual(["1", "2"]);
   });
 
-  test("gives the next turn to the address with least under way", () => {
+  test("gives a free turn to the address with the least work under way", () => {
     const { begun, ends, take } = worksOf(new FairQueue(() => limits));
     for (const name of ["1", "2", "3", "4", "5"]) take("a", name);
     take("b");
@@ -148,7 +148,7 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["1", "2", "b", "c", "3"]);
   });
 
-  test("sheds work under way of the address with most, for one with none", () => {
+  test("ends work of the address with the most under way, for an address with none", () => {
     const { begun, gone, take } = worksOf(
       new FairQueue(() => ({ ...limits, underWayPerAddress: 3 })),
     );
@@ -159,7 +159,7 @@ describe("a fair queue", () => {
     expect(gone).toHaveLength(1);
   });
 
-  test("sheds waiting work of the address with most, for one with less", () => {
+  test("when the queue is full, drops waiting work of the address with the most, for an address with less", () => {
     const { gone, take } = worksOf(new FairQueue(() => ({ ...limits, underWayPerAddress: 1 })));
     for (const name of ["a1", "b1", "c1", "a2", "a3", "b2", "c2"]) take(name.slice(0, 1), name);
     expect(gone).toEqual([]);
@@ -168,21 +168,21 @@ describe("a fair queue", () => {
     expect([take("d", "d2"), take("b", "b3")]).toEqual(["all", "all"]);
   });
 
-  test("sheds the oldest work that waits, for an address with none", () => {
+  test("when the queue is full, drops the oldest waiting work for an address that has none waiting", () => {
     const { gone, take } = worksOf(new FairQueue(() => ({ ...limits, underWay: 1 })));
     for (const name of ["a", "b", "c", "d", "e"]) take(name);
     expect(take("f")).toBeUndefined();
     expect(gone).toEqual(["b"]);
   });
 
-  test("refuses work beyond the bounds of what may wait, of one address and in all", () => {
+  test("refuses work beyond the bound of waiting work, of one address and of all together", () => {
     const { take } = worksOf(new FairQueue(() => limits));
     expect(Array.from({ length: 6 }, () => take("a"))[5]).toBe("address");
     for (const name of ["b1", "b2", "b3"]) expect(take("b", name)).toBeUndefined();
     expect(take("b")).toBe("all");
   });
 
-  test("forgets work that is withdrawn: it never begins, and leaves its place", () => {
+  test("never begins work that was withdrawn, and gives its place in the queue to other work", () => {
     const queue = new FairQueue(() => ({ ...limits, waiting: 1 }));
     const { begun, ends, workOf, take } = worksOf(queue);
     for (const name of ["1", "2"]) take("a", name);
@@ -214,7 +214,7 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["1", "2", "3"]);
   });
 
-  test("works through ten thousand works that end as soon as they begin", () => {
+  test("finishes ten thousand works that each end as soon as they begin", () => {
     const { loop, turn } = handTurned();
     const queue = new FairQueue(() => ({ ...limits, waiting: 1e5, waitingPerAddress: 1e5 }), loop);
     const { ends, take } = worksOf(queue);
@@ -230,7 +230,7 @@ describe("a fair queue", () => {
     expect(ended).toBe(10_000);
   });
 
-  test("begins at most four works of one address in a pass of the event loop, and those of another address beside them", () => {
+  test("begins at most four works of one address in a pass of the event loop, and does not delay other addresses by that", () => {
     const { loop, passes } = handTurned();
     const queue = new FairQueue(() => manyAtOnce, loop);
     const begun: string[] = [];
@@ -262,7 +262,7 @@ describe("a fair queue", () => {
     expect(begun).toHaveLength(200);
   });
 
-  test("never has more under way than its bounds, and finishes all that it took", () => {
+  test("never exceeds its bounds, and finishes all work that it took and did not drop", () => {
     const step = fc.record({ address: fc.constantFrom("a", "b", "c"), ends: fc.nat(3) });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
@@ -298,7 +298,7 @@ describe("a fair queue", () => {
   });
 });
 
-describe("at the bound of all, with work that never ends,", () => {
+describe("while every turn is taken by work that never ends,", () => {
   /** As many strangers at work as may be, each at an address of its own, and as many as may wait. */
   function saturated(addressOf: (i: number) => string, underWay = 8, waiting = 32) {
     const turned = handTurned();
@@ -326,7 +326,7 @@ describe("at the bound of all, with work that never ends,", () => {
   const inOneNetwork = (i: number) => `2001:db8:1:${i.toString(16)}::/64`;
   const inManyNetworks = (i: number) => `2001:db8:${i.toString(16)}:1::/64`;
 
-  test("thousands of addresses of one network lose a turn to a newcomer from another network at once", () => {
+  test("a new address gets its turn at once, from thousands of addresses that are all of another network", () => {
     const { begun, gone, take, come } = saturated(inOneNetwork);
     expect(take("192.0.2.1", "newcomer")).toBeUndefined();
     expect(begun).toContain("newcomer");
@@ -334,7 +334,7 @@ describe("at the bound of all, with work that never ends,", () => {
     expect(gone).not.toContain("newcomer");
   });
 
-  test("thousands of addresses of one network take no turn from an address of another that has several", () => {
+  test("thousands of addresses of one network take no turn from an address of another network, even if that has several", () => {
     const { begun, gone, take, come, elapse } = saturated(inOneNetwork);
     for (let i = 0; i < 4; i++) take("192.0.2.1", "gateway");
     expect(begun.filter((name) => name === "gateway")).toHaveLength(4);
@@ -343,7 +343,7 @@ describe("at the bound of all, with work that never ends,", () => {
     expect(gone).not.toContain("gateway");
   });
 
-  test("an address with several turns loses them to others of its own network, until it has one", () => {
+  test("an address with several turns gives them up to other addresses of its network, all but one", () => {
     const { begun, gone, take } = saturated(() => "192.0.2.1", 4, 4);
     for (const i of [2, 3, 4, 5]) take(`192.0.2.${i}`, `neighbour ${i}`);
     expect(begun.slice(4)).toEqual(["neighbour 2", "neighbour 3", "neighbour 4"]);
@@ -351,41 +351,41 @@ describe("at the bound of all, with work that never ends,", () => {
     expect(underWay).toEqual(["stranger 0", "stranger 1", "stranger 2"]);
   });
 
-  test("a network loses turns to another one until both have the same number", () => {
+  test("a network gives up turns to another network until both have the same number", () => {
     const { begun, gone, take } = saturated((i) => `192.0.2.${i}`, 4, 4);
     for (let i = 0; i < 4; i++) take(`198.51.100.${i}`, "other");
     expect(begun.slice(4)).toEqual(["other", "other"]);
     expect(gone).not.toContain("other");
   });
 
-  test("an address at its own bound takes no turn from a network with more", () => {
+  test("an address at its own bound takes no further turn, even from a network that has more", () => {
     const { gone, take } = saturated(inOneNetwork, 12, 16);
     for (let i = 0; i < 6; i++) take("192.0.2.1", "gateway");
     const underWay = gone.filter((name) => Number(name.split(" ")[1]) < 12);
     expect(underWay).toHaveLength(4);
   });
 
-  test("a newcomer waits at most until each waiting network has had one turn", () => {
+  test("a new address waits no longer than until each network that waits has had one turn", () => {
     const { begun, take, elapse } = saturated(inManyNetworks);
     expect(take("192.0.2.1", "newcomer")).toBeUndefined();
     elapse(1.5 * timeLimit * (32 / 8));
     expect(begun).toContain("newcomer");
   });
 
-  test("nobody loses a turn before the time limit, so that a herd that arrives at once does not undo its own work", () => {
+  test("callers of many networks that arrive at once keep their turns until the time limit is over", () => {
     const { begun, gone, elapse } = saturated(inManyNetworks, 8, 1000);
     elapse(timeLimit / 2);
     expect([begun.length, gone]).toEqual([8, []]);
   });
 
-  test("an address that has work under way ends no work of others, even overdue work", () => {
+  test("an address with work under way ends no work of other addresses, even beyond the time limit", () => {
     const { begun, take, elapse } = saturated((i) => `${i}`, 8, 0);
     for (let i = 0; i < 3; i++) take("0", "more");
     elapse(10 * timeLimit);
     expect(begun).toHaveLength(8);
   });
 
-  test("the queue sets a timer only while something waits", () => {
+  test("the queue has a timer only while work waits", () => {
     const { ends, elapse, timers } = saturated(inManyNetworks, 2, 1);
     elapse(3 * timeLimit);
     for (const end of [...ends]) end();
@@ -394,7 +394,7 @@ describe("at the bound of all, with work that never ends,", () => {
   });
 });
 
-test("a full queue of five thousand addresses begins all their work", () => {
+test("the queue begins the work of all five thousand addresses that wait", () => {
   const { loop, turn } = handTurned();
   const large = {
     underWay: 64,
