@@ -4,7 +4,7 @@ import { type NumberedBundle, toSpiffeBundle } from "../../pki/authority/trust-b
 import { type KeySet, toJwk } from "../../pki/jose/key-set.ts";
 import { crlsPem } from "../../program/bundle/documents.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
-import { createLongPolls, type Waiter } from "../../transport/http/long-poll.ts";
+import { LongPolls, type Waiter } from "../../transport/http/long-poll.ts";
 import {
   createPolledEndpoint,
   type Publisher,
@@ -30,7 +30,7 @@ const longPollLimits = { longestSeconds: 300, readSeconds: 1 };
  */
 export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: TrustPorts): void {
   const publisher: Publisher = { clock, longPollLimits, bundleMaximumAgeSeconds: 1 };
-  const longPolls = createLongPolls(() => longPollLimits, waiterOf, ending);
+  const longPolls = new LongPolls(() => longPollLimits, waiterOf, ending);
   const add = (path: string, read: ReadDocument) =>
     app.get(path, createPolledEndpoint(publisher, longPolls, read));
   const roots = async (): Promise<ReturnType<UpstreamTrust["roots"]>> => {

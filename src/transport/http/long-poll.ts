@@ -18,20 +18,6 @@ export interface LongPoll {
   readonly leave: () => void;
 }
 
-/** The long polls under way, whose number is bounded. */
-export interface LongPolls {
-  /**
-   * `undefined` for a caller that does not ask to wait, beyond the greatest number, where connections run short, and
-   * once the server ends.
-   * One address has a part of the places only.
-   */
-  readonly enter: (
-    wishSeconds: number | undefined,
-    now: Date,
-    request: Request,
-  ) => LongPoll | undefined;
-}
-
 /** The caller of a request that may wait, as far as the platform knows it. `passTurn` is called when the wait begins. */
 export type Waiter = Omit<Peer, "clientCertificate">;
 
@@ -60,69 +46,77 @@ interface Place {
   readonly end: number;
 }
 
-/**
- * It is one function because to enter, to leave and to count share two maps, which nothing else may change.
- *
- * @param limits Read for each caller: a running CA may get others.
- * @param ending Aborted when the server ends, and with it every wait.
- */
-export function createLongPolls(
-  limits: () => LongPollLimits,
-  waiterOf: WaiterOf,
-  ending?: AbortSignal,
-): LongPolls {
-  const underWay = new Map<LongPoll, Place>();
-  const placesOf = new Map<string, number>();
+/** The long polls under way, whose number is bounded. */
+export class LongPolls {
+  readonly #limits: () => LongPollLimits;
+  readonly #waiterOf: WaiterOf;
+  readonly #ending: AbortSignal | undefined;
+  readonly #underWay = new Map<LongPoll, Place>();
+  readonly #placesOf = new Map<string, number>();
 
-  function count(address: string | undefined, change: 1 | -1): void {
+  /**
+   * @param limits Read for each caller: a running CA may get others.
+   * @param ending Aborted when the server ends, and with it every wait.
+   */
+  constructor(limits: () => LongPollLimits, waiterOf: WaiterOf, ending?: AbortSignal) {
+    this.#limits = limits;
+    this.#waiterOf = waiterOf;
+    this.#ending = ending;
+  }
+
+  /**
+   * `undefined` for a caller that does not ask to wait, beyond the greatest number, where connections run short, and
+   * once the server ends.
+   * One address has a part of the places only.
+   */
+  enter(wishSeconds = 0, now: Date, request: Request): LongPoll | undefined {
+    const ending = this.#ending;
+    const { address, passTurn, mayWait } = this.#waiterOf(request);
+    const { longestSeconds, readSeconds } = this.#limits();
+    const seconds = Math.min(wishSeconds, longestSeconds);
+    if (seconds < 1 || ending?.aborted || mayWait?.() === false) return undefined;
+    if (!this.#makesRoom(address, now)) return undefined;
+    const longPoll: LongPoll = {
+      seconds,
+      hold: (hasChanged, caller) => {
+        passTurn?.();
+        const endings = ending ? [caller, ending] : [caller];
+        return pollUntil(hasChanged, { seconds, readSeconds, endings });
+      },
+      leave: () => this.#leave(longPoll),
+    };
+    const end = now.getTime() + 1000 * (seconds + forgottenSeconds);
+    this.#underWay.set(longPoll, { address, end });
+    this.#count(address, 1);
+    return longPoll;
+  }
+
+  #leave(longPoll: LongPoll): void {
+    const place = this.#underWay.get(longPoll);
+    if (place && this.#underWay.delete(longPoll)) this.#count(place.address, -1);
+  }
+
+  #count(address: string | undefined, change: 1 | -1): void {
     for (const holder of address === undefined ? [] : [address, networkKey(address)]) {
-      const places = (placesOf.get(holder) ?? 0) + change;
-      if (places > 0) placesOf.set(holder, places);
-      else placesOf.delete(holder);
+      const places = (this.#placesOf.get(holder) ?? 0) + change;
+      if (places > 0) this.#placesOf.set(holder, places);
+      else this.#placesOf.delete(holder);
     }
   }
 
-  function leave(longPoll: LongPoll): void {
-    const place = underWay.get(longPoll);
-    if (place && underWay.delete(longPoll)) count(place.address, -1);
+  #makesRoom(address: string | undefined, now: Date): boolean {
+    if (this.#hasRoom(address)) return true;
+    for (const [longPoll, { end }] of this.#underWay)
+      if (end < now.getTime()) this.#leave(longPoll);
+    return this.#hasRoom(address);
   }
 
-  function hasRoom(address: string | undefined): boolean {
-    const left = maximumLongPolls - underWay.size;
+  #hasRoom(address: string | undefined): boolean {
+    const left = maximumLongPolls - this.#underWay.size;
     if (address === undefined) return left > 0;
-    const [ofAddress = 0, ofNetwork = 0] = [address, networkKey(address)].map((holder) =>
-      placesOf.get(holder),
-    );
-    return ofNetwork < left && ofAddress < maximumOfAddress;
+    const places = (holder: string): number => this.#placesOf.get(holder) ?? 0;
+    return places(networkKey(address)) < left && places(address) < maximumOfAddress;
   }
-
-  function makesRoom(address: string | undefined, now: Date): boolean {
-    if (hasRoom(address)) return true;
-    for (const [longPoll, { end }] of underWay) if (end < now.getTime()) leave(longPoll);
-    return hasRoom(address);
-  }
-
-  return {
-    enter: (wishSeconds = 0, now, request) => {
-      const { address, passTurn, mayWait } = waiterOf(request);
-      const { longestSeconds, readSeconds } = limits();
-      const seconds = Math.min(wishSeconds, longestSeconds);
-      if (seconds < 1 || ending?.aborted || mayWait?.() === false) return undefined;
-      if (!makesRoom(address, now)) return undefined;
-      const longPoll: LongPoll = {
-        seconds,
-        hold: (hasChanged, caller) => {
-          passTurn?.();
-          const endings = ending ? [caller, ending] : [caller];
-          return pollUntil(hasChanged, { seconds, readSeconds, endings });
-        },
-        leave: () => leave(longPoll),
-      };
-      underWay.set(longPoll, { address, end: now.getTime() + 1000 * (seconds + forgottenSeconds) });
-      count(address, 1);
-      return longPoll;
-    },
-  };
 }
 
 interface Wait {

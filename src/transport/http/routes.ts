@@ -10,7 +10,7 @@ import type { RpcService } from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
-import { createLongPolls, type Waiter, waiting } from "./long-poll.ts";
+import { LongPolls, type Waiter, waiting } from "./long-poll.ts";
 import { unavailable } from "./polled-endpoint.ts";
 import {
   addCrlRoutes,
@@ -44,7 +44,7 @@ export function createRoutes(
 ): Hono {
   const app = createProbedApp(() => readinessOf(ca));
   const waiterOf = (request: Request): Waiter => waiting(peerOf(request));
-  const longPolls = createLongPolls(() => ca.longPollLimits, waiterOf, ending);
+  const longPolls = new LongPolls(() => ca.longPollLimits, waiterOf, ending);
   const handlerOf = (rpc: RpcService) => createFetchHandler(ca, rpc, peerOf);
   const createCertificate = handlerOf(createCertificateService(ca, withoutTrailers));
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));

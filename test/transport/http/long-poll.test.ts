@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { recordTaint } from "../../../src/ca/mint.ts";
 import { parseWaitSeconds } from "../../../src/foundation/headers.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
-import { createLongPolls, type LongPolls } from "../../../src/transport/http/long-poll.ts";
+import { LongPolls } from "../../../src/transport/http/long-poll.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import {
   type BundleFormat,
@@ -79,9 +79,8 @@ describe("a long poll for the trust bundle", () => {
         return trustBundle.pem;
       },
     };
-    const longPolls: LongPolls = {
-      enter: (seconds) => (seconds === undefined ? undefined : { seconds, hold, leave: () => {} }),
-    };
+    const enter = (seconds?: number) => seconds && { seconds, hold, leave: () => {} };
+    const longPolls: LongPolls = Object.assign(Object.create(LongPolls.prototype), { enter });
     const app = new Hono().get(
       "/",
       createBundleEndpoint(ca.certificateAuthority, longPolls, format),
@@ -156,7 +155,7 @@ describe("the long polls under way", () => {
   const waiterOf = ({ headers }: Request) => ({ address: headers.get("address") ?? undefined });
   const anonymous = new Request(origin);
   const fill = () => {
-    const longPolls = createLongPolls(() => limits, waiterOf);
+    const longPolls = new LongPolls(() => limits, waiterOf);
     const places = Array.from({ length: 5000 }, () => longPolls.enter(50, at(0), anonymous));
     return { longPolls, places: places.filter((place) => place !== undefined) };
   };
@@ -171,7 +170,7 @@ describe("the long polls under way", () => {
   });
 
   test("are fewer for one address, which leaves places to the others", () => {
-    const longPolls = createLongPolls(() => limits, waiterOf);
+    const longPolls = new LongPolls(() => limits, waiterOf);
     const enter = (address: string, now = at(0)) =>
       longPolls.enter(50, now, new Request(origin, { headers: { address } }));
     const places = Array.from({ length: 9000 }, () => enter("192.0.2.1")).filter(Boolean);
@@ -189,7 +188,7 @@ describe("the long polls under way", () => {
     ["one network has half of them", 1, 1000],
     ["eight networks leave a ninth of them", 8, 1778],
   ])("leave places to others, however many addresses ask: %s", (_, networks, most) => {
-    const longPolls = createLongPolls(() => limits, waiterOf);
+    const longPolls = new LongPolls(() => limits, waiterOf);
     const enter = (address: string) =>
       longPolls.enter(50, at(0), new Request(origin, { headers: { address } }));
     const flood = Array.from({ length: 9000 }, (_, i) => enter(`203.0.${i % networks}.${i % 250}`));
@@ -209,7 +208,7 @@ describe("the long polls under way", () => {
     const passTurn = (): void => {
       passed++;
     };
-    const longPolls = createLongPolls(
+    const longPolls = new LongPolls(
       () => limits,
       () => ({ passTurn }),
     );
@@ -220,7 +219,7 @@ describe("the long polls under way", () => {
   });
 
   test("last no longer than the server allows", () => {
-    const longPolls = createLongPolls(() => limits, waiterOf);
+    const longPolls = new LongPolls(() => limits, waiterOf);
     const wishes = [undefined, 0, 1, 49, 51, Number.POSITIVE_INFINITY];
     const granted = wishes.map((wish) => longPolls.enter(wish, at(0), anonymous)?.seconds);
     expect(granted).toEqual([undefined, undefined, 1, 49, 50, 50]);
