@@ -1,16 +1,14 @@
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import {
+  type DescMessage,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
-import {
-  IstioCertificateRequestSchema,
-  IstioCertificateResponseSchema,
-  IstioCertificateService,
-} from "../../gen/istio/v1/auth/ca_pb.ts";
-import {
-  CreateJwtSvidRequestSchema,
-  CreateJwtSvidResponseSchema,
-  JwtSvidService,
-} from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import {
   createCertificatePath,
   createJwtSvidPath,
@@ -35,49 +33,30 @@ const platform: HttpAbilities = { hasTrailers: true };
  */
 export function forwardingRpcs(forwarding: Forwarding): ReadonlyMap<string, RpcService> {
   const { createCertificate, createJwtSvid } = forwarding.upstream;
+  const certificates = IstioCertificateService.method.createCertificate;
   return new Map([
-    [
-      createCertificatePath,
-      forwardingRpc(forwarding, createCertificate, (router, forwarded) =>
-        router.service(IstioCertificateService, {
-          createCertificate: async (request, context) =>
-            fromBinary(
-              IstioCertificateResponseSchema,
-              await forwarded(toBinary(IstioCertificateRequestSchema, request), context),
-            ),
-        }),
-      ),
-    ],
+    [createCertificatePath, forwardingRpc(forwarding, certificates, createCertificate)],
     [
       createJwtSvidPath,
-      forwardingRpc(forwarding, createJwtSvid, (router, forwarded) =>
-        router.service(JwtSvidService, {
-          createJwtSvid: async (request, context) =>
-            fromBinary(
-              CreateJwtSvidResponseSchema,
-              await forwarded(toBinary(CreateJwtSvidRequestSchema, request), context),
-            ),
-        }),
-      ),
+      forwardingRpc(forwarding, JwtSvidService.method.createJwtSvid, createJwtSvid),
     ],
     [tokenExchangePath, forwardingExchange(forwarding)],
   ]);
 }
 
-/** Forwards a message in binary of a call that Connect has parsed. */
-type ForwardParsed = (message: Uint8Array, context: HandlerContext) => Promise<Uint8Array>;
-
-/** @param addTo Adds the RPC to Connect's router, which parses every call that the fast path does not take. */
-function forwardingRpc(
+/** Connect parses every call that the fast path does not take. */
+function forwardingRpc<I extends DescMessage, O extends DescMessage>(
   forwarding: Forwarding,
+  method: DescMethodUnary<I, O>,
   send: Send<Uint8Array>,
-  addTo: (router: ConnectRouter, forwarded: ForwardParsed) => void,
 ): RpcService {
-  const parsed: ForwardParsed = (message, { requestHeader: header, signal, timeoutMs, values }) => {
-    const call = { header, signal, timeoutMs: timeoutMs(), message: async () => message };
-    return forward(forwarding, { ...call, peer: values.get(peerKey) }, send);
-  };
-  const fallback = createFallback({ addTo: (router) => addTo(router, parsed) }, platform);
+  const fallback = createFallback(platform, method, async (request, context) => {
+    const { requestHeader: header, signal, values } = context;
+    const message = async () => toBinary(method.input, request);
+    const call = { header, signal, timeoutMs: context.timeoutMs(), message };
+    const answer = await forward(forwarding, { ...call, peer: values.get(peerKey) }, send);
+    return fromBinary(method.output, answer) as MessageInitShape<O>;
+  });
   return async (request) => {
     const peer = request.contextValues?.get(peerKey) ?? {};
     const fastPath = fastPathFor(request, platform);

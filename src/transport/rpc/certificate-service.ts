@@ -1,15 +1,31 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
 import { createContextKey, createContextValues, type HandlerContext } from "@connectrpc/connect";
+import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import { Deadline } from "../../foundation/pause.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { audited, type Call, type CallPath } from "./audited-call.ts";
-import { authenticate, createCertificate, createInBinary, runStep } from "./create-certificate.ts";
-import { createJwtSvid, createJwtSvidInBinary } from "./create-jwt-svid.ts";
-import { createFallback, type FallbackMethod } from "./fallback.ts";
+import { createFallback } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
+import { authenticate, createCertificate, createJwtSvid, runStep } from "./issuing-calls.ts";
 import type { HttpAbilities, RpcService } from "./rpc.ts";
-import type { UnaryCall } from "./unary-call.ts";
+import { parseMessage, type UnaryCall } from "./unary-call.ts";
+
+/** Makes the answer to the message of an authenticated caller. */
+type Issue<I extends DescMessage, O extends DescMessage> = (
+  ca: CertificateAuthority,
+  call: Call,
+  request: MessageShape<I>,
+  signal: AbortSignal,
+) => Promise<MessageInitShape<O>>;
 
 /**
  * Istio's `IstioCertificateService` over Connect and gRPC-Web and, where the platform has trailers,
@@ -17,70 +33,60 @@ import type { UnaryCall } from "./unary-call.ts";
  *
  * A call takes one of two paths from its octets to its answer. The fast path (`fast-path.ts`) reads a call
  * in the form that most clients send. The fallback (`fallback.ts`) hands every other call to Connect. Both
- * authenticate the caller before they read the message, and both end in `create-certificate.ts`.
+ * authenticate the caller before they read the message, and both end in `issuing-calls.ts`.
  */
-export function createCertificateService(
+export const createCertificateService = (
   ca: CertificateAuthority,
   platform: HttpAbilities,
-): RpcService {
-  const fallback = createCertificateFallback(ca, platform);
-  return audited(
-    ca,
-    byEitherPath(platform, fallback, (call, unary) => createInBinary(ca, call, unary)),
-  );
-}
+): RpcService =>
+  issuingService(ca, platform, IstioCertificateService.method.createCertificate, createCertificate);
 
 /** Rampart's `JwtSvidService`, by the same two paths. */
-export function createJwtSvidService(
+export const createJwtSvidService = (
   ca: CertificateAuthority,
   platform: HttpAbilities,
-): RpcService {
-  const fallback = fallbackOf(ca, platform, (router) =>
-    router.service(JwtSvidService, {
-      createJwtSvid: (request, context) =>
-        runTimedStep(context, (call) => createJwtSvid(ca, call, request, context.signal)),
-    }),
-  );
-  const path = byEitherPath(platform, fallback, (call, unary) =>
-    createJwtSvidInBinary(ca, call, unary),
-  );
-  return audited(ca, path, "create-token");
-}
+): RpcService =>
+  issuingService(ca, platform, JwtSvidService.method.createJwtSvid, createJwtSvid, "create-token");
 
-function byEitherPath(
+function issuingService<I extends DescMessage, O extends DescMessage>(
+  ca: CertificateAuthority,
   platform: HttpAbilities,
-  fallback: CallPath,
-  inBinary: (call: Call, unary: UnaryCall) => Promise<Uint8Array>,
-): CallPath {
-  return (request, call) => {
-    const fastPath = fastPathFor(request, platform);
-    return fastPath ? fastPath(request, (unary) => inBinary(call, unary)) : fallback(request, call);
+  method: DescMethodUnary<I, O>,
+  issue: Issue<I, O>,
+  event?: AuditEvent["event"],
+): RpcService {
+  const fallback = issuingFallback(ca, platform, method, issue);
+  const answer = async (
+    call: Call,
+    { header, signal, deadline, message }: UnaryCall,
+  ): Promise<Uint8Array> => {
+    await runStep(call, deadline, () => authenticate(ca, call, header));
+    const request = parseMessage(method.input, await message());
+    const issued = await runStep(call, deadline, () => issue(ca, call, request, signal));
+    return toBinary(method.output, create(method.output, issued));
   };
+  const path: CallPath = (request, call) => {
+    const fastPath = fastPathFor(request, platform);
+    return fastPath ? fastPath(request, (unary) => answer(call, unary)) : fallback(request, call);
+  };
+  return audited(ca, path, event);
 }
 
 const callKey = createContextKey<Call | undefined>(undefined);
 
 /** The path that can answer every call: Connect's own. */
-export function createCertificateFallback(
+export function issuingFallback<I extends DescMessage, O extends DescMessage>(
   ca: CertificateAuthority,
   platform: HttpAbilities,
+  method: DescMethodUnary<I, O>,
+  issue: Issue<I, O>,
 ): CallPath {
-  return fallbackOf(ca, platform, (router) =>
-    router.service(IstioCertificateService, {
-      createCertificate: (request, context) =>
-        runTimedStep(context, (call) => createCertificate(ca, call, request, context.signal)),
-    }),
+  const answer = createFallback(
+    platform,
+    method,
+    (request, context) => runTimedStep(context, (call) => issue(ca, call, request, context.signal)),
+    (context) => runTimedStep(context, (call) => authenticate(ca, call, context.requestHeader)),
   );
-}
-
-function fallbackOf(
-  ca: CertificateAuthority,
-  platform: HttpAbilities,
-  addTo: FallbackMethod["addTo"],
-): CallPath {
-  const admit: FallbackMethod["admit"] = (context) =>
-    runTimedStep(context, (call) => authenticate(ca, call, context.requestHeader));
-  const answer = createFallback({ admit, addTo }, platform);
   return (request, call) => {
     const contextValues = request.contextValues ?? createContextValues();
     return answer({ ...request, contextValues: contextValues.set(callKey, call) });

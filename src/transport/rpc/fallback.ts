@@ -1,44 +1,42 @@
+import type {
+  DescMessage,
+  DescMethodUnary,
+  MessageInitShape,
+  MessageShape,
+} from "@bufbuild/protobuf";
 import {
-  type ConnectRouter,
   createConnectRouter,
   createContextKey,
   createContextValues,
   type HandlerContext,
+  type MethodImpl,
 } from "@connectrpc/connect";
-import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { capTimeouts, type HeaderFields } from "../../foundation/headers.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import { compressedFlag, requireWholeFrames, trailersFlag } from "./grpc-frames.ts";
 import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
 import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
 
-/** A unary RPC as Connect calls it. */
-export interface FallbackMethod {
-  /** Runs before a byte of the message is read. */
-  readonly admit?: (context: HandlerContext) => Promise<void>;
-  /** Adds the service of the RPC, which has no other. */
-  readonly addTo: (router: ConnectRouter) => void;
-}
+/** Answers a message that Connect has parsed. */
+type Answer<I extends DescMessage, O extends DescMessage> = (
+  message: MessageShape<I>,
+  context: HandlerContext,
+) => Promise<MessageInitShape<O>>;
 
 const signalKey = createContextKey<AbortSignal | undefined>(undefined);
 
-/** The path on which Connect answers: every protocol that the platform carries, in every form. */
-export function createFallback(method: FallbackMethod, platform: HttpAbilities): RpcService {
-  const handler = createHandler(method, platform);
-  return async (request) => {
-    const contextValues = request.contextValues ?? createContextValues();
-    // Connect makes the signal of a call before it reads the body.
-    const read = () => bodyInTime(request.body(), contextValues.get(signalKey) ?? request.signal);
-    const body = readLater(read, knownFlagsOf(request.header));
-    const header = capTimeouts(request.headers());
-    return complete(await handler({ ...request, header, body, contextValues }));
-  };
-}
-
-function createHandler(
-  { admit, addTo }: FallbackMethod,
+/**
+ * The path on which Connect answers: every protocol that the platform carries, in every form.
+ *
+ * @param admit Runs before a byte of the message is read.
+ */
+export function createFallback<I extends DescMessage, O extends DescMessage>(
   { hasTrailers }: HttpAbilities,
-): UniversalHandler {
+  method: DescMethodUnary<I, O>,
+  answer: Answer<I, O>,
+  admit?: (context: HandlerContext) => Promise<void>,
+): RpcService {
   const router = createConnectRouter({
     grpc: hasTrailers,
     grpcWeb: true,
@@ -50,10 +48,16 @@ function createHandler(
       await admit?.(context);
     },
   });
-  addTo(router);
-  const [handler] = router.handlers;
+  const [handler] = router.rpc(method, answer as MethodImpl<typeof method>).handlers;
   if (!handler) throw new Error("the router has no handler");
-  return handler;
+  return async (request) => {
+    const contextValues = request.contextValues ?? createContextValues();
+    // Connect makes the signal of a call before it reads the body.
+    const read = () => bodyInTime(request.body(), contextValues.get(signalKey) ?? request.signal);
+    const body = readLater(read, knownFlagsOf(request.header));
+    const header = capTimeouts(request.headers());
+    return complete(await handler({ ...request, header, body, contextValues }));
+  };
 }
 
 /** Reads a body when Connect asks for it, and refuses what of its frames Connect ignores. */

@@ -1,11 +1,13 @@
 import { X509Certificate } from "node:crypto";
 import { Code, createContextValues } from "@connectrpc/connect";
+import { IstioCertificateService } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
 import { createCertificatePath } from "../../../src/transport/http/routes.ts";
 import { audited, statusCodeOf } from "../../../src/transport/rpc/audited-call.ts";
 import {
-  createCertificateFallback,
   createCertificateService,
+  issuingFallback,
 } from "../../../src/transport/rpc/certificate-service.ts";
+import { createCertificate } from "../../../src/transport/rpc/issuing-calls.ts";
 import { requestBody } from "../../../src/transport/rpc/request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "../../../src/transport/rpc/rpc.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -44,7 +46,15 @@ const certificates: Door = {
   path: createCertificatePath,
   services: [
     createCertificateService(ca.certificateAuthority, platform),
-    audited(ca.certificateAuthority, createCertificateFallback(ca.certificateAuthority, platform)),
+    audited(
+      ca.certificateAuthority,
+      issuingFallback(
+        ca.certificateAuthority,
+        platform,
+        IstioCertificateService.method.createCertificate,
+        createCertificate,
+      ),
+    ),
   ],
   isIssued: async (octets) => {
     const leaf = leafIn(octets);

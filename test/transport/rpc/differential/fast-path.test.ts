@@ -2,14 +2,16 @@ import { Readable } from "node:stream";
 import { createContextValues } from "@connectrpc/connect";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Caller } from "../../../../src/authn/caller.ts";
+import { IstioCertificateService } from "../../../../src/gen/istio/v1/auth/ca_pb.ts";
 import { bodyOf } from "../../../../src/node/http/http-exchange.ts";
 import type { CertificateAuthority } from "../../../../src/transport/certificate-authority.ts";
 import { audited } from "../../../../src/transport/rpc/audited-call.ts";
 import {
-  createCertificateFallback,
   createCertificateService,
+  issuingFallback,
 } from "../../../../src/transport/rpc/certificate-service.ts";
 import { fastPathFor } from "../../../../src/transport/rpc/fast-path.ts";
+import { createCertificate } from "../../../../src/transport/rpc/issuing-calls.ts";
 import type { RpcRequest, RpcService } from "../../../../src/transport/rpc/rpc.ts";
 import { issuers, issuerTables, origin, rpcPath } from "../../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
@@ -55,7 +57,15 @@ beforeAll(async () => {
 
 const serviceOf = (ca: CertificateAuthority) => createCertificateService(ca, platform);
 const fallbackOf = (ca: CertificateAuthority) =>
-  audited(ca, createCertificateFallback(ca, platform));
+  audited(
+    ca,
+    issuingFallback(
+      ca,
+      platform,
+      IstioCertificateService.method.createCertificate,
+      createCertificate,
+    ),
+  );
 
 function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sample } {
   const { protocol, method = "POST", query = "", contentType, headers = [] } = call;

@@ -1,22 +1,18 @@
-import { create, toBinary } from "@bufbuild/protobuf";
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../../ca/issuance/issue-certificate.ts";
+import { type IssuedToken, issueToken, type TokenRequest } from "../../ca/issuance/issue-token.ts";
 import { proofKindOf } from "../../ca/issuance/log-entry.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
 import type { Deadline } from "../../foundation/pause.ts";
-import {
-  type IstioCertificateRequest,
-  IstioCertificateRequestSchema,
-  IstioCertificateResponseSchema,
-} from "../../gen/istio/v1/auth/ca_pb.ts";
+import type { IstioCertificateRequest } from "../../gen/istio/v1/auth/ca_pb.ts";
+import type { CreateJwtSvidRequest } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { parsePodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { auditFailure, type Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
 import { forwardedPeerHeader } from "./rpc.ts";
-import { parseMessage, type UnaryCall } from "./unary-call.ts";
 
 /** Authenticates the caller by its headers and its client certificate. */
 export async function authenticate(
@@ -50,6 +46,11 @@ function auditCaller(audit: AuditEvent, caller: Caller, headers: HeaderFields): 
   if (addressForm.test(forwardedPeer)) audit.forwardedPeer = forwardedPeer;
 }
 
+function requireCaller({ caller }: Call): Caller {
+  if (caller) return caller;
+  throw new CaError({ reason: "credential-missing" }, "the caller is not authenticated");
+}
+
 /** Issues the certificate that the message of an authenticated caller asks for. */
 export async function createCertificate(
   ca: CertificateAuthority,
@@ -57,27 +58,13 @@ export async function createCertificate(
   request: IstioCertificateRequest,
   signal: AbortSignal,
 ): Promise<{ certChain: string[] }> {
-  if (!call.caller)
-    throw new CaError({ reason: "credential-missing" }, "the caller is not authenticated");
-  const { now, audit, caller } = call;
+  const { now, audit } = call;
+  const caller = requireCaller(call);
   const asked = toCertificateRequest(request);
   const certChain = await issueCertificate(ca.issuance, caller, asked, { now, signal, audit });
   // To delete it would cost V8 the shape of the event. A line leaves `undefined` out.
   audit.reason = undefined;
   return { certChain };
-}
-
-/** Authenticates the caller, then answers its message. Both messages are in binary protobuf. */
-export async function createInBinary(
-  ca: CertificateAuthority,
-  call: Call,
-  { header, signal, deadline, message }: UnaryCall,
-): Promise<Uint8Array> {
-  await runStep(call, deadline, () => authenticate(ca, call, header));
-  const request = parseMessage(IstioCertificateRequestSchema, await message());
-  const answer = await runStep(call, deadline, () => createCertificate(ca, call, request, signal));
-  const response = create(IstioCertificateResponseSchema, answer);
-  return toBinary(IstioCertificateResponseSchema, response);
 }
 
 function toCertificateRequest(request: IstioCertificateRequest): CertificateRequest {
@@ -97,6 +84,32 @@ function toCertificateRequest(request: IstioCertificateRequest): CertificateRequ
 /** Reads a value as protobuf's `GetStringValue` does: any value but a string is empty. */
 function textOrEmpty(value: unknown): string {
   return typeof value === "string" ? value : "";
+}
+
+/** Issues the token that an authenticated caller asks for. */
+export async function tokenFor(
+  ca: CertificateAuthority,
+  call: Call,
+  request: TokenRequest,
+  signal: AbortSignal,
+): Promise<IssuedToken> {
+  const { now, audit } = call;
+  const caller = requireCaller(call);
+  const issued = await issueToken(ca.issuance, caller, request, { now, signal, audit });
+  audit.reason = undefined;
+  return issued;
+}
+
+/** `CreateJwtSvid` of an authenticated caller. */
+export async function createJwtSvid(
+  ca: CertificateAuthority,
+  call: Call,
+  { audiences, lifetimeSeconds: requestedSeconds, spiffeId }: CreateJwtSvidRequest,
+  signal: AbortSignal,
+): Promise<{ token: string; spiffeId: string; expiresAt: bigint }> {
+  const asked = { audiences, requestedSeconds, spiffeId };
+  const { expiresAt, ...issued } = await tokenFor(ca, call, asked, signal);
+  return { ...issued, expiresAt: BigInt(expiresAt.getTime() / 1000) };
 }
 
 /**
