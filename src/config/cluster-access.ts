@@ -1,4 +1,4 @@
-import { type ClusterPush, createClusterPush, type PushParts } from "../delivery/cluster-push.ts";
+import { ClusterPush, type PushParts } from "../delivery/cluster-push.ts";
 import { crlContent, trustBundleContent } from "../delivery/push-content.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
 import { CaError, ConfigurationError } from "../foundation/errors.ts";
@@ -101,12 +101,12 @@ export function createPushes(
   fetching: Fetching,
   parts: Pick<PushParts, "limits" | "log">,
 ) {
-  const lists = createClusterPush({
+  const lists = new ClusterPush({
     ...parts,
     targets: crlTargets(configuration, fetching),
     content: crlContent(crls, authorities, parts.log),
   });
-  const roots = createClusterPush({
+  const roots = new ClusterPush({
     ...parts,
     targets: rootTargets(configuration, fetching),
     content: trustBundleContent(authorities),

@@ -15,7 +15,7 @@ import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
 import { createPolicy } from "../ca/policy/policy.ts";
 import type { Hindrances } from "../ca/readiness.ts";
-import { type CrlSource, createCrlSource } from "../ca/revocation/published-crls.ts";
+import { type CrlSource, SignedCrls } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { HeldKeks } from "../custody/kek.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
@@ -161,11 +161,10 @@ function crlsOf(
   { log, shareWork, lasting }: ClusterPlatform & { readonly lasting: LastingParts },
 ): CrlSource | undefined {
   if (!crl) return undefined;
-  return lasting.crls.of([crl, configuredRevocations, propagationSeconds], () =>
-    createCrlSource({
-      ...crl,
-      ...{ propagationSeconds, authorities, configuredRevocations, shareWork, log },
-    }),
+  const made = { ...crl, propagationSeconds, authorities, configuredRevocations, shareWork, log };
+  return lasting.crls.of(
+    [crl, configuredRevocations, propagationSeconds],
+    () => new SignedCrls(made).at,
   );
 }
 

@@ -13,22 +13,6 @@ import {
   type Timeout,
 } from "./push-to-cluster.ts";
 
-/** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
-export interface ClusterPush {
-  /**
-   * Applies the bundle in every cluster wherever it is missing or differs. A cluster that is away, slow
-   * or broken is logged, and does not delay the others. Runs may be missed, doubled or cut off: each
-   * begins with what it finds in the clusters. Rejects only by a defect.
-   */
-  readonly deliver: (now: Date, ending?: AbortSignal) => Promise<void>;
-  /** Resolves when the run under way, if there is one, is done with a cluster. */
-  readonly doneWith: (cluster: string) => Promise<void> | undefined;
-  /** The last result for each cluster. */
-  readonly outcomes: () => Iterable<PushOutcome>;
-  /** The names of the clusters to which it delivers. */
-  readonly clusters: readonly string[];
-}
-
 export interface PushParts {
   readonly targets: readonly RootTarget[];
   readonly content: PushContent;
@@ -40,22 +24,57 @@ export interface PushParts {
   readonly timeout?: Timeout;
 }
 
-/** It is one function because a run leaves to the next one what it did not reach, and to others what it has done. */
-export function createClusterPush({
-  targets,
-  content,
-  limits,
-  log,
-  after,
-  timeout = (milliseconds) => AbortSignal.timeout(milliseconds),
-}: PushParts): ClusterPush {
-  const outcomes = new Map<RootTarget, PushOutcome>();
-  const underWay = new Map<string, PromiseWithResolvers<void>>();
-  let unreached: ReadonlySet<RootTarget> = new Set();
+const usualTimeout: Timeout = (milliseconds) => AbortSignal.timeout(milliseconds);
 
-  async function deliverAll(bundle: DeliverableContent, now: Date, ending?: AbortSignal) {
+/** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
+export class ClusterPush {
+  /** The names of the clusters to which it delivers. */
+  readonly clusters: readonly string[];
+  readonly #parts: PushParts;
+  readonly #outcomes = new Map<RootTarget, PushOutcome>();
+  readonly #underWay = new Map<string, PromiseWithResolvers<void>>();
+  #unreached: ReadonlySet<RootTarget> = new Set();
+
+  constructor(parts: PushParts) {
+    this.#parts = parts;
+    this.clusters = [...new Set(parts.targets.map(({ cluster }) => cluster))];
+  }
+
+  /** The last result for each cluster. */
+  readonly outcomes = (): Iterable<PushOutcome> => this.#outcomes.values();
+
+  /** Resolves when the run under way, if there is one, is done with a cluster. */
+  doneWith(cluster: string): Promise<void> | undefined {
+    return this.#underWay.get(cluster)?.promise;
+  }
+
+  /**
+   * Applies the bundle in every cluster wherever it is missing or differs. A cluster that is away, slow
+   * or broken is logged, and does not delay the others. Runs may be missed, doubled or cut off: each
+   * begins with what it finds in the clusters. Rejects only by a defect.
+   */
+  async deliver(now: Date, ending?: AbortSignal): Promise<void> {
+    const { targets, content, log } = this.#parts;
+    if (targets.length === 0) return;
+    for (const { cluster } of targets) this.#underWay.set(cluster, Promise.withResolvers());
+    try {
+      const bundle = await content.at(now).catch(messageOf);
+      if (typeof bundle !== "string") await this.#deliverAll(bundle, now, ending);
+      else
+        log.operation({
+          event: `${content.name}-not-delivered`,
+          level: "warning",
+          detail: bundle,
+        });
+    } finally {
+      for (const { resolve } of this.#underWay.values()) resolve();
+    }
+  }
+
+  async #deliverAll(bundle: DeliverableContent, now: Date, ending?: AbortSignal): Promise<void> {
+    const { targets, content, limits, log, after, timeout = usualTimeout } = this.#parts;
     const budget = createPushBudget(limits, timeout, ending);
-    const queue = queueOf(targets, unreached, now);
+    const queue = queueOf(targets, this.#unreached, now);
     const workThroughQueue = async (): Promise<void> => {
       while (!budget.isSpent()) {
         const target = queue.shift();
@@ -63,40 +82,18 @@ export function createClusterPush({
         await after?.doneWith(target.cluster);
         const outcome = await deliverTo(target, bundle, budget.forCluster(), now);
         if (ending?.aborted) return;
-        logOutcome(log, content, outcome, outcomes.get(target));
-        outcomes.set(target, outcome);
-        underWay.get(target.cluster)?.resolve();
+        logOutcome(log, content, outcome, this.#outcomes.get(target));
+        this.#outcomes.set(target, outcome);
+        this.#underWay.get(target.cluster)?.resolve();
       }
     };
     const results = await Promise.allSettled(
       Array.from({ length: limits.clustersAtOnce }, workThroughQueue),
     );
-    unreached = new Set(queue);
+    this.#unreached = new Set(queue);
     if (queue.length > 0 && !ending?.aborted) logUnreached(log, content, queue);
     for (const each of results) if (each.status === "rejected") throw each.reason;
   }
-
-  return {
-    deliver: async (now, ending) => {
-      if (targets.length === 0) return;
-      for (const { cluster } of targets) underWay.set(cluster, Promise.withResolvers());
-      try {
-        const bundle = await content.at(now).catch(messageOf);
-        if (typeof bundle !== "string") await deliverAll(bundle, now, ending);
-        else
-          log.operation({
-            event: `${content.name}-not-delivered`,
-            level: "warning",
-            detail: bundle,
-          });
-      } finally {
-        for (const { resolve } of underWay.values()) resolve();
-      }
-    },
-    doneWith: (cluster) => underWay.get(cluster)?.promise,
-    outcomes: () => outcomes.values(),
-    clusters: [...new Set(targets.map(({ cluster }) => cluster))],
-  };
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/config/cluster-access.ts";
-import { type ClusterPush, createClusterPush } from "../../src/delivery/cluster-push.ts";
+import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { trustBundleContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
 import { rootConfigMap } from "../../src/kubernetes/root-config-map.ts";
@@ -65,7 +65,7 @@ function pushTo(
   });
   const { timeout } = time;
   const content = trustBundleContent(authorities);
-  return createClusterPush({ targets, content, limits: { ...limits, ...changes }, log, timeout });
+  return new ClusterPush({ targets, content, limits: { ...limits, ...changes }, log, timeout });
 }
 
 const both = (): object[] => [table(api.origin, "a"), table(other.origin, "b")];

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPushes, crlTargets } from "../../src/config/cluster-access.ts";
 import { sealStatement } from "../../src/custody/statement.ts";
-import { createClusterPush } from "../../src/delivery/cluster-push.ts";
+import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -47,7 +47,7 @@ async function push(from: RunningCa = ca, table: object = { deliver_crls: true }
   });
   const { crls, issuance } = from.certificateAuthority;
   const content = crlContent(crls, issuance.authorities, from.log);
-  await createClusterPush({ targets, content, limits, log: from.log }).deliver(from.now());
+  await new ClusterPush({ targets, content, limits, log: from.log }).deliver(from.now());
 }
 
 const delivered = (namespace: string): unknown => api.configMapIn(namespace, "istio-ca-crl")?.data;

@@ -72,62 +72,72 @@ const maximumWaiting = 5000;
 const longestSigningMilliseconds = 30_000;
 
 /**
- * A source of CRLs that signs in this process, and keeps the CRLs until a revocation, an authority or the
- * period changes. An authority that cannot sign CRLs is left out, and the log says so. It is one function because only
- * the signing here may change what was signed last.
+ * The CRLs that this process signs. It keeps them until a revocation, an authority or the period changes. An authority
+ * that cannot sign CRLs is left out, and the log says so.
  */
-export function createCrlSource(configuration: CrlConfiguration): CrlSource {
-  const { authorities, configuredRevocations, shareWork, log } = configuration;
-  const signing = shareWork(new Semaphore(maximumWaiting), longestSigningMilliseconds);
-  let signed: readonly SignedCrl[] = [];
-  let latest: (PublishedCrls & { readonly input: CrlInput }) | undefined;
+export class SignedCrls {
+  readonly #configuration: CrlConfiguration;
+  readonly #signing: ReturnType<WorkSharing>;
+  #signed: readonly SignedCrl[] = [];
+  #latest: (PublishedCrls & { readonly input: CrlInput }) | undefined;
 
-  async function signOne(issuer: OpenAuthority, input: CrlInput, now: Date): Promise<SignedCrl[]> {
-    const authority = issuer.authority.id;
-    const content = planCrl(authority, input.revocations, configuration, now);
-    const unsigned = prepareCrl(issuer, content);
-    const { toBeSigned } = unsigned;
-    const before = signed.find((each) => each.authority === authority);
-    if (before && bytesEqual(before.toBeSigned, toBeSigned)) return [before];
-    try {
-      const der = await signCrl(issuer, unsigned);
-      const digest = await digestOf(toBeSigned);
-      return [{ authority, issuer: issuer.certificate, der, toBeSigned, digest }];
-    } catch (error) {
-      log.operation({ event: "crl-fault", level: "error", authority, detail: messageOf(error) });
-      return before ? [before] : [];
-    }
+  constructor(configuration: CrlConfiguration) {
+    this.#configuration = configuration;
+    const room = new Semaphore(maximumWaiting);
+    this.#signing = configuration.shareWork(room, longestSigningMilliseconds);
   }
 
-  async function signAll(input: CrlInput, now: Date): Promise<void> {
+  readonly at: CrlSource = async (now) => {
+    const { authorities, configuredRevocations } = this.#configuration;
+    const view = await authorities.at(now);
+    const input = {
+      period: crlPeriodAt(this.#configuration, now),
+      issuers: issuersOfCrls(view).filter(({ authority }) => maySignCrls(authority)),
+      inBundle: new Set(view.crlIssuers.map(({ authority }) => authority.id)),
+      revocations: [...configuredRevocations, ...view.revocations],
+      roots: rootCrlsIn(view),
+    };
+    // The work under way may have been another request's, with an older input.
+    for (let attempt = 0; attempt < 2 && !this.#isCurrent(input); attempt++)
+      await this.#signing.join(() => this.#signAll(input, now));
+    if (!this.#latest) throw new Error("no CRLs after signing them");
+    return this.#latest;
+  };
+
+  #isCurrent(input: CrlInput): boolean {
+    return this.#latest !== undefined && isSame(this.#latest.input, input);
+  }
+
+  async #signAll(input: CrlInput, now: Date): Promise<void> {
     const crls: SignedCrl[] = [];
-    for (const issuer of input.issuers) crls.push(...(await signOne(issuer, input, now)));
+    for (const issuer of input.issuers) crls.push(...(await this.#signOne(issuer, input, now)));
     const ofRoots = await Promise.all(input.roots.map(publishedOf));
     const ofAuthorities = crls.filter(({ authority }) => input.inBundle.has(authority));
     const ofBundle = [...ofAuthorities, ...ofRoots];
     const pem = ofBundle.map(({ der }) => toPem("X509 CRL", der)).join("");
     const digests = ofBundle.map(({ digest }) => digest).join();
     const digest = await digestOf(new TextEncoder().encode(digests));
-    signed = crls;
-    latest = { crls: [...crls, ...ofRoots], ofBundle, pem, digest, input };
+    this.#signed = crls;
+    this.#latest = { crls: [...crls, ...ofRoots], ofBundle, pem, digest, input };
   }
 
-  return async (now) => {
-    const view = await authorities.at(now);
-    const input = {
-      period: crlPeriodAt(configuration, now),
-      issuers: issuersOfCrls(view).filter(({ authority }) => maySignCrls(authority)),
-      inBundle: new Set(view.crlIssuers.map(({ authority }) => authority.id)),
-      revocations: [...configuredRevocations, ...view.revocations],
-      roots: rootCrlsIn(view),
-    };
-    const isCurrent = (): boolean => latest !== undefined && isSame(latest.input, input);
-    if (!isCurrent()) await signing.join(() => signAll(input, now));
-    // The work under way may have been another request's, with an older input.
-    if (!isCurrent()) await signing.join(() => signAll(input, now));
-    if (!latest) throw new Error("no CRLs after signing them");
-    return latest;
-  };
+  async #signOne(issuer: OpenAuthority, input: CrlInput, now: Date): Promise<SignedCrl[]> {
+    const authority = issuer.authority.id;
+    const content = planCrl(authority, input.revocations, this.#configuration, now);
+    const unsigned = prepareCrl(issuer, content);
+    const { toBeSigned } = unsigned;
+    const before = this.#signed.find((each) => each.authority === authority);
+    if (before && bytesEqual(before.toBeSigned, toBeSigned)) return [before];
+    try {
+      const der = await signCrl(issuer, unsigned);
+      const digest = await digestOf(toBeSigned);
+      return [{ authority, issuer: issuer.certificate, der, toBeSigned, digest }];
+    } catch (error) {
+      const { log } = this.#configuration;
+      log.operation({ event: "crl-fault", level: "error", authority, detail: messageOf(error) });
+      return before ? [before] : [];
+    }
+  }
 }
 
 /** Every authority whose leaves may be revoked. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
-import { createCrlSource } from "../../../src/ca/revocation/published-crls.ts";
+import { SignedCrls } from "../../../src/ca/revocation/published-crls.ts";
 import { pollForWork, type WorkSharing } from "../../../src/foundation/shared-work.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
@@ -27,7 +27,7 @@ test("a CRL is signed again when its revocations change and their number does no
   await revokeCertificates(ca, ["0b"], ca.now());
   ca.pass(refresh);
   const views: AuthorityView[] = [first, await viewOf(ca)];
-  const source = createCrlSource({
+  const source = new SignedCrls({
     authorities: { at: () => views.shift() ?? first, renew: async () => {} },
     configuredRevocations: [],
     shareWork: sharePromises,
@@ -35,8 +35,8 @@ test("a CRL is signed again when its revocations change and their number does no
     lifetimeSeconds: 86_400,
     propagationSeconds: 600,
   });
-  await source(ca.now());
-  expect(readCrl((await source(ca.now())).pem).entries).toEqual([["0b", 1]]);
+  await source.at(ca.now());
+  expect(readCrl((await source.at(ca.now())).pem).entries).toEqual([["0b", 1]]);
 });
 
 test.each<[string, WorkSharing]>([
@@ -51,7 +51,7 @@ test.each<[string, WorkSharing]>([
     ca.pass(refresh);
     const newer = await viewOf(ca);
     const views: AuthorityView[] = [older, newer];
-    const source = createCrlSource({
+    const source = new SignedCrls({
       authorities: { at: () => views.shift() ?? newer, renew: async () => {} },
       configuredRevocations: [],
       shareWork,
@@ -59,7 +59,7 @@ test.each<[string, WorkSharing]>([
       lifetimeSeconds: 86_400,
       propagationSeconds: 600,
     });
-    const [, own] = await Promise.all([source(ca.now()), source(ca.now())]);
+    const [, own] = await Promise.all([source.at(ca.now()), source.at(ca.now())]);
     expect(readCrl(own.pem).entries).toEqual([["0a", 1]]);
   },
 );

@@ -15,7 +15,7 @@ import {
   rootReach,
 } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
 import { rootTargets } from "../../../../src/config/cluster-access.ts";
-import { createClusterPush } from "../../../../src/delivery/cluster-push.ts";
+import { ClusterPush } from "../../../../src/delivery/cluster-push.ts";
 import { trustBundleContent } from "../../../../src/delivery/push-content.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
@@ -65,7 +65,7 @@ async function push(): Promise<void> {
     fetchTrusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
-  await createClusterPush({
+  await new ClusterPush({
     targets,
     content: trustBundleContent(authorities),
     limits,
