@@ -9,7 +9,11 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
 import type { Ended } from "../../../testkit/programs/child-process.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
-import { serveToml, startRampart } from "../../../testkit/programs/rampart-process.ts";
+import {
+  serveToml,
+  sourceProgram,
+  startRampart,
+} from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 
@@ -125,17 +129,18 @@ test.each(waiting)(
   },
 );
 
-/** Hooks that send this process a signal when the command line imports a noun, which then never comes. */
+/** A hook that gives the command line, for a noun, a module that sends this process a signal and never completes. */
 const atImport = (signal: string): string => `
-  import { isMainThread } from "node:worker_threads";
-  import { register } from "node:module";
-  if (isMainThread) register(import.meta.url);
-  export function resolve(specifier, context, next) {
-    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && specifier.startsWith("./verbs/");
-    if (!isNoun) return next(specifier, context);
-    process.kill(process.pid, ${JSON.stringify(signal)});
-    return new Promise(() => {});
-  }`;
+  import { registerHooks } from "node:module";
+  const noun = encodeURIComponent(
+    'process.kill(process.pid, "${signal}"); await new Promise(() => setInterval(() => {}, 1e9));'
+  );
+  registerHooks({
+    resolve: (specifier, context, next) =>
+      context.parentURL?.endsWith("/cli/rampart.ts") && specifier.startsWith("./verbs/")
+        ? { url: "data:text/javascript," + noun, shortCircuit: true }
+        : next(specifier, context),
+  });`;
 
 test.each(nouns.map((noun, i) => [noun, signals[i % 2] ?? "SIGINT"] as const))(
   "a signal while %s is imported ends it with a sentence: %s",
