@@ -110,6 +110,7 @@ export default defineConfig({
           isolate: false,
           // Node itself strips the types, and no test replaces a module.
           experimental: { viteModuleRunner: false },
+          globalSetup: ["./test/testkit/programs/bundled-program.ts"],
           include: ["test/**/*.test.ts"],
           exclude: ["test/worker/**", "test/interop/**"],
         },

@@ -130,7 +130,7 @@ export async function bundlePackage(folder: string): Promise<ReadonlySet<string>
 }
 
 /** Libraries that are CommonJS ask for modules of Node in this way. */
-const requireInModule = `import { createRequire as createRequireHere } from "node:module";
+export const requireInModule = `import { createRequire as createRequireHere } from "node:module";
 const require = createRequireHere(import.meta.url);`;
 
 /** The licences of the libraries in the bundles. */

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { runCommand } from "../../../src/cli/rampart.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { run } from "./child-process.ts";
 import { MemoryTerminal } from "./memory-terminal.ts";
+import { program } from "./rampart-process.ts";
 
 /** The folder of an operator. */
 export interface OperatorFolder {
@@ -65,8 +66,6 @@ export const configureKeks = ({ path }: OperatorFolder, ...entries: readonly str
 /** The working configuration with one replacement. */
 export const withConfiguration = (from: string | RegExp, to: string): string =>
   wranglerToml.replace(from, to);
-
-const program = resolve("src/cli/main.ts");
 
 /**
  * Runs `rampart` as a user does, in its own process and without a terminal.

@@ -1,7 +1,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { onTestFinished } from "vitest";
+import { inject, onTestFinished } from "vitest";
 import { randomKek } from "../configuration.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
 import {
@@ -12,7 +12,19 @@ import {
   startChild,
 } from "./child-process.ts";
 
-const program: string = join(import.meta.dirname, "../../../src/cli/main.ts");
+/** `rampart` of the checkout, module by module. */
+export const sourceProgram: string = join(import.meta.dirname, "../../../src/cli/main.ts");
+
+/** `rampart` as tests start it. The suites of interop start the modules. */
+export const program: string =
+  process.env["VITEST"] && inject("programUrl") ? await bundledProgram() : sourceProgram;
+
+async function bundledProgram(): Promise<string> {
+  const response = await fetch(inject("programUrl"));
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  return text;
+}
 
 /** `rampart` in its own process. */
 interface RampartProcess extends Child {
@@ -21,8 +33,8 @@ interface RampartProcess extends Child {
   readonly portOf: (name: string) => Promise<number>;
 }
 
-/** The words before the verb: this Node, and the program of the checkout. */
-const ofTheCheckout: readonly string[] = [process.execPath, program];
+/** The words before the verb: this Node, and the program. */
+const usualCommand: readonly string[] = [process.execPath, program];
 
 interface LaunchOptions extends ChildOptions {
   readonly descriptors?: number;
@@ -35,7 +47,7 @@ export function launchRampart(
   words: readonly string[],
   options: LaunchOptions = {},
 ): RampartProcess {
-  const { descriptors, command: runtime = ofTheCheckout, ...others } = options;
+  const { descriptors, command: runtime = usualCommand, ...others } = options;
   const command = [...runtime, ...words];
   const limited = ["-c", `ulimit -n ${descriptors} && exec "$@"`, "sh", ...command];
   const child =
@@ -101,7 +113,7 @@ export const launchServer = (
   verb: "serve" | "gateway",
   config: string,
   environment: NodeJS.ProcessEnv = {},
-  command: readonly string[] = ofTheCheckout,
+  command: readonly string[] = usualCommand,
 ): Promise<ServerProcess> =>
   whenListening(launchRampart([verb, "-c", config], { environment, command }));
 

@@ -149,7 +149,8 @@ test.each(nouns.map((noun, i) => [noun, signals[i % 2] ?? "SIGINT"] as const))(
     const hook = join(await temporaryFolder(), "hook.mjs");
     await writeFile(hook, atImport(signal));
     const environment = { NODE_OPTIONS: `--import ${hook}` };
-    const { ended } = startRampart([noun, "--help"], environment, { folder });
+    const command = [process.execPath, sourceProgram];
+    const { ended } = startRampart([noun, "--help"], environment, { folder, command });
     expect(await ended).toEqual(interrupted(signal));
     expect(await readdir(folder)).toEqual([]);
   },
