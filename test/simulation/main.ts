@@ -8,9 +8,6 @@ import { runStorm } from "./storm/main.ts";
 import { simulateTokenKeys } from "./token-keys.ts";
 import { violationIn } from "./violation.ts";
 
-if (process.argv[2] === "every") {
-  process.exit(exploreAll(Number(process.argv[3] ?? 200_000)).length === 0 ? 0 : 1);
-}
 if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
 
 const usage = `npm run simulate                       lives through 100,000 histories of each kind
@@ -18,11 +15,14 @@ npm run simulate -- <count> [<seed>]   so many, from this seed on
 npm run simulate -- every [<count>]    every history of small worlds
 npm run simulate -- storm --help       a mesh that asks at once`;
 
-const numbers = process.argv.slice(2);
+const isEvery = process.argv[2] === "every";
+const numbers = process.argv.slice(isEvery ? 3 : 2);
 if (!numbers.every((text) => /^\d{1,12}$/.test(text))) {
   console.log(usage);
   process.exit(numbers.some((text) => /^(?:-h|--help)$/.test(text)) ? 0 : 2);
 }
+if (isEvery) process.exit(exploreAll(Number(numbers[0] ?? 200_000)).length === 0 ? 0 : 1);
+
 const [count = 100_000, firstSeed = Date.now() % 1_000_000_000] = numbers.map(Number);
 
 console.log(
