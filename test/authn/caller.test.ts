@@ -41,3 +41,12 @@ test.each([
     expect(refusal).toMatchObject({ reason: "credential-rejected", check: "form" });
   },
 );
+
+test("a fault of the verification is no bad certificate, beside which a token would count", async () => {
+  const authenticate = certificateFirst(
+    () => Promise.reject(new Error("a fault of ours")),
+    () => Promise.reject(new Error("the token was asked")),
+  );
+  const credentials = { headers: new Headers(), clientCertificate: new Uint8Array() };
+  await expect(authenticate(credentials, new Date())).rejects.toThrow("a fault of ours");
+});

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { createJsonFetch, FetchError } from "../../src/foundation/fetch.ts";
+import { createJsonFetch, type Fetch, FetchError } from "../../src/foundation/fetch.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
@@ -100,10 +100,20 @@ describe("refuses an answer", () => {
     await expect(fetchFrom(listener)).rejects.toThrow(sentence);
   });
 
-  test.each([301, 302, 303, 307, 308])("that redirects elsewhere with %i", async (status) => {
+  // The first follows none whatever it is asked, the second as many as it may.
+  const fetches: readonly [string, Fetch][] = [
+    ["the client of Node's programs", fetchTrusting(undefined)],
+    ["a platform's own fetch, as of a Worker", fetch],
+  ];
+
+  test.each(fetches)("that redirects elsewhere, by %s", async (_, own) => {
     const { origin, requests } = await startLoopbackServer(answering(200, '{"a":1}'));
-    const redirect = answering(status, "", { location: `${origin}/elsewhere` });
-    await expect(fetchFrom(redirect)).rejects.toBeInstanceOf(FetchError);
+    for (const status of [301, 302, 303, 307, 308]) {
+      const redirect = answering(status, "", { location: `${origin}/elsewhere` });
+      const { origin: issuer } = await startLoopbackServer(redirect);
+      const work = createJsonFetch(own, hangMilliseconds)(`${issuer}/`);
+      await expect(work).rejects.toMatchObject({ name: "FetchError", status });
+    }
     expect(requests).toEqual([]);
   });
 

@@ -113,6 +113,10 @@ describe("node:crypto as a provider", () => {
     const spki = await spkiOf(await keyPair(p256));
     const besideTheCurve = spki.with(-1, (spki.at(-1) ?? 0) ^ 1) as Bytes;
     const { publicJwk } = await createTokenKey("ES256");
+    const others = await Promise.all(
+      (["ES384", "RS256", "EdDSA"] as const).map((algorithm) => createTokenKey(algorithm)),
+    );
+    const ofOthers = others.map((other) => other.publicJwk);
     for (const { verify: verifyOnce, dsaEncoding, importPublicKey } of [
       nodeCryptoProvider,
       webCryptoProvider,
@@ -126,7 +130,7 @@ describe("node:crypto as a provider", () => {
       ]) {
         expect(await verifyOnce(key, p256, signature, bytes)).toBeUndefined();
       }
-      for (const jwk of [{}, { kty: "EC" }, { ...publicJwk, y: publicJwk.x ?? "" }]) {
+      for (const jwk of [{}, { kty: "EC" }, { ...publicJwk, y: publicJwk.x ?? "" }, ...ofOthers]) {
         await expect(importPublicKey(jwk, jwsSchemes.ES256)).rejects.toThrow();
       }
     }

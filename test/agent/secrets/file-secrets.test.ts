@@ -28,12 +28,15 @@ let source: SecretSource;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  source = fileSecrets(parseFileResource, {
-    debounceMilliseconds: 5,
+  source = secretsWaiting(5);
+});
+
+const secretsWaiting = (debounceMilliseconds: number): SecretSource =>
+  fileSecrets(parseFileResource, {
+    debounceMilliseconds,
     log: createEventRecorder(),
     metrics: { fileSecretFailed: () => undefined },
   });
-});
 
 const pairName = (): string => `file-cert:${folder}/chain.pem~${folder}/key.pem`;
 const rootName = (): string => `file-root:${folder}/root.pem`;
@@ -76,6 +79,13 @@ test("secrets in files wait for the second file of a pair that is being replaced
   const loading = source.load(pairName());
   await replace("key.pem", other.key);
   expect(await loading).toMatchObject({ privateKeyPem: other.key });
+});
+
+test("secrets in files are no certificate with the key of another one", async () => {
+  await writePair({ chain: other.chain, key: one.key });
+  // Longer than it goes on trying, so that it tries once.
+  const loading = secretsWaiting(60_000).load(pairName());
+  await expect(loading).rejects.toThrow("the key is not that of the certificate");
 });
 
 test("secrets in files are the system's roots by name", async () => {

@@ -332,6 +332,8 @@ export function describeAuditTrail(
       { ...csr(), metadata: { ImpersonatedIdentity: authorization } },
       `{"csr":"${workload.csrPem}"`,
       `{"csr":1,"metadata":"${authorization}"}`,
+      // The parser quotes this one in its own words.
+      `{"validityDuration":"${authorization}"}`,
     ];
     const tokens = [
       authorization,

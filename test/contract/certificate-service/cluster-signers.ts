@@ -113,7 +113,10 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
       PodUid,
       ProofOfPossession: await key.proof(PodUid),
     });
-    for (const metadata of [pod, { ...pod, PodUid: podUid }, await proofOver("GET / HTTP/1.1")]) {
+    const chosen = await Promise.all(
+      ["GET / HTTP/1.1", "GET", podUid.toUpperCase()].map(proofOver),
+    );
+    for (const metadata of [pod, { ...pod, PodUid: podUid }, ...chosen]) {
       expect(await ask(metadata, { csr })).toEqual(csrRejected);
     }
   });

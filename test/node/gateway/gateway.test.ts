@@ -179,6 +179,23 @@ describe("a caller with a certificate", () => {
     expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
   });
 
+  test("is forwarded until its certificate expires, however long its connection lasts", async () => {
+    const svid = await obtain("foo:vm");
+    let ahead = 0;
+    const clock = (): Date => new Date(Date.now() + ahead);
+    const configuration = configurationWith(`https://localhost:${relay.port}/`);
+    const lasting = await runGateway(configuration, { log, clock });
+    onTestFinished(() => lasting.close(0));
+    const client = nativeClient((await lasting.address).port, servedName, svid);
+    onTestFinished(client.close);
+    const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+    expect(await client.createCertificate({ csr })).toHaveProperty("certChain");
+    served.log.audits.length = 0;
+    ahead = Date.parse(new X509Certificate(svid.chainPem ?? "").validTo) - Date.now();
+    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unauthenticated" });
+    expect(served.log.audits).toEqual([]);
+  });
+
   test("cannot request the gateway's DNS names", async () => {
     const { outcome } = await call(
       await obtain("foo:vm"),

@@ -1,10 +1,20 @@
 import "reflect-metadata/lite";
+import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { type ConnectionOptions, connect, type SecureVersion } from "node:tls";
+import {
+  type ConnectionOptions,
+  connect,
+  createServer,
+  getCACertificates,
+  type SecureVersion,
+  setDefaultCACertificates,
+  type TLSSocket,
+} from "node:tls";
 import { SubjectAlternativeNameExtension, X509CertificateGenerator } from "@peculiar/x509";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { certificateInFiles } from "../../../src/node/tls.ts";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { certificateInFiles, tlsOptions } from "../../../src/node/tls.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -157,4 +167,22 @@ describe("a certificate in files", () => {
     );
     expect(new Set(await Promise.all(asked)).size).toBe(1);
   });
+});
+
+test("a server without roots for its clients takes none whose certificate the public Web would", async () => {
+  const { certificatePem: cert, keyPem: key } = await selfSigned("client.example");
+  const usual = getCACertificates("default");
+  onTestFinished(() => setDefaultCACertificates(usual));
+  setDefaultCACertificates([...usual, cert]);
+  const server = createServer(
+    tlsOptions({ certificate: { chainPem: cert, keyPem: key }, clientRoots: "" }),
+  );
+  onTestFinished(() => void server.close());
+  const accepted = once(server.listen(0, "127.0.0.1"), "secureConnection");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const client = connect({ port, ca: cert, servername: "client.example", cert, key });
+  onTestFinished(() => void client.destroy());
+  const [socket] = (await accepted) as [TLSSocket];
+  expect([socket.getPeerX509Certificate() !== undefined, socket.authorized]).toEqual([true, false]);
 });

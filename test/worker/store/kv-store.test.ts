@@ -34,6 +34,15 @@ test("refuses a store with more records than any rotation leaves behind", async 
   await expect(store.load()).rejects.toThrow();
 });
 
+test("refuses a list that KV cuts off before a taint", async () => {
+  const store = createKvStore(namespace());
+  await store.put({ kind: "authority", id: "ab", value: "v" });
+  const foreign = Array.from({ length: 1000 }, (_, i) => namespace().put(`foreign/${i}`, "x"));
+  await Promise.all(foreign);
+  await store.put({ kind: "taint", id: "ab-1-2", value: "v" });
+  await expect(store.load()).rejects.toThrow("or 1000 keys in the store");
+});
+
 test("refuses a store whose only value has yet to arrive", async () => {
   const store = createKvStore({
     ...namespace(),
