@@ -5,9 +5,13 @@ import {
   parseEntry,
   type TokenEntry,
 } from "../../../ca/issuance/log-entry.ts";
-import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../../../pki/encoding/bytes.ts";
+import { DerError, Tag } from "../../../pki/encoding/der-reader.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
+import { parseCertificate } from "../../../pki/x509/certificate.ts";
+import { uriName } from "../../../pki/x509/certificate-extensions.ts";
 import type { Distrust } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { formatTable } from "../../terminal/table.ts";
@@ -39,9 +43,29 @@ export interface IndexedEntry extends Omit<LoggedEntry, "isAuthority"> {
 /** What a certificate or a token says of itself. */
 type Names = Pick<LoggedEntry, "spiffeId" | "serial" | "notAfter">;
 
-/** Reads a certificate by Node's own parser. @throws LogError `form` */
-export function namesOf(entry: Pick<CertificateEntry, "certificate">): Names {
-  const certificate = parse(entry.certificate);
+/** Reads a certificate. @throws LogError `form` */
+export function namesOf({ certificate }: Pick<CertificateEntry, "certificate">): Names {
+  return namesOfSvid(certificate) ?? namesByNode(certificate);
+}
+
+/** What nearly every entry has: a certificate of a workload alone. Node's parser takes five times as long. */
+function namesOfSvid(der: Bytes): Names | undefined {
+  try {
+    const { serialNumber, validity, extensions } = parseCertificate(der).toBeSigned;
+    const names = extensions.subjectAltName?.value.fork().enter(Tag.sequence);
+    if (!names?.nextIs(uriName)) return undefined;
+    const spiffeId = new TextDecoder().decode(names.content(uriName));
+    if (!names.isDone || !parseWorkloadSpiffeId(spiffeId)) return undefined;
+    const serial = shownSerialNumber(toHex(serialNumber));
+    return { spiffeId, serial, notAfter: validity.notAfter.toISOString() };
+  } catch (error) {
+    if (error instanceof DerError) return undefined;
+    throw error;
+  }
+}
+
+function namesByNode(der: Bytes): Names {
+  const certificate = parse(der);
   const names = certificate.subjectAltName ?? "";
   return {
     spiffeId:

@@ -108,6 +108,10 @@ export class FollowerIndex implements Disposable {
     `);
     this.#database.function("is_of_pod", { deterministic: true }, isOfPod);
     this.#migrate();
+    this.#createIndexes();
+  }
+
+  #createIndexes(): void {
     for (const column of columns) {
       this.#database.exec(`CREATE INDEX IF NOT EXISTS entry_${column}_at ON entry (${column}, at)`);
     }
@@ -153,6 +157,16 @@ export class FollowerIndex implements Disposable {
       this.#database.exec("ROLLBACK");
       throw error;
     }
+  }
+
+  /** {@link transaction} for an empty copy. An index that is made at its end takes less than half of the time. */
+  firstTransaction<T>(work: () => Promise<T>): Promise<T> {
+    return this.transaction(async () => {
+      for (const column of columns) this.#database.exec(`DROP INDEX entry_${column}_at`);
+      const result = await work();
+      this.#createIndexes();
+      return result;
+    });
   }
 
   addEntry(idx: number, octets: Uint8Array, entry: LoggedEntry): void {
@@ -207,9 +221,8 @@ export class FollowerIndex implements Disposable {
   }
 
   /** The entries from an index on, one at a time: a log may be larger than the memory. */
-  *from(idx: number): Generator<IndexedEntry> {
-    const rows = this.#prepared("SELECT * FROM entry WHERE idx >= ? ORDER BY idx").iterate(idx);
-    for (const row of rows) yield row as unknown as IndexedEntry;
+  from(idx: number): Generator<IndexedEntry> {
+    return this.each("SELECT * FROM entry WHERE idx >= ? ORDER BY idx", idx);
   }
 
   /** The certificates of CAs that the log has had for the first time from an index on. */
@@ -229,6 +242,11 @@ export class FollowerIndex implements Disposable {
 
   all<Row>(query: string, ...values: readonly SQLInputValue[]): readonly Row[] {
     return this.#prepared(query).all(...values) as unknown as Row[];
+  }
+
+  /** The rows of a query, one at a time. */
+  *each<Row>(query: string, ...values: readonly SQLInputValue[]): Generator<Row> {
+    for (const row of this.#prepared(query).iterate(...values)) yield row as unknown as Row;
   }
 
   #prepared(query: string): ReturnType<DatabaseSync["prepare"]> {

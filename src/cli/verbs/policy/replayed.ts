@@ -60,7 +60,7 @@ const maximumExamples = 3;
 /** Asks the rules again about everything that was asked before. */
 export async function replay(
   rules: Replayed,
-  ...sources: readonly Iterable<PastRequest>[]
+  ...sources: readonly (Iterable<PastRequest> | AsyncIterable<PastRequest>)[]
 ): Promise<ReplayReport> {
   const without = newTally("", false);
   const ofRules = rules.policy.rules.map(({ name, shadow }) => newTally(name, shadow));
@@ -69,7 +69,7 @@ export async function replay(
     addTo(tallies.get(rule?.name ?? "") ?? without, request, effect);
   let asked = 0;
   for (const past of sources) {
-    for (const request of past) {
+    for await (const request of past) {
       if (asked++ % 1000 === 0) await nextTurn();
       const { live, shadow } = ruled(rules, request.circumstances);
       const isKnown = isToldBy(request, live);

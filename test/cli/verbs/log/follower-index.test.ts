@@ -38,6 +38,14 @@ test.each(bounded)("a search by %j reads an index alone, and sorts nothing", (fi
   expect(plan).toContain(`(${terms})`);
 });
 
+test("a copy has its indexes after its first step, and where that failed", async () => {
+  for (const work of [async () => {}, () => Promise.reject(new Error("the log does not hold"))]) {
+    const index = new FollowerIndex();
+    await index.firstTransaction(work).catch(() => {});
+    for (const [fields, terms] of bounded) expect(planOf(fields, index)).toContain(`(${terms})`);
+  }
+});
+
 test("the newest entries come by an index, too", () => {
   expect(planOf({})).toBe("SCAN entry USING INDEX entry_at");
 });

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createPolicy } from "../../../../src/ca/policy/policy.ts";
 import { policyTable } from "../../../../src/ca/policy/rule.ts";
+import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import { requestsSince } from "../../../../src/cli/verbs/log/logged-requests.ts";
 import { refusalsIn } from "../../../../src/cli/verbs/policy/policy.ts";
 import { replay } from "../../../../src/cli/verbs/policy/replayed.ts";
@@ -47,6 +48,34 @@ test("a replay lets a terminal say meanwhile that it works", async () => {
   const request = { circumstances: { ...circumstances, key_type: "RSA" }, made } as const;
   const many = Array.from({ length: 2000 }, () => ({ ...request, count: 1, place: "entry 0" }));
   expect(await Promise.race([replay(rules, many), turn])).toBe("turn");
+});
+
+test("requests that are alike count together over the whole log, apart from those with a younger token", async () => {
+  using index = new FollowerIndex();
+  const circumstances = { proof: "certificate", product: "workload", requested: 0, caller: {} };
+  const json = JSON.stringify({ circumstances, made: { lifeSeconds: 60 } });
+  index.run("INSERT INTO question VALUES (1, ?)", json);
+  const days = ["2026-11-01", "2026-11-03", "2026-11-05"].map((day) => `${day}T00:00:00.000Z`);
+  for (const [i, provedAt] of days.entries()) {
+    index.run("INSERT INTO request VALUES (?, ?, 1, ?)", 60_000 * i + 7, "2026-11-06", provedAt);
+  }
+  const found = async (...instants: readonly string[]) => {
+    const requests = requestsSince(
+      index,
+      "",
+      instants.map((each) => new Date(each)),
+    );
+    return (await Array.fromAsync(requests)).map(
+      ({ place, count, circumstances: { provedAt } }) => [
+        ...[place, count, provedAt?.toISOString()],
+      ],
+    );
+  };
+  expect(await found()).toEqual([["entry 7", 3, days[2]]]);
+  expect(await found("2026-11-02", "2026-11-09")).toEqual([
+    ["entry 7", 1, days[0]],
+    ["entry 60007", 2, days[2]],
+  ]);
 });
 
 const samples = fc.sample(fc.tuple(generatedRules, generatedRules, historyOf(60)), {
