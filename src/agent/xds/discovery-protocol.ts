@@ -1,12 +1,12 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { Code } from "@connectrpc/connect";
 import {
   DeltaDiscoveryRequestSchema,
   DeltaDiscoveryResponseSchema,
   DiscoveryRequestSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.ts";
-import { grpcCode } from "./grpc.ts";
 
 export interface RequestPeek {
   readonly typeUrl: string;
@@ -51,7 +51,7 @@ export const discoveryProtocols: ReadonlyMap<string, DiscoveryProtocol> = new Ma
 
 const bare = (typeUrl: string, fault: string | undefined) => ({
   typeUrl,
-  ...(fault !== undefined && { errorDetail: { code: grpcCode.internal, message: fault } }),
+  ...(fault !== undefined && { errorDetail: { code: Code.Internal, message: fault } }),
 });
 
 /** The type of a response's resources, in either protocol; empty for what is no protobuf. */

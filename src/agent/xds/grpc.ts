@@ -1,18 +1,9 @@
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";
+import { Code } from "@connectrpc/connect";
+import { codeFromHttpStatus } from "@connectrpc/connect/protocol-connect";
 
-/** The codes of gRPC that the proxy sets or tells apart. */
-export const grpcCode = {
-  ok: 0,
-  canceled: 1,
-  unknown: 2,
-  deadlineExceeded: 4,
-  permissionDenied: 7,
-  resourceExhausted: 8,
-  unimplemented: 12,
-  internal: 13,
-  unavailable: 14,
-  unauthenticated: 16,
-} as const;
+/** The code of success, which Connect's own codes of gRPC lack. */
+export const ok = 0;
 
 export interface GrpcStatus {
   readonly code: number;
@@ -56,34 +47,25 @@ function decodeMessage(message: string): string {
 }
 
 /** The status of an answer that is not gRPC's (gRPC over HTTP/2, "HTTP2 status code to gRPC"). */
-export function statusOfHttp(status: number): GrpcStatus {
-  const codes: ReadonlyMap<number, number> = new Map([
-    [400, grpcCode.internal],
-    [401, grpcCode.unauthenticated],
-    [403, grpcCode.permissionDenied],
-    [404, grpcCode.unimplemented],
-    [429, grpcCode.unavailable],
-    [502, grpcCode.unavailable],
-    [503, grpcCode.unavailable],
-    [504, grpcCode.unavailable],
-  ]);
-  return { code: codes.get(status) ?? grpcCode.unknown, message: `HTTP status ${status}` };
-}
+export const statusOfHttp = (status: number): GrpcStatus => ({
+  code: codeFromHttpStatus(status),
+  message: `HTTP status ${status}`,
+});
 
 /** The status of a stream that ended without one ("Errors" of gRPC over HTTP/2). */
 export function statusOfReset(errorCode: number): GrpcStatus {
   const message = `the stream ended with HTTP/2 error ${errorCode}`;
   switch (errorCode) {
     case constants.NGHTTP2_NO_ERROR:
-      return { code: grpcCode.unavailable, message: closing };
+      return { code: Code.Unavailable, message: closing };
     case constants.NGHTTP2_CANCEL:
-      return { code: grpcCode.canceled, message };
+      return { code: Code.Canceled, message };
     case constants.NGHTTP2_REFUSED_STREAM:
-      return { code: grpcCode.unavailable, message };
+      return { code: Code.Unavailable, message };
     case constants.NGHTTP2_ENHANCE_YOUR_CALM:
-      return { code: grpcCode.resourceExhausted, message };
+      return { code: Code.ResourceExhausted, message };
     default:
-      return { code: grpcCode.internal, message };
+      return { code: Code.Internal, message };
   }
 }
 
@@ -91,8 +73,8 @@ const closing = "transport is closing";
 
 /** Whether a stream may end so in normal operation, such as when istiod restarts. */
 export function isExpected({ code, message }: GrpcStatus): boolean {
-  if (code === grpcCode.unavailable) return /client disconnected|is closing|EOF/.test(message);
-  return code === grpcCode.ok || code === grpcCode.canceled || code === grpcCode.deadlineExceeded;
+  if (code === Code.Unavailable) return /client disconnected|is closing|EOF/.test(message);
+  return code === ok || code === Code.Canceled || code === Code.DeadlineExceeded;
 }
 
 /** One octet of flags, four of length. */
@@ -154,11 +136,11 @@ export class Frames {
   /** Makes room for the message that the head announces. Its memory is not touched before its octets come. */
   #makeRoom(): void {
     const head = this.#frame;
-    if (head[0] !== 0) throw new FrameError(grpcCode.internal, "a frame is compressed or damaged");
+    if (head[0] !== 0) throw new FrameError(Code.Internal, "a frame is compressed or damaged");
     const length = head.readUInt32BE(1);
     if (length > longestMessageOctets) {
       const sentence = `a message of ${this.#sender} has ${length} octets, and the agent takes ${longestMessageOctets}`;
-      throw new FrameError(grpcCode.resourceExhausted, sentence);
+      throw new FrameError(Code.ResourceExhausted, sentence);
     }
     this.#frame = Buffer.allocUnsafe(headOctets + length);
     head.copy(this.#frame);

@@ -1,10 +1,11 @@
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import { Code } from "@connectrpc/connect";
 import type { Registry } from "prom-client";
 import type { OperationLog } from "../../foundation/events.ts";
 import type { XdsSettings } from "../configuration/xds-settings.ts";
 import { type Http2Socket, serveHttp2 } from "../sockets/unix-socket.ts";
 import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";
-import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc.ts";
+import { type GrpcStatus, isExpected, ok, toTrailers } from "./grpc.ts";
 import { type ConnectionPorts, connectToIstiod } from "./istiod-connection.ts";
 import { type XdsReport, XdsStatus } from "./xds-status.ts";
 import { type StreamEnd, type WorkloadHealth, XdsStream } from "./xds-stream.ts";
@@ -56,7 +57,7 @@ export class XdsProxy {
   }
 
   async close(): Promise<void> {
-    this.#current?.close({ code: grpcCode.unavailable, message: "the agent is closing" });
+    this.#current?.close({ code: Code.Unavailable, message: "the agent is closing" });
     await this.#socket?.close();
   }
 
@@ -68,7 +69,7 @@ export class XdsProxy {
       const protocol = discoveryProtocols.get(String(headers[":path"]));
       if (!isGrpc(headers)) stream.respond({ ":status": 415 }, { endStream: true });
       else if (protocol) void this.#serve(stream, protocol);
-      else refuse(stream, { code: grpcCode.unimplemented, message: "unknown service or method" });
+      else refuse(stream, { code: Code.Unimplemented, message: "unknown service or method" });
     });
   }
 
@@ -94,7 +95,7 @@ export class XdsProxy {
         },
       },
     });
-    this.#current?.close({ code: grpcCode.ok, message: "" });
+    this.#current?.close({ code: ok, message: "" });
     this.#current = stream;
     this.#status.opening();
     const begin = this.#ports.clock();

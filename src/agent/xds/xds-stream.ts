@@ -1,4 +1,5 @@
 import type { ServerHttp2Stream } from "node:http2";
+import { Code } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import {
   type DiscoveryProtocol,
@@ -10,7 +11,6 @@ import {
   FrameError,
   Frames,
   type GrpcStatus,
-  grpcCode,
   messageIn,
   parseStatus,
   statusOfHttp,
@@ -54,7 +54,7 @@ const listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const healthType = "type.googleapis.com/istio.v1.HealthInformation";
 
 const noStatus: GrpcStatus = {
-  code: grpcCode.internal,
+  code: Code.Internal,
   message: "istiod ended the stream without a status",
 };
 
@@ -87,7 +87,7 @@ export class XdsStream {
     try {
       this.#istiod = await connect(protocol.path, this.#ending.signal);
     } catch (error) {
-      this.#end("istiod", { code: grpcCode.unavailable, message: messageOf(error) });
+      this.#end("istiod", { code: Code.Unavailable, message: messageOf(error) });
     }
     const istiod = this.#istiod;
     if (this.#ending.signal.aborted) istiod?.close();
@@ -125,7 +125,7 @@ export class XdsStream {
         stream.uncork();
         if (stream.writableLength > maximumQueuedOctets) {
           const message = "istiod leaves too many requests unread";
-          this.#end("agent", { code: grpcCode.resourceExhausted, message });
+          this.#end("agent", { code: Code.ResourceExhausted, message });
         }
       }),
     );
@@ -204,5 +204,5 @@ export class XdsStream {
 
 function statusOfEnd({ stream, isDown, fault }: IstiodConnection): GrpcStatus {
   if (!isDown()) return statusOfReset(stream.rstCode);
-  return { code: grpcCode.unavailable, message: fault() ?? "transport is closing" };
+  return { code: Code.Unavailable, message: fault() ?? "transport is closing" };
 }
