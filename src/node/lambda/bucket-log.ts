@@ -19,9 +19,8 @@ import {
 import { tileWidth } from "../../tlog/tile.ts";
 import type { PublishedLog } from "../../transport/http/log-routes.ts";
 import { type LogParts, openSequencer } from "../log/node-log.ts";
-import { type BucketAnswer, createBucketClient } from "../stores/bucket-client.ts";
-import { withWholeReads } from "../stores/bucket-promises.ts";
-import { createRetries } from "../stores/retries.ts";
+import type { BucketAnswer } from "../stores/bucket-client.ts";
+import { createSteadyClient } from "../stores/bucket-promises.ts";
 import type { BucketPlace } from "../stores/store-place.ts";
 import { type ConditionalObjects, ObjectStage, Overtaken, publishedObjects } from "./staged-log.ts";
 
@@ -174,9 +173,6 @@ async function open(parts: BucketLogParts, origin: string): Promise<OpenedLog> {
 /** More than a stage has, whose entries are published in time. */
 const maximumOctets = 32 * 1024 * 1024;
 
-/** `ConditionalRequestConflict`: another request for the object is under way. */
-const requestConflict = 409;
-
 /**
  * The place of a log in the bucket of a store: beside the records, whose list has to stay short.
  *
@@ -196,21 +192,20 @@ export function bucketObjects(
   fetch: Fetch,
   clock: () => Date,
 ): ConditionalObjects {
-  const client = withWholeReads(createBucketClient(place, fetch, clock));
-  const attempt = createRetries(`the bucket ${place.url}`, { alsoPassing: requestConflict });
+  const send = createSteadyClient(place, fetch, clock);
   const nameOf = (path: string): string => `${place.prefix}${path}`;
 
   return {
     read: async (path) => {
       const request = { method: "GET", name: nameOf(path) } as const;
-      const answer = await attempt(() => client(request, maximumOctets));
+      const answer = await send(request, maximumOctets);
       if (answer.outcome !== "done") return undefined;
       if (!answer.octets) throw new FetchError(`has an object ${path} that is too long`);
       return { octets: new Uint8Array(answer.octets), version: taggedVersion(answer) };
     },
     write: async (path, body, version) => {
       const request = { method: "PUT", name: nameOf(path), body, replaces: { version } } as const;
-      const answer = await attempt(() => client(request));
+      const answer = await send(request);
       return answer.outcome === "done" ? taggedVersion(answer) : undefined;
     },
   };

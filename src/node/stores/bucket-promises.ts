@@ -1,14 +1,35 @@
 import { getFips, hash, randomUUID } from "node:crypto";
 import type { ObjectSpace } from "../../custody/shared/object-space.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/fetch.ts";
+import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import {
   type Backoff,
   backoffMilliseconds,
   type Pause,
   pause as systemPause,
 } from "../../foundation/pause.ts";
-import type { BucketAnswer, SendToBucket } from "./bucket-client.ts";
+import { type BucketAnswer, createBucketClient, type SendToBucket } from "./bucket-client.ts";
+import { createRetries } from "./retries.ts";
+import type { BucketPlace } from "./store-place.ts";
+
+/** `ConditionalRequestConflict`: another request for the object is under way. */
+const requestConflict = 409;
+
+/** R2 refuses a second write to one name within a second. */
+const attempts = 6;
+
+/** A client of a bucket that reads whole objects, and repeats what the service fails for a moment. */
+export function createSteadyClient(
+  place: BucketPlace,
+  fetch: Fetch,
+  clock: () => Date,
+  pause?: Pause,
+): SendToBucket {
+  const send = withWholeReads(createBucketClient(place, fetch, clock), pause);
+  const options = { pause, alsoPassing: requestConflict, attempts };
+  const attempt = createRetries(`the bucket ${place.url}`, options);
+  return (...request) => attempt(() => send(...request));
+}
 
 /**
  * Writes, reads, lists and removes an object of its own, to see whether a service keeps the promises of the port.
@@ -66,7 +87,7 @@ const betweenReads: Backoff = { firstMilliseconds: 20, longestMilliseconds: 640 
  * then replaces that version has undone the write. So a tag that is not the digest of its octets is read again, unless
  * the service makes its tags in another way, as with keys in KMS, which its answers to writes show.
  */
-export function withWholeReads(send: SendToBucket, pause: Pause = systemPause): SendToBucket {
+function withWholeReads(send: SendToBucket, pause: Pause = systemPause): SendToBucket {
   // OpenSSL has no MD5 under FIPS.
   const canDigest = !getFips();
   let hasDigests = canDigest;

@@ -13,26 +13,15 @@ import { Semaphore } from "../../foundation/shared-work.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 import type { ListedObject } from "./bucket-answers.ts";
-import {
-  type BucketAnswer,
-  createBucketClient,
-  listObjects,
-  type SendToBucket,
-} from "./bucket-client.ts";
-import { requirePromises, withWholeReads } from "./bucket-promises.ts";
-import { createRetries, named } from "./retries.ts";
+import { type BucketAnswer, listObjects, type SendToBucket } from "./bucket-client.ts";
+import { createSteadyClient, requirePromises } from "./bucket-promises.ts";
+import { named } from "./retries.ts";
 import type { BucketPlace } from "./store-place.ts";
 
 /** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
 const listMilliseconds = 30_000;
 
 const maximumReads = 16;
-
-/** `ConditionalRequestConflict`: another request for the object is under way. */
-const requestConflict = 409;
-
-/** R2 refuses a second write to one name within a second. */
-const attempts = 6;
 
 type Objects = ReadonlyMap<string, StoredObject>;
 
@@ -85,9 +74,7 @@ export class BucketSpace implements ObjectSpace {
   ) {
     this.#service = `the bucket ${place.url}`;
     this.#prefix = place.prefix;
-    const attempt = createRetries(this.#service, { pause, alsoPassing: requestConflict, attempts });
-    const send = withWholeReads(createBucketClient(place, fetch, clock), pause);
-    this.#send = (...request) => attempt(() => send(...request));
+    this.#send = createSteadyClient(place, fetch, clock, pause);
     this.#clock = clock;
     this.#recentMilliseconds = 1000 * recentSeconds;
   }
