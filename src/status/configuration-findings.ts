@@ -1,5 +1,5 @@
-import { type Configuration } from "../config/configuration.ts";
-import { type IssuerTable } from "../config/issuer-table.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { IssuerTable } from "../config/issuer-table.ts";
 import { commonName } from "../foundation/globs.ts";
 import { type Finding, finding } from "./finding.ts";
 

@@ -138,16 +138,13 @@ export function countingCalls(log: EventLog, counts: IssuanceCounts, clock: () =
 
 const dayMilliseconds = 86_400_000;
 
-const refusedCallsOfWorkers =
-  "Workers Logs has a line for each, and a dataset of Analytics Engine that is bound as CALL_COUNTS counts them.";
-
 /** Counts what the newest entries of a log say of the last day, where no process counts calls. */
 export function countsInLog({ entries, total }: FoundEntries, now: Date): IssuanceCounts {
   const dayAgo = now.getTime() - dayMilliseconds;
   const times = entries.map(({ at }) => at.getTime());
   const oldest = times.reduce((a, b) => Math.min(a, b), now.getTime());
   const isWhole = entries.length === total || oldest <= dayAgo;
-  const scope = `Counted from the newest entries of the issuance log, which has no refused or failed call. ${refusedCallsOfWorkers}`;
+  const scope = `Counted from the newest ${entries.length} of ${total} entries of the issuance log, which has no refused or failed call. Workers Logs has a line for each, and a dataset of Analytics Engine that is bound as CALL_COUNTS counts every call and its rule.`;
   const counts = new IssuanceCounts(scope, new Date(isWhole ? dayAgo : oldest), true);
   for (const entry of entries) {
     const { at, proof, cluster, decision } = entry;

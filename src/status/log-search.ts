@@ -49,11 +49,11 @@ export class LogSearchError extends Error {
 
 const usualLimit = 20;
 const maximumLimit = 100;
-const countedEntries = 512;
 
 /** The bundles that one search reads, of all shards together: each has up to 256 entries. */
 const maximumBundles = 16;
 const maximumSearches = 2;
+const maximumEntries = maximumBundles * tileWidth;
 
 /**
  * Finds the newest entries of a log that match, among at most 4096. It shows what the storage holds and
@@ -89,7 +89,7 @@ export class LogSearch {
 
   /** The newest entries, for counting. @throws LogSearchError `unreadable`. */
   newest(): Promise<FoundEntries> {
-    return orUnreadable("the log", () => searchShards(this.#log, undefined, countedEntries));
+    return orUnreadable("the log", () => searchShards(this.#log, undefined, maximumEntries));
   }
 }
 

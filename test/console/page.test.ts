@@ -70,6 +70,19 @@ describe("the page", () => {
     expect(html).toContain(scope);
   });
 
+  test("says of a rule that denies where its refusals are counted, instead of none", async () => {
+    const denying = sampleStatus.rules.map((each) => ({ ...each, then: { deny: "closed" } }));
+    const withRules = (shadow: boolean, issuedOnly: boolean) => {
+      const rules = denying.map((each) => ({ ...each, shadow }));
+      const issuance = { ...sampleStatus.issuance, issuedOnly };
+      return render({ ...sampleStatus, rules, issuance }, sampleEntries);
+    };
+    const uncounted = "refusals are not counted here";
+    expect((await withRules(false, true)).split(uncounted)).toHaveLength(2 * denying.length + 1);
+    expect(await withRules(true, true)).not.toContain(uncounted);
+    expect(await withRules(false, false)).not.toContain(uncounted);
+  });
+
   test("has no script, no style and no address of elsewhere, unless it is told of its own script", async () => {
     const html = await render(sampleStatus, sampleEntries);
     expect(html).not.toMatch(/<script|style="|\son[a-z]+=|javascript:/i);

@@ -110,8 +110,9 @@ describe("the counts from a log", () => {
   });
 
   test("begin with the oldest entry that was read, if the log has older ones", () => {
-    const { since } = inLog([entry(1400, "a")]);
+    const { since, scope } = inLog([entry(1400, "a")]);
     expect(since).toEqual(minutesOn(1400));
+    expect(scope).toContain("the newest 1 of 1000 entries of the issuance log");
   });
 });
 

@@ -223,6 +223,19 @@ describe("a log that is not as it should be", () => {
     expect(answer).toMatchObject({ entries: [], searched: size });
   });
 
+  test("counts the entries of the newest sixteen bundles, as many as it searches", async () => {
+    const checkpoint = new TextDecoder().decode(logged.objects.stored.get("checkpoint"));
+    const entry = formatEntry(tokenEntry());
+    const bundle = formatBundle(Array.from({ length: 256 }, () => entry));
+    const long = published(async (_, path) =>
+      path === "checkpoint"
+        ? new TextEncoder().encode(checkpoint.replace("\n4\n", `\n${20 * 256}\n`))
+        : bundle,
+    );
+    const { entries, total } = await new LogSearch(long, nothing).newest();
+    expect([entries.length, total]).toEqual([16 * 256, 20 * 256]);
+  });
+
   test("turns a third search away while two are under way", async () => {
     const release = Promise.withResolvers<undefined>();
     const slow = new LogSearch(

@@ -153,9 +153,11 @@ export function policy({ rules, issuance, now }: CaStatus): Markup {
 /** @param unit Of the numbers, where they are not of all requests. */
 function row({ name, shadow, when, then, ...counts }: RuleStatus, unit: string): Markup {
   const cells = [counts.lastHour, counts.lastDay].flatMap((each) => each ?? []);
+  const isUncounted = unit !== "" && !shadow && then.deny !== undefined;
+  const uncounted = html`<td class="quiet">refusals are not counted here</td>`;
   return html`<tr><th scope="row">${foreign(name)} ${shadow ? badge("plain", "shadow") : ""}</th>
     <td>${members(when, "any request")}</td><td>${members(then, "nothing changes")}</td>
-    ${cells.map((each) => cell(each, shadow, unit))}</tr>`;
+    ${cells.map((each) => (isUncounted ? uncounted : cell(each, shadow, unit)))}</tr>`;
 }
 
 /** The members of a table, one a line, with the units that an operator writes. */
