@@ -15,9 +15,8 @@ import { type Certificate, parseCertificate } from "../../../pki/x509/certificat
 import { isSignedWith } from "../../../pki/x509/certificate-signature.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { findByIdPrefix } from "../authority/requirements.ts";
-import { type IndexedEntry, namesOf } from "../log/entry.ts";
+import { type IndexedEntry, namesOf, type SearchFields } from "../log/entry.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
-import type { SearchFields } from "../log/follower-index.ts";
 import { refuseAbsent } from "../log/log-source.ts";
 import { readLeaf } from "../log/proofs.ts";
 

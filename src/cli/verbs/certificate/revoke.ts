@@ -26,9 +26,8 @@ import { requireWhy, usageError } from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
 import { configuredAnyway, formatInstant, printable } from "../../terminal/text.ts";
-import { typedSerialNumber } from "../log/entry.ts";
+import { type SearchFields, searchFieldsIn, typedSerialNumber } from "../log/entry.ts";
 import type { FollowerOptions } from "../log/follower.ts";
-import { type SearchFields, searchFieldsIn } from "../log/follower-index.ts";
 import {
   type Candidate,
   candidateInFile,
@@ -77,7 +76,7 @@ export async function revoke(
   await recordRevocations(mint, statements);
   const knownBy = knownFrom(mint, terminal.clock());
   if (isDry) return terminal.print(`\nNothing was written to the ${place}.`);
-  printNextSteps(session, open, { statements, knownBy }, options);
+  printNextSteps(session, open, statements, knownBy, options);
 }
 
 /** The store of the unnamed authorities holds all revocations. */
@@ -187,10 +186,8 @@ const maximumConfigured = 50;
 function printNextSteps(
   session: Session,
   revoked: readonly Candidate[],
-  {
-    statements,
-    knownBy,
-  }: { readonly statements: readonly RevocationContent[]; readonly knownBy: Date },
+  statements: readonly RevocationContent[],
+  knownBy: Date,
   fields: SearchFields,
 ): void {
   const { terminal, configuration } = session;

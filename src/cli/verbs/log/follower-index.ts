@@ -5,7 +5,13 @@ import { parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { openFile } from "../../../node/files/store-owner.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
-import type { IndexedEntry, LoggedEntry } from "./entry.ts";
+import {
+  type IndexedEntry,
+  indexed,
+  type LoggedEntry,
+  type SearchFields,
+  searchQuery,
+} from "./entry.ts";
 
 /** How far a follower is. */
 interface FollowerState {
@@ -16,57 +22,10 @@ interface FollowerState {
   readonly verifierKey: string;
 }
 
-/** The conditions of a search by an index of a copy, which is in the order of time. */
-const indexed = {
-  spiffeId: "spiffeId = ?",
-  serial: "serial = ?",
-  cluster: "cluster = ?",
-  node: "node = ?",
-  tokenId: "tokenId = ?",
-} as const;
-
-/** Those that go through the entries, the newest first. Namespace and account are globs. */
-const scanned = {
-  namespace: "spiffeId GLOB 'spiffe://*/ns/' || ? || '/sa/*'",
-  account: "spiffeId GLOB 'spiffe://*/ns/*/sa/' || ?",
-  pod: "is_of_pod(octets, ?)",
-} as const;
-
-const conditions = { ...indexed, ...scanned, since: "at >= ?", until: "at < ?" } as const;
-
-/** The fields by which certificates are found; all that are given must match. */
-export type SearchFields = { readonly [K in keyof typeof conditions]?: string | undefined };
-
-/** The fields among options; `undefined` if there is none. */
-export function searchFieldsIn(options: SearchFields): SearchFields | undefined {
-  const given = givenIn(options).map(([name, , value]) => [name, value]);
-  return given.length > 0 ? Object.fromEntries(given) : undefined;
-}
-
-const givenIn = (fields: SearchFields): readonly (readonly [string, string, string])[] =>
-  (Object.keys(conditions) as (keyof SearchFields)[]).flatMap((name) => {
-    const value = fields[name];
-    return value === undefined ? [] : [[name, conditions[name], value] as const];
-  });
-
 /** Of the form of a copy. */
 const version = 1;
 
 const columns = Object.keys(indexed);
-
-/**
- * The query for the newest entries that match, the newest first. Each index is in the order of time, so that
- * a log of a million entries is neither scanned nor sorted for what is indexed.
- */
-export function searchQuery(fields: SearchFields, limit: number) {
-  const given = givenIn(fields);
-  const where =
-    given.length > 0 ? `WHERE ${given.map(([, condition]) => condition).join(" AND ")}` : "";
-  return {
-    sql: `SELECT * FROM entry ${where} ORDER BY at DESC, idx DESC LIMIT ?`,
-    values: [...given.map(([, , value]) => value), limit],
-  };
-}
 
 const isOfPod = (octets: unknown, pod: unknown): number => {
   const { name, uid } = parseEntry(octets as Bytes).pod ?? {};

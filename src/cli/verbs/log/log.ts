@@ -25,11 +25,12 @@ import {
   entryAsJson,
   formatEntries,
   type IndexedEntry,
+  type SearchFields,
+  searchFieldsIn,
   typedSerialNumber,
 } from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
-import { type SearchFields, searchFieldsIn } from "./follower-index.ts";
 import { addLogExitCodes, judgingLog } from "./log-source.ts";
 import { chosenEntry, proveEntry, type VerifyOptions, verify } from "./proofs.ts";
 import { witnessCommand } from "./witness.ts";

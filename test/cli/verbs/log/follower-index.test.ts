@@ -2,11 +2,8 @@ import { once } from "node:events";
 import { DatabaseSync } from "node:sqlite";
 import { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
-import {
-  FollowerIndex,
-  type SearchFields,
-  searchQuery,
-} from "../../../../src/cli/verbs/log/follower-index.ts";
+import { type SearchFields, searchQuery } from "../../../../src/cli/verbs/log/entry.ts";
+import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const instant = "2026-11-22T12:00:00.000Z";
