@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { FollowerIndex, type SearchFields } from "../../src/cli/verbs/log/follower-index.ts";
+import type { SearchFields } from "../../src/cli/verbs/log/entry.ts";
+import { FollowerIndex } from "../../src/cli/verbs/log/follower-index.ts";
 import type { Row } from "../measurement/report.ts";
 
 const entries = 1_000_000;
