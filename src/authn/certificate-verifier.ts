@@ -8,8 +8,7 @@ import { type Certificate, subjectKeyIdentifierOf } from "../pki/x509/certificat
 import { isSignedWith } from "../pki/x509/certificate-signature.ts";
 import { type IdentityProof, readIdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import type { Authenticator, CallerCertificate } from "./caller.ts";
-import { type Caller } from "./caller.ts";
+import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
 import { type ClientCertificate, malformed, parseClientCertificate } from "./client-certificate.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 

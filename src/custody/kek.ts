@@ -31,7 +31,7 @@ export interface HeldKeks {
    * @throws CaError `kek-unavailable`
    */
   readonly hold: (now: Date) => Promise<void> | undefined;
-  /** Why a key service did not open a KEK when it was last asked, one sentence. */
+  /** Why a key service did not open a KEK when it was last asked: one sentence, for anybody. */
   readonly fault: () => string | undefined;
   /** When the KEKs are held no longer; `undefined` for those that are held for good, or not yet. */
   readonly until: () => Date | undefined;

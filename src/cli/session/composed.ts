@@ -3,7 +3,7 @@ import { type Composition, compose } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { kekOctets } from "../../custody/kek.ts";
 import type { KeyServices } from "../../custody/key-service/key-service.ts";
-import { CaError, ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
+import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
@@ -69,9 +69,8 @@ export async function openKeyServices(
   return { configuration, keyServices };
 }
 
-/** The result of work with the key of a URI, whose failure an operator can mend. @throws OperatorError */
-export const ofKeyService = <T>(work: Promise<T>, uri?: string): Promise<T> =>
+/** The result of work with a key, whose failure an operator can mend. @throws OperatorError */
+export const ofKeyService = <T>(work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => {
-    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
-    throw new OperatorError(`${uri === undefined ? "" : `${uri} `}${messageOf(error)}`);
+    throw new OperatorError(messageOf(error));
   });

@@ -11,7 +11,7 @@ import {
   recordKey,
   type StoredRecord,
 } from "../../custody/authority-store.ts";
-import { CaError, OperatorError } from "../../foundation/errors.ts";
+import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
@@ -163,7 +163,7 @@ async function mintOf(
 ): Promise<Mint> {
   const { mint, signerMints, keks } = await compose(configuration, platform);
   await keks.hold(platform.clock())?.catch((error: unknown) => {
-    throw error instanceof CaError ? new OperatorError(error.message) : error;
+    throw error instanceof CaError ? new OperatorError(messageOf(error.cause)) : error;
   });
   const chosen = signer === undefined ? mint : signerMints.get(signer);
   if (!chosen) throw new Error("a signer that was not composed");

@@ -101,7 +101,7 @@ async function wrap(
   const entries: string[] = [];
   for (const uri of keys) {
     const wrapped = wrapKek({ id, octets }, uri, trustDomain, keyServices);
-    entries.push(formatWrappedKek(await ofKeyService(wrapped, uri)));
+    entries.push(formatWrappedKek(await ofKeyService(wrapped)));
   }
   terminal.print(entries.join(","));
   terminal.noticeNext(nextSteps);

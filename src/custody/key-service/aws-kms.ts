@@ -37,7 +37,6 @@ const dialect = {
   misfit: / (?:IncorrectKey|InvalidCiphertext)/,
   throttled: / (?:Throttling|LimitExceeded)/,
 };
-const types = { kek: "ENCRYPT_DECRYPT", root: "SIGN_VERIFY" };
 
 /** A key of AWS KMS: `awskms:///arn:aws:kms:<region>:<account>:key/<id>`. `undefined` for another URI. */
 export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
@@ -89,8 +88,7 @@ const longestMessage = 4096;
 function keysIn(credential: Credential, now: Date): Access<AwsKeys> {
   const [, AccessKeyId, SecretAccessKey] = /^(\w+):(.+)$/.exec(`${credential}`) ?? [];
   const keys = { AccessKeyId, SecretAccessKey, ...membersOf(credential) };
-  const forms = "<key id>:<secret>, or what `aws configure export-credentials` prints";
-  const [id = "", secret = ""] = textsIn(keys, ["AccessKeyId", "SecretAccessKey"], forms);
+  const [id = "", secret = ""] = textsIn(keys, ["AccessKeyId", "SecretAccessKey"]);
   const { SessionToken: token, Expiration: end } = membersOf(credential);
   const pass = { id, secret, token };
   if (end === undefined) return { pass, seconds: 0 };
@@ -140,5 +138,5 @@ async function hmac(octets: Bytes, said: string): Promise<Bytes> {
 function faultOf(answer: Answer, words: { readonly right: string; readonly place: string }) {
   const { __type, message, Message } = answer.members;
   const [, code = ""] = /(?:^|#)([A-Za-z]{1,64})$/.exec(`${__type ?? ""}`) ?? [];
-  return faultIn(answer, dialect, `${code} ${message ?? Message}`, { ...types, ...words }, code);
+  return faultIn(answer, dialect, `${code} ${message ?? Message}`, words, code);
 }

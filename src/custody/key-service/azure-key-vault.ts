@@ -30,7 +30,6 @@ const dialect = {
   permission: /^403/,
   missing: /^404/,
 };
-const words = { kek: "RSA", root: "EC P-256, P-384 or RSA", place: "in this vault" };
 
 /** A version of a key of Azure Key Vault or Managed HSM: `azurekms://<vault>/keys/<name>/<version>`. */
 export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
@@ -45,7 +44,7 @@ export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
       const error = membersOf(answer.members["error"]);
       const said = `${membersOf(error["innererror"])["code"] ?? error["code"]}`;
       const right = `${act.slice(1) || "get"} on the key`;
-      return faultIn(answer, dialect, said, { ...words, right });
+      return faultIn(answer, dialect, said, { right, place: "in this vault" });
     },
   });
   const call: Call = async (act, body) => {
@@ -87,13 +86,8 @@ async function tokenFor(
   const ready = readyToken(given);
   if (ready) return ready;
   const { password, assertion, authority = "https://login.microsoftonline.com" } = membersOf(given);
-  const forms = "JSON with tenant, appId, and password or assertion";
-  const login = { ...membersOf(given), proof: password ?? assertion };
-  const [tenant = "", client_id = "", proof = ""] = textsIn(
-    login,
-    ["tenant", "appId", "proof"],
-    forms,
-  );
+  const login = { ...membersOf(given), password: password ?? assertion };
+  const [tenant = "", client_id = "", proof = ""] = textsIn(login, ["tenant", "appId", "password"]);
   return grant(fetch, `${authority}/${encodeURIComponent(tenant)}/oauth2/v2.0/token`, {
     grant_type: "client_credentials",
     client_id,

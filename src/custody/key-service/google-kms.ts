@@ -42,11 +42,7 @@ const dialect = {
   misfit: /decryption failed/i,
   type: /^400/,
 };
-const words = {
-  kek: "ENCRYPT_DECRYPT",
-  root: "ASYMMETRIC_SIGN",
-  place: "at this path, which ends in a version for a root alone",
-};
+const place = "at this path, which ends in a version for a root alone";
 
 /** A key of Google Cloud KMS by its resource name; one that signs has its version. */
 export const googleKey: OpenKey = ({ uri, origin }, means) => {
@@ -62,7 +58,7 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
     fault: (answer, act) => {
       const said = `${membersOf(answer.members["error"])["message"]}`;
       const right = `cloudkms.cryptoKeyVersions.${rights[act]}`;
-      return faultIn(answer, dialect, said, { ...words, right });
+      return faultIn(answer, dialect, said, { right, place });
     },
   });
 
@@ -121,7 +117,7 @@ async function tokenFor({ fetch, clock, credential }: KeyServiceMeans): Promise<
   if (ready) return ready;
   const account = { token_uri: "https://oauth2.googleapis.com/token", ...membersOf(given) };
   const names = ["client_email", "private_key", "private_key_id", "token_uri"];
-  const [iss, pem = "", kid, aud = ""] = textsIn(account, names, "the key of a service account");
+  const [iss, pem = "", kid, aud = ""] = textsIn(account, names);
   const pkcs8 = octetsOfPem(pem) ?? new Uint8Array();
   const iat = Math.floor(clock().getTime() / 1000);
   const claims = [

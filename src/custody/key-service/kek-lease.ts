@@ -68,7 +68,7 @@ export class KekLease implements HeldKeks {
     this.#opening = parts.shareWork(new Semaphore(maximumWaiting), longestOpeningMilliseconds);
   }
 
-  readonly fault = (): string | undefined => this.#fault;
+  readonly fault = (): string | undefined => this.#fault && withoutUris(this.#fault);
 
   readonly until = (): Date | undefined =>
     this.#opened && addSeconds(this.#opened.at, this.#parts.leaseSeconds);
@@ -123,8 +123,8 @@ export class KekLease implements HeldKeks {
   }
 
   #refusal(): CaError {
-    const why = this.#fault ?? "no key service has opened it yet";
-    return new CaError({ reason: "kek-unavailable" }, `the KEK is not open: ${why}`);
+    const why = `the KEK is not open: ${this.#fault ?? "no key service has opened it yet"}`;
+    return new CaError({ reason: "kek-unavailable" }, withoutUris(why), new Error(why));
   }
 
   #retryAfter(now: Date): void {
@@ -171,6 +171,9 @@ export class KekLease implements HeldKeks {
     return keks;
   }
 }
+
+/** Anybody may ask `/readyz`: the address of a key, with the account that has it, is for the log and for verbs. */
+const withoutUris = (said: string): string => said.replace(/(\w+):\/\/\S+/g, "$1");
 
 /** What the services bind a KEK to. Both stand in their logs. */
 export const contextOf = (trustDomain: string, id: string) => ({

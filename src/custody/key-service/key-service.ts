@@ -69,9 +69,11 @@ export function openKeyServices(
   const byScheme = new Map<string, OpenKey>(Object.entries(services));
   return (uri) => {
     const [, scheme = "", host = "", path = "", query] = uriForm.exec(uri) ?? [];
-    // HTTPS, but for this machine itself.
-    const origin = [`http://${host}`, `https://${host}`].find(isSafeToFetch);
-    const place = { uri, origin, path, options: new URLSearchParams(query) };
+    const options = new URLSearchParams(query);
+    // HTTPS, but for this machine itself, unless the URI says so.
+    const origins = [`http://${host}`, `https://${host}`];
+    const origin = origins.slice(options.has("tls") ? 1 : 0).find(isSafeToFetch);
+    const place = { uri, origin, path, options };
     const isReached = host === "" || origin !== undefined;
     const key = known.get(uri) ?? (isReached ? byScheme.get(scheme)?.(place, means) : undefined);
     if (!key)

@@ -1,19 +1,22 @@
 import { CaError } from "../../foundation/errors.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { markOf } from "../kek.ts";
 import { transform } from "./azure-key-vault.ts";
 import * as google from "./google-kms.ts";
 import { contextOf, openWrapped, type WrappedKek } from "./kek-lease.ts";
-import { KeyServiceError, type KeyServices, type ServiceKey } from "./key-service.ts";
+import { firstOf, KeyServiceError, type KeyServices, type ServiceKey } from "./key-service.ts";
 import { membersOf, octetsIn, octetsOfPem, textOf } from "./service-call.ts";
 import { rootFor, wrongKind } from "./service-root.ts";
 import * as transit from "./vault-transit.ts";
 
 /** What an operator's verbs have a service do, which no CA does: a Worker has nothing of it. */
 interface OperatorsActs {
+  /** What the service calls the types of keys that fit. */
+  readonly types: string;
   readonly wrap: (key: ServiceKey, octets: Bytes, context: Context) => Promise<Bytes>;
   /** SubjectPublicKeyInfo, DER, of a key that signs. */
   readonly publicKey: (key: ServiceKey) => Promise<Bytes>;
@@ -24,6 +27,7 @@ const acts = new Map<string, OperatorsActs>([
   [
     "awskms",
     {
+      types: "a KEK takes ENCRYPT_DECRYPT, a root SIGN_VERIFY",
       wrap: async ({ call }, octets, EncryptionContext) => {
         const body = { Plaintext: toBase64(octets), EncryptionContext };
         return octetsIn(await call("Encrypt", body), "CiphertextBlob");
@@ -34,6 +38,7 @@ const acts = new Map<string, OperatorsActs>([
   [
     "gcpkms",
     {
+      types: "a KEK takes ENCRYPT_DECRYPT, a root ASYMMETRIC_SIGN",
       // What wraps opens at once, and compares: that tells more than the service's word that it got all.
       wrap: async ({ call }, octets, context) => {
         const body = { ...google.checked("plaintext", octets), ...google.boundTo(context) };
@@ -45,6 +50,7 @@ const acts = new Map<string, OperatorsActs>([
   [
     "azurekms",
     {
+      types: "a KEK takes RSA, a root EC P-256, P-384 or RSA",
       // RSA-OAEP binds no context, and whoever has the public key can wrap: the mark of a KEK binds it.
       wrap: ({ call }, octets) => transform(call, "/wrapkey", "RSA-OAEP-256", octets),
       publicKey: async ({ call }) => spkiOf(membersOf((await call(""))["key"])),
@@ -53,6 +59,7 @@ const acts = new Map<string, OperatorsActs>([
   [
     "hashivault",
     {
+      types: "a KEK takes aes256-gcm96, a root ecdsa-p256, ecdsa-p384 or RSA",
       wrap: async ({ call }, octets, context) => {
         const body = { plaintext: toBase64(octets), associated_data: transit.boundTo(context) };
         const wrapped = textOf(await call("encrypt/*", body), "ciphertext");
@@ -60,17 +67,27 @@ const acts = new Map<string, OperatorsActs>([
       },
       publicKey: async ({ call, uri }) => {
         const { keys, latest_version } = await call("keys/*");
-        const version = /[?&]version=(\d+)/.exec(uri)?.[1] ?? latest_version;
-        return octetsIn(membersOf(membersOf(keys)[`${version}`]), "public_key", octetsOfPem);
+        const version = `${/[?&]version=(\d+)/.exec(uri)?.[1] ?? latest_version}`;
+        const key = membersOf(keys)[version];
+        if (keys === undefined) throw new KeyServiceError("answered without keys");
+        if (key === undefined) throw new KeyServiceError(`has no version ${version} of the key`);
+        // A key that wraps has a number in the place of these members.
+        if (typeof key === "number") throw new KeyServiceError(wrongKind);
+        return octetsIn(membersOf(key), "public_key", octetsOfPem);
       },
     },
   ],
 ]);
 
-function actsOn({ uri }: ServiceKey): OperatorsActs {
-  const found = acts.get(uri.split(":", 1)[0] ?? "");
-  if (found) return found;
-  throw new Error("a key of an unknown service");
+/** @throws KeyServiceError, which says what fits if the key's type does not. */
+function operate<T>(key: ServiceKey, work: (acts: OperatorsActs) => Promise<T>): Promise<T> {
+  const known = acts.get(key.uri.split(":", 1)[0] ?? "");
+  if (!known) throw new Error("a key of an unknown service");
+  const orTypes = (error: unknown): never => {
+    const isOfType = error instanceof KeyServiceError && error.message.includes("use or type");
+    throw isOfType ? new KeyServiceError(`${error.message}: ${known.types}`) : error;
+  };
+  return firstOf([key], () => work(known).catch(orTypes));
 }
 
 /** SubjectPublicKeyInfo of a JWK, which Managed HSM marks by its type. @throws KeyServiceError */
@@ -96,7 +113,8 @@ export async function wrapKek(
   keyServices: KeyServices,
 ): Promise<WrappedKek> {
   const key = keyServices(uri);
-  const ciphertext = await actsOn(key).wrap(key, octets, contextOf(trustDomain, id));
+  const context = contextOf(trustDomain, id);
+  const ciphertext = await operate(key, ({ wrap }) => wrap(key, octets, context));
   const mark = await markOf(octets, trustDomain, id);
   const wrapped = { id, wrappings: [{ uri, ciphertext }], mark };
   (await openWrapped(wrapped, trustDomain, keyServices)).fill(0);
@@ -110,11 +128,14 @@ export async function createServiceRoot(
   lifetimeSeconds: number,
   now: Date,
 ): Promise<Bytes> {
-  const publicKey = await actsOn(key).publicKey(key).then(parseSubjectPublicKey).catch(orWrongKind);
+  const publicKey = await operate(key, (acts) =>
+    acts.publicKey(key).then(parseSubjectPublicKey).catch(orWrongKind),
+  );
   return rootFor([key], publicKey, { trustDomain, lifetimeSeconds, now });
 }
 
-/** No request has such a key, so the sentence of one would be of no use. */
+/** A key that is no SubjectPublicKeyInfo of ours: the sentence of a request with it would be of no use. */
 function orWrongKind(error: unknown): never {
-  throw error instanceof CaError ? new KeyServiceError(wrongKind, { cause: error }) : error;
+  const isOfKey = error instanceof CaError || error instanceof DerError;
+  throw isOfKey ? new KeyServiceError(wrongKind, { cause: error }) : error;
 }

@@ -130,12 +130,14 @@ export async function grant(
   throw faultIn(answer, refusal, `${answer.members["error_description"]}`);
 }
 
-/** The texts of a credential by their names. @param forms How an operator writes it. @throws KeyServiceError */
-export function textsIn(credential: Credential, names: readonly string[], forms: string): string[] {
-  const texts = names.map((name) => membersOf(credential)[name]);
-  const given = texts.filter((each) => typeof each === "string" && each !== "");
-  if (given.length === names.length) return given as string[];
-  throw new KeyServiceError(`cannot be asked: its credential must be ${forms}`);
+/** The texts of a credential by their names. @throws KeyServiceError */
+export function textsIn(credential: Credential, names: readonly string[]): string[] {
+  const members = membersOf(credential);
+  const missing = names.filter((name) => typeof members[name] !== "string" || !members[name]);
+  if (missing.length === 0) return names.map((name) => `${members[name]}`);
+  throw new KeyServiceError(
+    `cannot be asked: its credential has no ${missing.join(", no ")}: docs/how-to/key-services.md`,
+  );
 }
 
 /** A token that the machine has got already; `undefined` for a credential of another form. */
@@ -154,10 +156,11 @@ const sentences = {
   untimely: "has a key that is not valid now",
   version: "no longer allows this version of the key",
   missing: "has no such key {place}",
-  type: "has a key of another use or type: a KEK takes {kek}, a root {root}",
+  type: "has a key of another use or type",
   // Nobody can tell these apart.
   misfit: "does not open the ciphertext: it is of another key, trust domain or KEK id",
   sealed: "is sealed, or stands by",
+  tls: "takes TLS alone: add ?tls to its URI",
   throttled: "throttles its calls",
   inside: "failed inside",
 };
@@ -166,7 +169,7 @@ const sentences = {
 type Dialect = Partial<Record<keyof typeof sentences, RegExp>>;
 
 /** The words of this service in our sentences. */
-type Words = Partial<Record<"right" | "place" | "kek" | "root", string>>;
+type Words = Partial<Record<"right" | "place", string>>;
 
 const ofAnyService: Dialect = { throttled: /^429/, inside: /^5/ };
 

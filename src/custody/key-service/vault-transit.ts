@@ -29,9 +29,9 @@ const dialect = {
   missing: /^404|key not found|no existing key/i,
   version: /disallowed|too old|less than the minimum/i,
   misfit: /message authentication|invalid ciphertext|unable to decrypt/i,
+  tls: /to an HTTPS server/,
   type: /associated.data|not support|unsupported/i,
 };
-const types = { kek: "aes256-gcm96", root: "ecdsa-p256, ecdsa-p384 or RSA" };
 
 /** A key of the transit engine of Vault or OpenBao: `hashivault://<host>/<mount>/keys/<name>`. */
 export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
@@ -51,8 +51,7 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     const credential = await means.credential("hashivault");
     if (typeof credential === "string") return { pass: credential, seconds: 0 };
     const login = { auth: "auth/kubernetes/login", ...credential };
-    const forms = "a token, or JSON with role, jwt and auth";
-    const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"], forms);
+    const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"]);
     const body = { role: membersOf(credential)["role"], jwt };
     const answer = await ask(means.fetch, base + auth, inJson(body, headers));
     const said = `${answer.members["errors"]}`;
@@ -68,8 +67,8 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     isRefused: ({ status }) => status === 403,
     fault: (answer, act) => {
       const right = `${act.startsWith("keys/") ? "read" : "update"} on ${mount}/${act}`;
-      const words = { ...types, right, place: "or no transit engine at this mount" };
-      return faultIn(answer, dialect, `${answer.members["errors"]}`, words);
+      const words = { right, place: "or no transit engine at this mount" };
+      return faultIn(answer, dialect, `${answer.members["errors"] ?? answer.text}`, words);
     },
   });
   const call: Call = async (act, body) =>

@@ -67,6 +67,10 @@ test("a root is made for a key that signs, and for no other", async () => {
   await expect(authority("root", key, "--lifetime", "1m")).rejects.toThrow("--lifetime must be");
   service.fault = awsFault("InvalidKeyUsageException");
   await expect(authority("root", key)).rejects.toThrow("a root SIGN_VERIFY");
+  service.fault = undefined;
+  // Whoever may read the public key may lack the right to sign.
+  service.forge = (answer) => ("Signature" in answer ? {} : answer);
+  await expect(authority("root", key)).rejects.toThrow(/^awskms:\S+ answered for another key$/);
 });
 
 test("a verb says in one sentence why the KEK does not open", async () => {
@@ -75,7 +79,7 @@ test("a verb says in one sentence why the KEK does not open", async () => {
   await expect(kek("list")).rejects.toThrow(
     `the KEK is not open: KEK k1: ${uri} does not let this credential: grant kms:Decrypt (status 400, AccessDeniedException)`,
   );
-  await expect(kek("wrap", "k2", uri)).rejects.toThrow("grant kms:Encrypt");
+  await expect(kek("wrap", "k2", uri)).rejects.toThrow(/^awskms:\S+ does .*grant kms:Encrypt/);
   await expect(kek("wrap", "k2", "awskms:///mine")).rejects.toThrow(
     "must have a form that `rampart kek wrap --help` shows",
   );

@@ -231,11 +231,11 @@ const columns: Readonly<Record<string, Column>> = {
       "pending deletion": [vaultFault(400, "encryption key not found"), "has no such key"],
       "wrong type": [
         vaultFault(400, "message decryption not supported for key type ecdsa-p256"),
-        "has a key of another use or type: a KEK takes aes256-gcm96",
+        "has a key of another use or type (status 400)",
       ],
       "a key that signs": [
         vaultFault(400, "'[0].associated_data' provided for non-AEAD cipher suite ecdsa-p256"),
-        "a KEK takes aes256-gcm96",
+        "has a key of another use or type (status 400)",
       ],
       "wrong mount": [vaultFault(404), "has no such key or no transit engine at this mount"],
       "another key": [() => ({ data: { plaintext: zeros } }), wrongKek],
@@ -268,6 +268,27 @@ const columns: Readonly<Record<string, Column>> = {
             ? { data: { latest_version: 1, keys: { 1: { public_key: otherCurvePem } } } }
             : answer,
         root,
+      ],
+      "a key that wraps": [
+        (answer) => ({ data: { ...Object(answer["data"]), keys: { 1: 1795759281 } } }),
+        root,
+      ],
+      "a key of Ed25519": [
+        (answer) => ({
+          data: {
+            ...Object(answer["data"]),
+            keys: { 1: { public_key: "lXNDuElkQguCS9pVPrLOpA==" } },
+          },
+        }),
+        root,
+      ],
+      "a version that is missing": [
+        (answer) => ({ data: { ...Object(answer["data"]), keys: { 2: {} } } }),
+        "has no version 1 of the key",
+      ],
+      "a server that takes TLS alone": [
+        vaultFault(400, "Client sent an HTTP request to an HTTPS server."),
+        "add ?tls to its URI",
       ],
       permission: [vaultFault(403, "permission denied"), "grant read on transit/keys/root"],
       "wrong signature": [

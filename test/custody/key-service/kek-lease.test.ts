@@ -98,9 +98,11 @@ test("an outage shorter than the lease fails no call, and is told", async () => 
     await ca.settle();
   }
   const { status, said } = await readinessOf(ca);
-  expect([status, said]).toEqual([200, expect.stringContaining("did not answer")]);
+  expect([status, said]).toEqual([200, expect.stringContaining("awskms did not answer")]);
+  expect(said).not.toContain("arn:");
   const told = ca.log.operations.filter(({ event }) => event === "kek-unavailable");
   expect(told[0]).toMatchObject({ level: "warning", heldUntil: "2026-11-21T13:00:00.250Z" });
+  expect(told[0]?.detail).toContain("arn:");
   kek.service.conduct = "works";
   ca.pass(30);
   await signerIn(ca);
@@ -121,7 +123,8 @@ describe("beyond the lease", () => {
     ca.pass(hour);
     expect(await refusalOf(ca)).toBe("kek-unavailable");
     const { status, said } = await readinessOf(ca);
-    expect([status, said]).toEqual([503, expect.stringContaining("has disabled the key")]);
+    expect([status, said]).toEqual([503, expect.stringContaining("awskms has disabled the key")]);
+    expect(said).not.toContain("arn:");
     await expect(ca.rotate()).rejects.toThrow("has disabled the key");
     kek.service.fault = undefined;
     ca.pass(2);

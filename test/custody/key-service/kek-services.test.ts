@@ -82,6 +82,21 @@ test("an alias of AWS leads to a key of its own account alone", async () => {
   await expect(wrap()).rejects.toThrow("answered for another key");
 });
 
+test.each([
+  ["hashivault://localhost:8200/transit/keys/k", "http://localhost:8200/"],
+  ["hashivault://localhost:8200/transit/keys/k?tls", "https://localhost:8200/"],
+  ["hashivault://vault.test/transit/keys/k", "https://vault.test/"],
+])("%s is asked at %s", async (uri, origin) => {
+  const asked: string[] = [];
+  const fetch = async (url: string): Promise<Response> => {
+    asked.push(url);
+    return Response.json({});
+  };
+  const services = keyServicesOf({ ...(await playVault()), fetch });
+  await expect(services(uri).call("decrypt/*", {})).resolves.toEqual({});
+  expect(asked).toEqual([`${origin}v1/transit/decrypt/k`]);
+});
+
 test("a login of Vault is asked for once, until its token is refused", async () => {
   const service = await playVault();
   const login = JSON.stringify({ role: "rampart", jwt: "jwt.of.pod" });
@@ -109,7 +124,7 @@ test.each([
 
 test.each([
   [awsUri, {}, "KEY_CREDENTIAL_AWSKMS is required"],
-  [awsUri, { KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential must be"],
+  [awsUri, { KEY_CREDENTIAL_AWSKMS: "AKIA" }, "its credential has no AccessKeyId"],
   [vaultUri, { KEY_CREDENTIAL_HASHIVAULT: "hvs.a\nhvs.b" }, "one line of visible ASCII"],
 ])("of a key %s, a credential that cannot be: %j", async (uri, given, sentence) => {
   const service = await playAws();

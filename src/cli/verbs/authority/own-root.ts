@@ -143,7 +143,7 @@ async function print(
   const { trustDomain } = configuration;
   const make = async () =>
     createServiceRoot(keyServices(uri), trustDomain, lifetime, terminal.clock());
-  const root = await ofKeyService(make(), uri);
+  const root = await ofKeyService(make());
   terminal.print(toPem("CERTIFICATE", root).trimEnd());
   terminal.noticeNext([
     [

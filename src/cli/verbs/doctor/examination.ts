@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { openStored } from "../../../ca/opened-store.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
-import { CaError, OperatorError } from "../../../foundation/errors.ts";
+import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { otherRuntime, runtimeFaults, runtimeLimits } from "../../../program/runtime.ts";
 import { offersPostQuantum } from "../../../program/tls-policy.ts";
@@ -216,9 +216,9 @@ async function load(
   try {
     return { records: await store.load() };
   } catch (error) {
-    const why = error instanceof Error ? error.message : "it failed";
     if (error instanceof CaError && error.refusal.reason === "kek-unavailable")
-      return finding("kek-unavailable", `T${why.slice(1)}.`, kekRemedy);
+      return finding("kek-unavailable", `T${messageOf(error.cause).slice(1)}.`, kekRemedy);
+    const why = error instanceof Error ? error.message : "it failed";
     const what = `The store cannot be read: ${why.replace(/\.$/, "")}.`;
     return finding("store-unreadable", what, unreadableRemedy);
   }
