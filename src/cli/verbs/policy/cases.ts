@@ -1,28 +1,40 @@
 import type { Command } from "commander";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
-import { hiddenIn, type Outcome } from "../../../ca/policy/policy.ts";
-import { type Question, question } from "../../../ca/policy/rule.ts";
+import { type Decisions, hiddenIn, type Outcome } from "../../../ca/policy/policy.ts";
+import { type PolicyTable, type Question, question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import { parseForm } from "../../../config/form.ts";
 import { ConfigurationError, OperatorError } from "../../../foundation/errors.ts";
+import { nameAllowList } from "../../../foundation/globs.ts";
 import { configOf } from "../../session/deployment.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { readRules, ruled } from "./replayed.ts";
+import { type ReadRules, readRules, ruled } from "./replayed.ts";
 
-/** What the CA would know of a described request. A mesh of one issuer need not name it. */
-function circumstancesOf(asks: Question, { issuers }: Configuration): Circumstances {
-  const { namespace, account, caller = { namespace, account }, node, proof } = asks;
-  const table = issuers.find(
+/** What the CA would know of a described request, once for each issuer that may have vouched. */
+function circumstancesOf(
+  asks: Question,
+  { issuers, signers }: Configuration,
+): readonly Circumstances[] {
+  const { namespace, account, caller = { namespace, account }, product } = asks;
+  const isNodeHidden = asks.proof !== "token";
+  const tables = issuers.filter(
     (each) =>
       (asks.issuer ?? each.issuer) === each.issuer &&
-      (asks.cluster ?? each.cluster) === each.cluster,
+      (asks.cluster ?? each.cluster) === each.cluster &&
+      nameAllowList(each.namespaces)(namespace),
   );
-  return {
-    ...{ cluster: table?.cluster, issuer: table?.issuer, ...asks, caller },
-    ...hiddenIn({ issuer: false, account: false, node: proof !== "token" && !node }),
-  };
+  if (asks.signer !== undefined && !signers.some(({ name }) => name === asks.signer)) return [];
+  return tables.map(({ cluster, issuer }) => ({
+    ...{ ...asks, cluster, issuer, caller },
+    node: isNodeHidden ? undefined : asks.node,
+    ...hiddenIn({ issuer: false, account: false, node: isNodeHidden }),
+    signer: product === "workload" ? asks.signer : undefined,
+    key_type: product === "token" ? undefined : asks.key_type,
+  }));
 }
+
+const nobody = "nobody can ask so: ISSUERS or SIGNERS has no such table";
 
 /** Holds the rules to the cases beside them. @throws OperatorError with one line for each that fails. */
 export async function testRules(
@@ -33,8 +45,22 @@ export async function testRules(
   const rules = await readRules(terminal, config, env);
   const cases = rules.configuration.policy?.cases ?? [];
   if (cases.length === 0) throw new OperatorError(`${config}: POLICY has no cases`);
-  const faults = cases.flatMap(({ asks, expect }, i) => {
-    const { rule, outcome } = ruled(rules, circumstancesOf(asks, rules.configuration)).live;
+  const faults = cases.flatMap((each, i) =>
+    faultsOf(each, rules).map((fault) => `POLICY.cases[${i}] ${fault}`),
+  );
+  if (faults.length > 0) throw new OperatorError(faults.join("\n"));
+  terminal.print(`Cases that hold: ${cases.length}.`);
+}
+
+function faultsOf(
+  { asks, expect }: PolicyTable["cases"][number],
+  rules: ReadRules,
+): readonly string[] {
+  const workload = `${asks.namespace}/${asks.account}`;
+  const all = circumstancesOf(asks, rules.configuration);
+  if (all.length === 0) return [`(${workload}): ${nobody}`];
+  return all.flatMap((known) => {
+    const { rule, outcome } = ruled(rules, known).live;
     const found = {
       rule: rule?.name ?? "",
       denied: outcome.denied !== undefined,
@@ -45,11 +71,9 @@ export async function testRules(
       .filter((name) => expect[name] !== found[name])
       .map(
         (name) =>
-          `POLICY.cases[${i}] (${asks.namespace}/${asks.account}): ${name} is ${JSON.stringify(found[name])}, not ${JSON.stringify(expect[name])}`,
+          `(${known.cluster}: ${workload}): ${name} is ${JSON.stringify(found[name])}, not ${JSON.stringify(expect[name])}`,
       );
   });
-  if (faults.length > 0) throw new OperatorError(faults.join("\n"));
-  terminal.print(`Cases that hold: ${cases.length}.`);
 }
 
 interface ExplainOptions {
@@ -91,17 +115,26 @@ async function explain(terminal: Terminal, options: ExplainOptions): Promise<voi
     ...(caller !== undefined && { caller: { namespace, account } }),
     ...(keyType !== undefined && { key_type: keyType }),
   });
-  const { live, shadow } = ruled(rules, circumstancesOf(asks, rules.configuration));
+  const all = circumstancesOf(asks, rules.configuration);
+  if (all.length === 0) throw new OperatorError(nobody);
+  const answers = all.map((known) => explained(ruled(rules, known)));
+  const areAlike = new Set(answers).size === 1;
   terminal.print(
-    [
-      live.rule
-        ? `The rule ${live.rule.name} decides, because it is for ${JSON.stringify(live.rule.when)}.`
-        : "No rule fits. The other keys of the configuration hold.",
-      ...linesOf(live.outcome),
-      ...(shadow ? [`In shadow, the rule ${shadow.rule?.name} would decide:`] : []),
-      ...(shadow ? linesOf(shadow.outcome) : []),
-    ].join("\n"),
+    areAlike
+      ? String(answers[0])
+      : answers.map((each, i) => `${all[i]?.cluster}: ${each}`).join("\n"),
   );
+}
+
+function explained({ live, shadow }: Decisions): string {
+  return [
+    live.rule
+      ? `The rule ${live.rule.name} decides, because it is for ${JSON.stringify(live.rule.when)}.`
+      : "No rule fits. The other keys of the configuration hold.",
+    ...linesOf(live.outcome),
+    ...(shadow ? [`In shadow, the rule ${shadow.rule?.name} would decide:`] : []),
+    ...(shadow ? linesOf(shadow.outcome) : []),
+  ].join("\n");
 }
 
 function questionOf(values: Readonly<Record<string, unknown>>): Question {
@@ -113,7 +146,11 @@ function questionOf(values: Readonly<Record<string, unknown>>): Question {
   }
 }
 
-function linesOf({ denied, lifeSeconds, signer }: Outcome): readonly string[] {
+function linesOf({ denied, lifeSeconds, signer, dnsNames }: Outcome): readonly string[] {
   if (denied !== undefined) return [`  refused: ${denied}`];
-  return [`  life: ${lifeSeconds} s`, ...(signer ? [`  signer: ${signer}`] : [])];
+  return [
+    `  life: ${lifeSeconds} s`,
+    ...(signer ? [`  signer: ${signer}`] : []),
+    ...(dnsNames ? [`  DNS names: ${dnsNames.join(", ")}`] : []),
+  ];
 }

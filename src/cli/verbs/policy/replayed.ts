@@ -53,6 +53,11 @@ export interface Replayed {
   readonly lifetimesOf: (product: Product) => LeafLifetimes;
 }
 
+/** Rules with the configuration that they stand in. */
+export interface ReadRules extends Replayed {
+  readonly configuration: Configuration;
+}
+
 /** Shortens a report that a thousand identities would make long. */
 const maximumWorkloads = 1000;
 const maximumExamples = 3;
@@ -156,7 +161,7 @@ export async function readRules(
   terminal: Terminal,
   config: string,
   env?: string,
-): Promise<Replayed & { readonly configuration: Configuration }> {
+): Promise<ReadRules> {
   const values = /wrangler\.(?:toml|jsonc?)$/.test(config)
     ? (await readConfig(config, env)).vars
     : await orOperatorError(() => readConfigurationFile(config, {}));
@@ -164,6 +169,7 @@ export async function readRules(
   const configuration = await orOperatorError(async () =>
     parseConfiguration({ ...Object.fromEntries(entries), ...unjudged }),
   );
+  if (!configuration.policy) terminal.complain(`${config} has no POLICY`);
   for (const warning of configuration.warnings) {
     if (warning.startsWith("POLICY")) terminal.complain(warning);
   }

@@ -167,7 +167,7 @@ expect = { rule = "" }
     expect(good).toMatchObject({ code: 0, stdout: "Cases that hold: 3.\n" });
     const bad = await policy("test", await write(short + cases("1h")));
     expect(bad.code).toBe(1);
-    expect(bad.stderr).toContain("POLICY.cases[0] (foo/bar): life is 600, not 3600");
+    expect(bad.stderr).toContain("POLICY.cases[0] (Kubernetes: foo/bar): life is 600, not 3600");
     expect((await policy("test", await write(short))).stderr).toContain("POLICY has no cases");
   });
 });
@@ -194,6 +194,61 @@ describe("rampart policy explain", () => {
     expect(long.stdout).toContain("  refused: nobody may ask for so long a life");
     const wrong = await explain("--namespace", "foo", "--account", "bar", "--proof", "password");
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("--proof: must be")]);
+  });
+
+  test("answers for each issuer that may have vouched, as the CA would know of the request", async () => {
+    const config = await write(`
+      [[POLICY.rules]]
+      name = "stolen"
+      since = "2026-11-23T12:00:00Z"
+      when = { node = "worker-3" }
+      then = { deny = "rootkit" }
+      [[POLICY.rules]]
+      name = "named"
+      when = { cluster = "beta", key_type = "EC-P256" }
+      then = { dns_names = ["{account}.a.test"] }
+      [[POLICY.cases]]
+      asks = { namespace = "foo", account = "bar" }
+      expect = { rule = "named" }
+      [[POLICY.cases]]
+      asks = { namespace = "foo", account = "bar", cluster = "gamma" }
+      expect = { rule = "" }
+      [[ISSUERS]]
+      issuer = "https://beta.test"
+      cluster = "beta"
+      namespaces = ["foo"]
+    `);
+    const explain = async (namespace: string, ...words: readonly string[]) => {
+      const asked = ["-c", config, "--namespace", namespace, "--account", "bar", ...words];
+      const { stdout, stderr } = await policy("explain", ...asked);
+      return stdout + stderr;
+    };
+    const none = "No rule fits. The other keys of the configuration hold.\n";
+    const named = await explain("foo");
+    expect(named).toMatch(/^beta: The rule named decides/);
+    expect(named).toContain(`  DNS names: bar.a.test\nKubernetes: ${none}  life: 86400 s\n`);
+    expect(await explain("other")).toBe(`${none}  life: 86400 s\n`);
+    const token = ["--cluster", "beta", "--product", "token", "--audience", "vault"];
+    expect(await explain("foo", ...token)).toBe(`${none}  life: 300 s\n`);
+    expect(await explain("foo", "--proof", "certificate", "--node", "worker-9")).toContain(
+      "the rule stolen denies it: nothing shows",
+    );
+    for (const wrong of [
+      ["--cluster", "gamma"],
+      ["--signer", "gamma"],
+    ]) {
+      expect(await explain("foo", ...wrong)).toContain("nobody can ask so");
+    }
+    expect((await policy("test", config)).stderr).toBe(
+      'rampart: POLICY.cases[0] (Kubernetes: foo/bar): rule is "", not "named"\n' +
+        "POLICY.cases[1] (foo/bar): nobody can ask so: ISSUERS or SIGNERS has no such table\n",
+    );
+  });
+
+  test("complains of a configuration without rules, in which POLICY may be misspelt", async () => {
+    const config = await write("[POLICIES]");
+    const { code, stderr } = await policy("explain", "-c", config, "--namespace=a --account=b");
+    expect([code, stderr]).toEqual([0, `rampart: ${config} has no POLICY\n`]);
   });
 
   test("says of a token for whom it may be, and its life, whatever the secrets of its CA", async () => {
