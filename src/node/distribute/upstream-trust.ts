@@ -33,10 +33,10 @@ export interface UpstreamTrust {
 }
 
 /**
- * A kubelet takes some minutes to bring a ConfigMap to a proxy. An outage of the API server is longer. A root that waits
- * for a minute delays no rotation, and the CA publishes its CRL with it.
+ * A kubelet takes some minutes to bring a ConfigMap to a proxy, and those of roots and CRLs one after the other. An outage
+ * of the API server is longer. A root that waits for a minute delays no rotation, and the CA publishes its CRL with it.
  */
-const times = { margin: 600, awaited: 60 };
+const times = { margin: 600, awaited: 60, kept: 600 };
 
 /** The pause before a CRL that is not there yet is asked for again. */
 const awaitedMilliseconds = 1_000;

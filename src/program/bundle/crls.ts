@@ -46,6 +46,8 @@ interface CrlTimes {
   readonly margin: number;
   /** How long a new root waits for its CRL. The CA publishes both at the same time. */
   readonly awaited: number;
+  /** How long a CRL stays after its root has left, where verifiers may not get both at one instant. */
+  readonly kept?: number;
 }
 
 /** A verifier beside this process gets another answer within seconds. */
@@ -63,6 +65,8 @@ export class MeshCrls {
   readonly #crls = new Map<string, Crl>();
   readonly #issuers = new Map<string, CrlAuthority>();
   readonly #times: CrlTimes;
+  /** When each CRL was last that of a root, or of an intermediate. */
+  readonly #ofMeshAt = new Map<string, Date>();
   /** Of the last document, those whose root may still come. */
   #early: readonly Crl[] = [];
   /** The fingerprints of the roots that had CRLs when all of them had; empty while no CRL is used. */
@@ -85,7 +89,11 @@ export class MeshCrls {
   take(crls: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly CrlFault[] {
     const faults = crls.map((crl) => this.#takeOne(crl, authorities, now));
     this.#early = crls.filter((_, i) => faults[i] === "issuer-unknown");
-    for (const [key, crl] of this.#crls) if (!isCurrentAt(crl, now)) this.#crls.delete(key);
+    for (const [key, crl] of this.#crls) {
+      if (isCurrentAt(crl, now)) continue;
+      this.#crls.delete(key);
+      this.#ofMeshAt.delete(key);
+    }
     return faults.filter((fault) => fault !== undefined);
   }
 
@@ -95,7 +103,7 @@ export class MeshCrls {
     this.#early = this.#early.filter((crl) => this.#takeOne(crl, authorities, now) !== undefined);
     const latest = addSeconds(now, this.#times.margin);
     const current = this.all.filter(
-      (crl) => isCurrentAt(crl, latest) && this.#isOfMesh(crl, authorities),
+      (crl) => isCurrentAt(crl, latest) && this.#isOfMeshOrKept(crl, authorities, now),
     );
     const missing = roots.filter((root) => !this.#isCovered(root, intermediates, current));
     const ends = current.flatMap(({ nextUpdate }) => nextUpdate ?? []);
@@ -151,6 +159,15 @@ export class MeshCrls {
   /** No agent has the certificates of other workloads' intermediates. The verifiers get them with each leaf. */
   #isOfMesh(crl: Crl, authorities: MeshAuthorities): boolean {
     return authorities.intermediates.length > 0 || this.#namedBy(crl, authorities).length > 0;
+  }
+
+  #isOfMeshOrKept(crl: Crl, authorities: MeshAuthorities, now: Date): boolean {
+    const key = keyOf(crl);
+    const isOfMesh = this.#isOfMesh(crl, authorities);
+    if (isOfMesh) this.#ofMeshAt.set(key, now);
+    const { kept } = this.#times;
+    const at = this.#ofMeshAt.get(key);
+    return isOfMesh || (kept !== undefined && at !== undefined && now < addSeconds(at, kept));
   }
 
   #isCovered(

@@ -8,6 +8,7 @@ import {
 } from "../../../src/node/distribute/distribute.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import {
   namespaceOf,
@@ -53,13 +54,17 @@ async function startPublisher() {
   return { origin, publish, asked };
 }
 
-const context = (log = createEventRecorder()) => ({
+const context = (log = createEventRecorder(), clock = () => crlTime) => ({
   log,
-  clock: () => crlTime,
+  clock,
   pause: (milliseconds: number, signal?: AbortSignal) => pause(Math.min(milliseconds, 20), signal),
 });
 
-async function startDistribute(upstream: string, log = createEventRecorder()) {
+async function startDistribute(
+  upstream: string,
+  log = createEventRecorder(),
+  clock = () => crlTime,
+) {
   const api = await startWatchedApi();
   onTestFinished(() => api.close());
   api.put(namespaceOf("shop"));
@@ -72,7 +77,7 @@ async function startDistribute(upstream: string, log = createEventRecorder()) {
     MONITORING_LISTEN: "127.0.0.1:0",
     CRL_CONFIG_MAPS: true,
   };
-  const running = await distribute(parseDistributeConfiguration(values, {}), context(log));
+  const running = await distribute(parseDistributeConfiguration(values, {}), context(log, clock));
   onTestFinished(() => running.close(100));
   const held = () => ({
     roots: Object(api.configMapIn("shop")?.data)["root-cert.pem"],
@@ -83,10 +88,11 @@ async function startDistribute(upstream: string, log = createEventRecorder()) {
   return { held, written };
 }
 
-test("distribute delivers a new root with its CRL, the CRL first, and empties nothing", async () => {
+test("distribute delivers a new root with its CRL, the CRL first, empties nothing, and keeps the CRL of one that leaves", async () => {
   const ca = await startPublisher();
   ca.publish([a], listOfA);
-  const { held, written } = await startDistribute(ca.origin);
+  let now = crlTime;
+  const { held, written } = await startDistribute(ca.origin, createEventRecorder(), () => now);
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
   ca.publish([a, b], listOfA);
   await ca.asked();
@@ -97,9 +103,12 @@ test("distribute delivers a new root with its CRL, the CRL first, and empties no
   );
   // The clock stands still, so no write waits for a pause after the one before.
   ca.publish([b], listOfB);
-  await eventually(() => expect(held()).toEqual({ roots: pemOf(b), lists: listOfB }));
+  await eventually(() => expect(held().roots).toBe(pemOf(b)));
+  expect(held().lists).toBe(`${listOfA}${listOfB}`);
+  now = addSeconds(crlTime, 600);
+  await eventually(() => expect(held().lists).toBe(listOfB));
   const pair = ["istio-ca-crl", "istio-ca-root-cert"];
-  expect(written()).toEqual([...pair, ...pair, ...pair]);
+  expect(written()).toEqual([...pair, ...pair, ...pair.toReversed()]);
 });
 
 test("distribute takes a CRL that comes before its root for no fault", async () => {

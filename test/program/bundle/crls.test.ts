@@ -141,6 +141,14 @@ test("CRLs of a root that the mesh no longer has are left out", async () => {
   expect(known.usable(mesh([b]), crlTime).crls).toHaveLength(1);
 });
 
+test("CRLs stay for as long as asked after their root has left, and keep no other from use", async () => {
+  const known = new MeshCrls({ margin: 5, awaited: 10, kept: 60 });
+  known.take([await listOf(a), await listOf(b)], mesh([a, b]), crlTime);
+  expect(known.usable(mesh([a, b]), crlTime).crls).toHaveLength(2);
+  expect(known.usable(mesh([b]), addSeconds(crlTime, 59)).crls).toHaveLength(2);
+  expect(known.usable(mesh([b]), addSeconds(crlTime, 60)).crls).toHaveLength(1);
+});
+
 test("CRLs without an end are used for good", async () => {
   const known = new MeshCrls();
   known.take([await listOf(a, { nextUpdate: undefined })], mesh([a]), crlTime);
