@@ -4,7 +4,9 @@ import {
   isOfModulusLength,
   type SignatureAlgorithm,
   type SignatureScheme,
+  signatureAlgorithmOf,
 } from "./signature-algorithm.ts";
+import { parseSubjectPublicKey } from "./x509/subject-public-key.ts";
 
 /** A private key that signs. Code that holds it cannot export the key. */
 export interface SigningKey {
@@ -128,4 +130,17 @@ export function webSigningKey(
     cryptoKey,
     sign: (bytes) => subtle.sign(signParameters, cryptoKey, bytes),
   };
+}
+
+/** The members of a public key in a JWK (RFC 7518 §6). */
+export type PublicJwk = Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e">;
+
+/** A public key as a JWK. @throws DerError, CaError `subject-key-unacceptable` */
+export async function publicJwk(spki: Bytes): Promise<PublicJwk> {
+  const { importParameters } = signatureAlgorithmOf(parseSubjectPublicKey(spki));
+  const key = await subtle.importKey("spki", spki, importParameters, true, ["verify"]);
+  const { kty, crv, x, y, n, e } = await subtle.exportKey("jwk", key);
+  return Object.fromEntries(
+    Object.entries({ kty, crv, x, y, n, e }).filter(([, member]) => member !== undefined),
+  );
 }

@@ -1,9 +1,9 @@
 import type { CryptoProvider } from "../crypto-provider.ts";
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import { DerError, DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
 import { requireValues } from "../encoding/der-values.ts";
 import { type Certificate, parseCertificate } from "../x509/certificate.ts";
-import type { CertificateExtensions } from "../x509/certificate-extensions.ts";
+import { type CertificateExtensions, extensionsIn } from "../x509/certificate-extensions.ts";
 import { requireDistinguishedName } from "../x509/distinguished-name.ts";
 import { hasPostQuantumKey } from "../x509/subject-public-key.ts";
 
@@ -54,20 +54,10 @@ const standardArcs = [fromHexLiteral("551d"), fromHexLiteral("2b060105050701")];
 
 /** The value of a standard extension is DER as well, inside its OCTET STRING. */
 function requireStandardExtensions(toBeSigned: Bytes): void {
-  const fields = new DerReader(toBeSigned).enter(Tag.sequence);
-  while (!fields.isDone) {
-    const [tag, content] = fields.any();
-    if (tag !== Tag.contextConstructed(3)) continue;
-    const list = content.enter(Tag.sequence);
-    while (!list.isDone) requireStandardExtension(list.enter(Tag.sequence));
+  for (const { oid, value } of extensionsIn(toBeSigned)) {
+    const name = oid.enter(Tag.objectIdentifier);
+    if (standardArcs.some((arc) => name.isAt(arc))) requireValues(value);
   }
-}
-
-function requireStandardExtension(extension: DerReader): void {
-  const name = extension.enter(Tag.objectIdentifier);
-  if (!standardArcs.some((arc) => name.isAt(arc))) return;
-  if (extension.nextIs(Tag.boolean)) extension.skip(Tag.boolean);
-  requireValues(extension.enter(Tag.octetString));
 }
 
 /** RFC 5280 §4.2.1.1 and §4.2.1.2. */
@@ -78,15 +68,13 @@ function requireKeyIdentifiers(extensions: CertificateExtensions): void {
   }
 }
 
-const authorityTrue = fromHexLiteral("0101ff");
-
 /** RFC 5280 §4.2.1.9. A path length of more than one octet limits nothing. */
 function requireBasicConstraints(value: DerReader | undefined): void {
   if (!value) return;
   const constraints = value.enter(Tag.sequence);
   value.finish();
   if (constraints.isDone) return;
-  constraints.literal(authorityTrue);
+  constraints.literal(derTrue);
   if (!constraints.isDone && constraints.unsignedInteger().length > 1) {
     throw new DerError("a path length that is too large");
   }

@@ -1,7 +1,7 @@
+import { type PublicJwk, publicJwk } from "../crypto-provider.ts";
 import { toBase64 } from "../encoding/base64.ts";
 import { type Bytes, fingerprintOf, toHex } from "../encoding/bytes.ts";
 import { toPem } from "../encoding/pem.ts";
-import { signatureAlgorithmOf } from "../signature-algorithm.ts";
 import { parseCertificate } from "../x509/certificate.ts";
 import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
 import { earlier, later, wholeSeconds } from "../x509/validity.ts";
@@ -145,7 +145,7 @@ export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date
 }
 
 /** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
-interface SpiffeBundleKey extends Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e"> {
+interface SpiffeBundleKey extends PublicJwk {
   readonly use: "x509-svid";
   readonly x5c: readonly [string];
 }
@@ -173,9 +173,5 @@ export async function toSpiffeBundle(
 
 async function toBundleKey(root: Bytes): Promise<SpiffeBundleKey> {
   const { spki } = parseCertificate(root).toBeSigned;
-  const { importParameters } = signatureAlgorithmOf(parseSubjectPublicKey(spki));
-  const key = await crypto.subtle.importKey("spki", spki, importParameters, true, ["verify"]);
-  const { kty, crv, x, y, n, e } = await crypto.subtle.exportKey("jwk", key);
-  const parameters = Object.entries({ kty, crv, x, y, n, e }).filter(([, v]) => v !== undefined);
-  return { use: "x509-svid", ...Object.fromEntries(parameters), x5c: [toBase64(root)] };
+  return { use: "x509-svid", ...(await publicJwk(spki)), x5c: [toBase64(root)] };
 }

@@ -1,4 +1,4 @@
-import type { Bytes } from "./bytes.ts";
+import { type Bytes, fromHexLiteral } from "./bytes.ts";
 
 /** Bytes that are not the expected DER (X.690 §10). Callers turn it into a refusal of their own. */
 export class DerError extends Error {
@@ -24,6 +24,9 @@ export const Tag = {
   /** `[number]`, constructed. */
   contextConstructed: (number: number): number => 0xa0 | number,
 } as const;
+
+/** A BOOLEAN that is TRUE, for which DER has one octet (X.690 §11.1). */
+export const derTrue: Bytes = fromHexLiteral("0101ff");
 
 const constructedBit = 0x20;
 const maximumDepth = 16;
@@ -141,16 +144,17 @@ export class DerReader {
     this.#contentStart(tag);
   }
 
-  /** Skips everything that is left and requires DER at every level of it. */
-  skipAll(depth = 0): void {
+  /**
+   * Skips everything that is left and requires DER at every level of it.
+   *
+   * @param look Sees the tag and the content of each primitive value.
+   */
+  skipAll(look?: (tag: number, content: DerReader) => void, depth = 0): void {
     if (depth > maximumDepth) throw new DerError("nested too deep");
     while (!this.isDone) {
-      const tag = this.#bytes[this.#position] ?? 0;
-      if (!isDerTag(tag)) throw new DerError("a tag that DER does not have");
-      const start = this.#contentStart(tag);
-      if (tag & constructedBit) {
-        new DerReader(this.#bytes, start, this.#position).skipAll(depth + 1);
-      }
+      const [tag, content] = this.any();
+      if (tag & constructedBit) content.skipAll(look, depth + 1);
+      else look?.(tag, content);
     }
   }
 

@@ -3,8 +3,6 @@ import { DerError, type DerReader, Tag } from "./der-reader.ts";
 
 const numericString = 0x12;
 const ia5String = 0x16;
-const constructedBit = 0x20;
-const maximumDepth = 16;
 
 /** Whether octets are the content of a universal type, in DER (X.690 §8 and §11). */
 const isContent: ReadonlyMap<number, (octets: Bytes) => boolean> = new Map([
@@ -21,15 +19,12 @@ const isContent: ReadonlyMap<number, (octets: Bytes) => boolean> = new Map([
 ]);
 
 /** Requires DER of all that is left, at every level, and of each value what its type allows. @throws DerError */
-export function requireValues(reader: DerReader, depth = 0): void {
-  if (depth > maximumDepth) throw new DerError("nested too deep");
-  while (!reader.isDone) {
-    const [tag, content] = reader.any();
-    if (tag & constructedBit) requireValues(content, depth + 1);
-    else if (isContent.get(tag)?.(content.rest()) === false) {
+export function requireValues(reader: DerReader): void {
+  reader.skipAll((tag, content) => {
+    if (isContent.get(tag)?.(content.rest()) === false) {
       throw new DerError("a value that its type does not have");
     }
-  }
+  });
 }
 
 const asciiOf = (octets: Bytes): string => String.fromCharCode(...octets);

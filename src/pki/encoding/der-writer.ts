@@ -99,32 +99,27 @@ export class DerBuilder {
    * with seconds and Z. It cuts off fractions of a second.
    */
   prependTime(instant: Date): void {
-    const end = this.#start;
-    const year = instant.getUTCFullYear();
-    this.#octets[--this.#start] = zulu;
-    this.#prependDayAndTime(instant);
-    this.#prependPair(year % 100);
-    if (year >= 2050) this.#prependPair(Math.floor(year / 100));
-    this.close(year < 2050 ? Tag.utcTime : Tag.generalizedTime, end);
+    const isUtcTime = instant.getUTCFullYear() < 2050;
+    this.#prependInstant(instant, isUtcTime ? Tag.utcTime : Tag.generalizedTime);
   }
 
   /** Prepends an instant as GeneralizedTime with seconds and Z, whatever its year. */
   prependGeneralizedTime(instant: Date): void {
-    const end = this.#start;
-    const year = instant.getUTCFullYear();
-    this.#octets[--this.#start] = zulu;
-    this.#prependDayAndTime(instant);
-    this.#prependPair(year % 100);
-    this.#prependPair(Math.floor(year / 100));
-    this.close(Tag.generalizedTime, end);
+    this.#prependInstant(instant, Tag.generalizedTime);
   }
 
-  #prependDayAndTime(instant: Date): void {
+  #prependInstant(instant: Date, tag: number): void {
+    const end = this.#start;
+    this.#octets[--this.#start] = zulu;
     this.#prependPair(instant.getUTCSeconds());
     this.#prependPair(instant.getUTCMinutes());
     this.#prependPair(instant.getUTCHours());
     this.#prependPair(instant.getUTCDate());
     this.#prependPair(instant.getUTCMonth() + 1);
+    const year = instant.getUTCFullYear();
+    this.#prependPair(year % 100);
+    if (tag === Tag.generalizedTime) this.#prependPair(Math.floor(year / 100));
+    this.close(tag, end);
   }
 
   #prependPair(number: number): void {

@@ -1,8 +1,8 @@
 import { byPublication, type Schedule, type ScheduledAuthority } from "../authority/schedule.ts";
-import type { SigningKey } from "../crypto-provider.ts";
+import { publicJwk, type SigningKey } from "../crypto-provider.ts";
 import { toBase64Url } from "../encoding/base64.ts";
 import { type Bytes, fingerprintOf } from "../encoding/bytes.ts";
-import { fromX509Signature, signatureAlgorithmOf } from "../signature-algorithm.ts";
+import { fromX509Signature } from "../signature-algorithm.ts";
 import { parseSubjectPublicKey, refuseSubjectKey } from "../x509/subject-public-key.ts";
 import { addSeconds, later, wholeSeconds } from "../x509/validity.ts";
 
@@ -194,11 +194,7 @@ function eligibleFrom({ schedule }: TokenKey, isFirst: boolean): Date {
 
 /** A public key as a member of a JWK Set (RFC 7517 §4), without its `use`. */
 export async function toPublicJwk({ id, algorithm, spki }: TokenKey): Promise<JsonWebKey> {
-  const { importParameters } = signatureAlgorithmOf(parseSubjectPublicKey(spki));
-  const key = await crypto.subtle.importKey("spki", spki, importParameters, true, ["verify"]);
-  const { kty, crv, x, y, n, e } = await crypto.subtle.exportKey("jwk", key);
-  const own = Object.entries({ kty, crv, x, y, n, e }).filter(([, value]) => value !== undefined);
-  return { ...Object.fromEntries(own), kid: id, alg: algorithm } as JsonWebKey;
+  return { ...(await publicJwk(spki)), ...{ kid: id, alg: algorithm } };
 }
 
 /** The claims of a JWT-SVID (SPIFFE JWT-SVID §3). Instants are in seconds since 1970. */

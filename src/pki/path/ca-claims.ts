@@ -1,6 +1,7 @@
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import type { Bytes } from "../encoding/bytes.ts";
+import { DerError, type DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
 import { readObjectIdentifier } from "../encoding/der-values.ts";
+import { extensionsIn } from "../x509/certificate-extensions.ts";
 import {
   type GeneralName,
   type NameConstraints,
@@ -27,12 +28,6 @@ export interface CaClaims {
   readonly criticalExtensions: readonly string[];
 }
 
-/** An extension: whether it is critical, and a reader at the start of its value. */
-interface Found {
-  readonly isCritical: boolean;
-  readonly value: DerReader;
-}
-
 /** Object identifiers of the extensions that decide about a path. */
 export const CaExtension = {
   subjectKeyIdentifier: "2.5.29.14",
@@ -54,7 +49,9 @@ export const CaExtension = {
  * @throws DerError that names the extension.
  */
 export function readCaClaims(signedBytes: Bytes): CaClaims {
-  const found = extensionsOf(signedBytes);
+  const found = new Map(
+    extensionsIn(signedBytes).map((extension) => [readObjectIdentifier(extension.oid), extension]),
+  );
   const read = <T>(
     oid: keyof typeof CaExtension,
     reader: (value: DerReader) => T,
@@ -91,34 +88,11 @@ function readAs<T>(extension: string, read: () => T): T {
   }
 }
 
-function extensionsOf(signedBytes: Bytes): ReadonlyMap<string, Found> {
-  const fields = new DerReader(signedBytes).enter(Tag.sequence);
-  const wrapper = Tag.contextConstructed(3);
-  const version = Tag.contextConstructed(0);
-  if (fields.nextIs(version)) fields.skip(version);
-  fields.skip(Tag.integer);
-  // Signature algorithm, issuer, validity, subject, public key.
-  for (let i = 0; i < 5; i++) fields.skip(Tag.sequence);
-  const found = new Map<string, Found>();
-  if (!fields.nextIs(wrapper)) return found;
-  const list = fields.enter(wrapper).enter(Tag.sequence);
-  while (!list.isDone) {
-    const extension = list.enter(Tag.sequence);
-    const oid = readObjectIdentifier(extension);
-    const isCritical = extension.nextIs(Tag.boolean);
-    if (isCritical) extension.skip(Tag.boolean);
-    found.set(oid, { isCritical, value: extension.enter(Tag.octetString) });
-  }
-  return found;
-}
-
-const booleanTrue = fromHexLiteral("0101ff");
-
 function readBasicConstraints(value: DerReader) {
   const fields = value.enter(Tag.sequence);
   value.finish();
   const isAuthority = !fields.isDone && fields.nextIs(Tag.boolean);
-  if (isAuthority) fields.literal(booleanTrue);
+  if (isAuthority) fields.literal(derTrue);
   const pathLength = fields.nextIs(Tag.integer)
     ? readSmallInteger(fields.content(Tag.integer))
     : undefined;

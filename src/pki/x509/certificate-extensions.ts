@@ -1,17 +1,14 @@
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { DerError, type DerReader, Tag } from "../encoding/der-reader.ts";
+import { DerError, DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
 import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
-
-/** `critical` of an extension, where it is true. */
-export const critical: Bytes = fromHexLiteral("0101ff");
 
 /** The tag of a URI among GeneralNames. */
 export const uriName: number = Tag.contextPrimitive(6);
 
 /** An extension (RFC 5280 §4.1). Its value consists of these elements. */
 export const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
-  derSequence(oid, ...(isCritical ? [critical] : []), derElement(Tag.octetString, ...value));
+  derSequence(oid, ...(isCritical ? [derTrue] : []), derElement(Tag.octetString, ...value));
 
 /** The KeyUsage of a CA: keyCertSign and cRLSign, without trailing zero bits (X.690 §11.2.2). */
 export const certificateAndCrlSigning: Bytes = extension(
@@ -92,24 +89,43 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
   const found = nothingFound();
   const unknown: Bytes[] = [];
   while (!list.isDone) {
-    const extension = list.enter(Tag.sequence);
-    const name = nameAt(extension);
-    const oid = extension.fork();
-    extension.skip(Tag.objectIdentifier);
+    const { oid, ...extension } = nextExtension(list);
+    const name = nameAt(oid);
     const isTwice = name ? found[name] : unknown.some((other) => oid.isAt(other));
     if (isTwice) throw new DerError("an extension twice (RFC 5280 §4.2)");
-    const isCritical = extension.nextIs(Tag.boolean);
-    if (isCritical) extension.literal(critical);
-    const value = extension.enter(Tag.octetString);
-    extension.finish();
     if (name) {
-      found[name] = { isCritical, value };
+      found[name] = extension;
       continue;
     }
     unknown.push(oid.element(Tag.objectIdentifier));
-    if (isCritical) found.hasUnknownCritical = true;
+    if (extension.isCritical) found.hasUnknownCritical = true;
   }
   found.hasUnknown = unknown.length > 0;
+  return found;
+}
+
+/** The next extension of a list, and a reader at its object identifier. @throws DerError */
+export function nextExtension(list: DerReader): Extension & { readonly oid: DerReader } {
+  const extension = list.enter(Tag.sequence);
+  const oid = extension.fork();
+  extension.skip(Tag.objectIdentifier);
+  const isCritical = extension.nextIs(Tag.boolean);
+  if (isCritical) extension.literal(derTrue);
+  const value = extension.enter(Tag.octetString);
+  extension.finish();
+  return { oid, isCritical, value };
+}
+
+/** All extensions of a TBSCertificate, whose form somebody has checked. */
+export function extensionsIn(toBeSigned: Bytes): readonly ReturnType<typeof nextExtension>[] {
+  const found: ReturnType<typeof nextExtension>[] = [];
+  const fields = new DerReader(toBeSigned).enter(Tag.sequence);
+  while (!fields.isDone) {
+    const [tag, content] = fields.any();
+    if (tag !== Tag.contextConstructed(3)) continue;
+    const list = content.enter(Tag.sequence);
+    while (!list.isDone) found.push(nextExtension(list));
+  }
   return found;
 }
 

@@ -1,4 +1,4 @@
-import type { CryptoProvider, SigningKey } from "../crypto-provider.ts";
+import { type CryptoProvider, type SigningKey, webCryptoProvider } from "../crypto-provider.ts";
 import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { readObjectIdentifier } from "../encoding/der-values.ts";
@@ -8,7 +8,7 @@ import {
   type Hash,
   prependX509Signature,
   rsaPss,
-  type SignatureScheme,
+  type SignatureAlgorithm,
   signatureAlgorithms,
 } from "../signature-algorithm.ts";
 import type { Certificate } from "./certificate.ts";
@@ -20,12 +20,20 @@ import type { SubjectPublicKey } from "./subject-public-key.ts";
  *
  * @throws DerError when an ECDSA signature is not two integers of at most the curve's size.
  */
-export async function isSignedWith(
-  { toBeSigned, signedBytes, signature }: Certificate,
-  { algorithm: keyAlgorithm, spki }: SubjectPublicKey,
+export const isSignedWith = (
+  structure: SignedStructure,
+  key: SubjectPublicKey,
+  cryptoProvider: CryptoProvider,
+): Promise<boolean> =>
+  isSignedBy(structure, key, signatureAlgorithms[key.algorithm], cryptoProvider);
+
+async function isSignedBy(
+  { toBeSigned, signedBytes, signature }: SignedStructure,
+  { spki }: SubjectPublicKey,
+  algorithms: readonly PathAlgorithm[],
   cryptoProvider: CryptoProvider,
 ): Promise<boolean> {
-  const algorithm = signatureAlgorithms[keyAlgorithm].find(({ identifier }) =>
+  const algorithm = algorithms.find(({ identifier }) =>
     bytesEqual(identifier, toBeSigned.signatureAlgorithm),
   );
   if (!algorithm) return false;
@@ -34,7 +42,7 @@ export async function isSignedWith(
   return (await cryptoProvider.verify(spki, algorithm, octets, signedBytes)) === true;
 }
 
-type PathAlgorithm = SignatureScheme & { readonly identifier: Bytes };
+type PathAlgorithm = Omit<SignatureAlgorithm, "name">;
 
 /** RSASSA-PSS as RFC 4055 §3.1 writes it: one hash for both, and a salt of its length. */
 const pss: readonly PathAlgorithm[] = [
@@ -47,7 +55,7 @@ function pssWith(hash: Hash, arc: string, saltOctets: string): PathAlgorithm {
   const digest = `300d06096086480165030402${arc}0500`;
   const parameters = `3034a00f${digest}a11c301a06092a864886f70d010108${digest}a2030201${saltOctets}`;
   const identifier = fromHexLiteral(`304106092a864886f70d01010a${parameters}`);
-  return { ...rsaPss(hash), identifier };
+  return { ...rsaPss(hash), identifier, signatureOctets: undefined };
 }
 
 /** Names of algorithms that verifiers refuse, for the operator. */
@@ -78,23 +86,14 @@ interface SignedStructure extends Pick<Certificate, "signedBytes" | "signature">
  * roots have RSASSA-PSS, and they are rare.
  */
 export async function isSignedByKey(
-  { toBeSigned, signedBytes, signature }: SignedStructure,
-  { algorithm: keyAlgorithm, spki }: SubjectPublicKey,
+  structure: SignedStructure,
+  key: SubjectPublicKey,
 ): Promise<boolean> {
-  const own = signatureAlgorithms[keyAlgorithm];
-  const candidates: readonly PathAlgorithm[] = keyAlgorithm === "RSA" ? [...own, ...pss] : own;
-  const algorithm = candidates.find(({ identifier }) =>
-    bytesEqual(identifier, toBeSigned.signatureAlgorithm),
-  );
-  if (!algorithm) return false;
+  const own = signatureAlgorithms[key.algorithm];
+  const algorithms = key.algorithm === "RSA" ? [...own, ...pss] : own;
   try {
-    const octets = fromX509Signature(signature, algorithm, "ieee-p1363");
-    if (keyAlgorithm === "Ed25519" && octets.length !== 64) return false;
-    const { importParameters, signParameters } = algorithm;
-    const key = await crypto.subtle.importKey("spki", spki, importParameters, false, ["verify"]);
-    return await crypto.subtle.verify(signParameters, key, octets, signedBytes);
+    return await isSignedBy(structure, key, algorithms, webCryptoProvider);
   } catch (error) {
-    // A point that is not on its curve has signed nothing.
     if (error instanceof DerError || error instanceof DOMException) return false;
     throw error;
   }

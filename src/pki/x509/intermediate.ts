@@ -1,18 +1,12 @@
 import { type Bytes, fromHexLiteral, toHex } from "../encoding/bytes.ts";
-import { Tag } from "../encoding/der-reader.ts";
+import { derTrue, Tag } from "../encoding/der-reader.ts";
 import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
-import { randomSerialNumber } from "../encoding/serial-number.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { certificateAndCrlSigning, extension, subjectAltUri } from "./certificate-extensions.ts";
-import { type CertificateSigner, type Leaf, lintAndSign } from "./leaf/certificate-signer.ts";
-import type { Intent } from "./leaf/linted-certificate.ts";
-import {
-  certificateToBeSigned,
-  type LeafProfile,
-  subjectKeyIdentifier,
-} from "./leaf/to-be-signed.ts";
-import { keyIdentifier, type SubjectPublicKey } from "./subject-public-key.ts";
+import { type CertificateSigner, issue, type Leaf } from "./leaf/certificate-signer.ts";
+import { certificateToBeSigned, subjectKeyIdentifier } from "./leaf/to-be-signed.ts";
+import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
 /** What an intermediate may be, as the operator of its root decides. */
@@ -31,49 +25,32 @@ interface IntermediateContent {
   readonly validity: Validity;
 }
 
-/**
- * Builds the to-be-signed bytes of an intermediate, lints those bytes and signs those bytes.
- *
- * @throws Error when the bytes break a clause, which is a mistake of this code and never the caller's.
- */
-export async function issueIntermediate(
+/** Issues an intermediate. @throws Error as {@link issue} does. */
+export function issueIntermediate(
   signer: CertificateSigner,
   { rights, publicKey, validity }: IntermediateContent,
 ): Promise<Leaf> {
-  const serialNumber = randomSerialNumber();
-  const identifier = keyIdentifier(publicKey);
-  const intent: Intent = {
-    kind: "intermediate",
-    spiffeId: trustDomainSpiffeId(rights.trustDomain),
-    publicKey,
-    keyIdentifier: identifier,
-    validity,
-    basicConstraints: basicConstraints(rights.pathLength),
-    ...(rights.isConstrained && { nameConstraints: onlyHost(rights.trustDomain) }),
-    issuer: signer.fields,
-  };
-  const toBeSigned = intermediateToBeSigned(signer.profile, rights, intent, serialNumber);
-  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
-  return { der, serialNumber: toHex(serialNumber) };
-}
-
-function intermediateToBeSigned(
-  profile: LeafProfile,
-  { trustDomain }: IntermediateRights,
-  intent: Intent,
-  serialNumber: Bytes,
-): Bytes {
-  const { keyIdentifier, basicConstraints: constraints, nameConstraints } = intent;
-  const name = intermediateSubject(trustDomain, toHex(keyIdentifier));
-  return certificateToBeSigned(
-    profile,
-    { ...intent, serialNumber, name },
-    certificateAndCrlSigning,
-    extension(Oid.basicConstraints, true, constraints ?? basicConstraints(0)),
-    subjectKeyIdentifier(keyIdentifier),
-    profile.authorityKeyIdentifier,
-    subjectAltUri(trustDomainSpiffeId(trustDomain), false),
-    ...(nameConstraints ? [extension(Oid.nameConstraints, true, nameConstraints)] : []),
+  const { trustDomain, pathLength, isConstrained } = rights;
+  const spiffeId = trustDomainSpiffeId(trustDomain);
+  const constraints = basicConstraints(pathLength);
+  const nameConstraints = isConstrained ? onlyHost(trustDomain) : undefined;
+  const content = { spiffeId, publicKey, validity, basicConstraints: constraints };
+  const optional = nameConstraints && { nameConstraints };
+  return issue(signer, { kind: "intermediate", ...content, ...optional }, (issued) =>
+    certificateToBeSigned(
+      signer.profile,
+      {
+        ...content,
+        ...issued,
+        name: intermediateSubject(trustDomain, toHex(issued.keyIdentifier)),
+      },
+      certificateAndCrlSigning,
+      extension(Oid.basicConstraints, true, constraints),
+      subjectKeyIdentifier(issued.keyIdentifier),
+      signer.profile.authorityKeyIdentifier,
+      subjectAltUri(spiffeId, false),
+      ...(nameConstraints ? [extension(Oid.nameConstraints, true, nameConstraints)] : []),
+    ),
   );
 }
 
@@ -97,7 +74,7 @@ export function intermediateSubject(trustDomain: TrustDomain, id: string): Bytes
 /** BasicConstraints of an authority with a path length. */
 export function basicConstraints(pathLength: number): Bytes {
   const length = derElement(Tag.integer, Uint8Array.of(pathLength));
-  return derSequence(fromHexLiteral("0101ff"), length);
+  return derSequence(derTrue, length);
 }
 
 /** NameConstraints that permit URIs of one host (RFC 5280 §4.2.1.10). */

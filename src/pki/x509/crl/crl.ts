@@ -1,7 +1,8 @@
 import { type Bytes, bytesEqual, fromHexLiteral, toHex } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
-import { type Certificate, readTime } from "../certificate.ts";
+import { type Certificate, readTime, subjectKeyIdentifierOf } from "../certificate.ts";
+import { nextExtension } from "../certificate-extensions.ts";
 
 /** A CRL (RFC 5280 §5.1). Nobody has verified its signature. */
 export interface Crl {
@@ -24,7 +25,6 @@ export interface Crl {
 }
 
 const version2 = fromHexLiteral("020101");
-const criticalTrue = fromHexLiteral("0101ff");
 
 /**
  * Reads a CRL of version 1 or 2 without its entries, of which there may be a hundred thousand.
@@ -70,14 +70,9 @@ function readCrlExtensions(list: DerReader): CrlExtensions {
   wrapper.finish();
   let found = noExtensions;
   while (!extensions.isDone) {
-    const extension = extensions.enter(Tag.sequence);
-    const oid = extension.element(Tag.objectIdentifier);
-    const isCritical = extension.nextIs(Tag.boolean);
-    if (isCritical) extension.literal(criticalTrue);
-    const value = extension.enter(Tag.octetString);
-    extension.finish();
-    if (bytesEqual(oid, Oid.crlNumber)) found = { ...found, number: readNumber(value) };
-    else if (bytesEqual(oid, Oid.authorityKeyIdentifier)) {
+    const { oid, isCritical, value } = nextExtension(extensions);
+    if (oid.isAt(Oid.crlNumber)) found = { ...found, number: readNumber(value) };
+    else if (oid.isAt(Oid.authorityKeyIdentifier)) {
       found = { ...found, authorityKeyIdentifier: readKeyIdentifier(value) };
     } else if (isCritical) found = { ...found, hasUnknownCritical: true };
   }
@@ -113,9 +108,12 @@ interface CrlIssuer {
 }
 
 /** @throws DerError for a broken extension. */
-export function crlIssuerOf({ toBeSigned: { subject, extensions } }: Certificate): CrlIssuer {
-  const { subjectKeyIdentifier, keyUsage } = extensions;
-  const keyIdentifier = subjectKeyIdentifier?.value.fork().content(Tag.octetString);
+export function crlIssuerOf(certificate: Certificate): CrlIssuer {
+  const {
+    subject,
+    extensions: { keyUsage },
+  } = certificate.toBeSigned;
+  const keyIdentifier = subjectKeyIdentifierOf(certificate);
   const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [0, cRLSign];
   return { subject, keyIdentifier, maySign: (bits & cRLSign) !== 0 };
 }

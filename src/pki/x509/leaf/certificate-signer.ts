@@ -13,6 +13,7 @@ import { lint } from "./lint.ts";
 import type { Intent, IssuerFields } from "./linted-certificate.ts";
 import {
   createLeafProfile,
+  type IssuedFields,
   type LeafContent,
   type LeafProfile,
   leafToBeSigned,
@@ -57,45 +58,35 @@ export function createCertificateSigner(
   };
 }
 
-/**
- * Builds the to-be-signed bytes of an X509-SVID, lints those bytes and signs those bytes.
- *
- * @throws Error when the bytes break a clause, which is a mistake of this code and never the caller's.
- */
-export async function issueLeaf(signer: CertificateSigner, content: LeafContent): Promise<Leaf> {
-  const serialNumber = randomSerialNumber();
-  const identifier = keyIdentifier(content.publicKey);
-  const fields = { ...content, serialNumber, keyIdentifier: identifier };
-  const intent: Intent = {
-    kind: "leaf",
-    ...content,
-    keyIdentifier: identifier,
-    issuer: signer.fields,
-  };
-  const der = await lintAndSign(leafToBeSigned(signer.profile, fields), intent, signer.signingKey);
-  return { der, serialNumber: toHex(serialNumber) };
-}
+/** Issues an X509-SVID. */
+export const issueLeaf = (signer: CertificateSigner, content: LeafContent): Promise<Leaf> =>
+  issue(signer, { kind: "leaf", ...content }, (issued) =>
+    leafToBeSigned(signer.profile, { ...content, ...issued }),
+  );
 
-/**
- * Builds the to-be-signed bytes of a serving certificate, lints those bytes and signs those bytes.
- *
- * @throws Error when the bytes break a clause, for instance by a name that no host can have.
- */
-export async function issueServingCertificate(
+/** Issues a serving certificate. */
+export const issueServingCertificate = (
   signer: CertificateSigner,
   content: ServingContent,
+): Promise<Leaf> =>
+  issue(signer, { kind: "serving", spiffeId: "", ...content }, (issued) =>
+    servingToBeSigned(signer.profile, { ...content, ...issued }),
+  );
+
+/**
+ * Builds to-be-signed bytes, lints those bytes and signs those bytes.
+ *
+ * @throws Error when the bytes break a clause: by a name that no host can have, or by a mistake of this code.
+ */
+export async function issue(
+  signer: CertificateSigner,
+  content: Omit<Intent, "keyIdentifier" | "issuer">,
+  write: (issued: IssuedFields) => Bytes,
 ): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
   const identifier = keyIdentifier(content.publicKey);
-  const fields = { ...content, serialNumber, keyIdentifier: identifier };
-  const intent: Intent = {
-    kind: "serving",
-    spiffeId: "",
-    ...content,
-    keyIdentifier: identifier,
-    issuer: signer.fields,
-  };
-  const toBeSigned = servingToBeSigned(signer.profile, fields);
+  const intent = { ...content, keyIdentifier: identifier, issuer: signer.fields };
+  const toBeSigned = write({ serialNumber, keyIdentifier: identifier });
   const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }

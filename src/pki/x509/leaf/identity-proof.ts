@@ -1,6 +1,6 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
-import { type DerReader, Tag } from "../../encoding/der-reader.ts";
+import { type DerReader, derTrue, Tag } from "../../encoding/der-reader.ts";
 import type { DerBuilder } from "../../encoding/der-writer.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { readGeneralizedTime } from "../certificate.ts";
@@ -29,7 +29,6 @@ export function issuerDigest(name: string): Bytes {
   return sha256(new TextEncoder().encode(name)).slice(0, 16);
 }
 
-const asn1True = fromHexLiteral("0101ff");
 const asn1False = fromHexLiteral("010100");
 
 /** Octets of the whole extension, whatever it says. */
@@ -38,7 +37,7 @@ export const identityProofOctets = 80;
 /** Prepends the whole extension, not critical. */
 export function prependIdentityProof(der: DerBuilder, proof: IdentityProof): void {
   const end = der.position;
-  der.prepend(proof.isImpersonated ? asn1True : asn1False);
+  der.prepend(proof.isImpersonated ? derTrue : asn1False);
   const issuerEnd = der.position;
   der.prepend(proof.issuer);
   der.close(Tag.octetString, issuerEnd);
@@ -61,9 +60,8 @@ export function readIdentityProof({ value }: Extension): IdentityProof {
   return { provedAt, issuer, isImpersonated };
 }
 
-/** X.690 §11.1: DER has one octet for TRUE. */
 function readBoolean(fields: DerReader): boolean {
-  const isTrue = fields.isAt(asn1True);
-  fields.literal(isTrue ? asn1True : asn1False);
+  const isTrue = fields.isAt(derTrue);
+  fields.literal(isTrue ? derTrue : asn1False);
   return isTrue;
 }

@@ -1,6 +1,6 @@
 import { concatBytes } from "../../../foundation/octets.ts";
 import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
-import { Tag } from "../../encoding/der-reader.ts";
+import { derTrue, Tag } from "../../encoding/der-reader.ts";
 import {
   DerBuilder,
   derElement,
@@ -14,7 +14,6 @@ import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../../spif
 import { version3 } from "../certificate.ts";
 import {
   certificateAndCrlSigning,
-  critical,
   extension,
   subjectAltUri,
   uriName,
@@ -51,7 +50,7 @@ export interface ServingContent {
 }
 
 /** What the CA adds to the content. Nothing else that a caller sends can reach a certificate. */
-interface IssuedFields {
+export interface IssuedFields {
   readonly keyIdentifier: Bytes;
   readonly serialNumber: Bytes;
 }
@@ -156,7 +155,7 @@ export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & Issue
   return der.finish();
 }
 
-const criticalSubjectAltName = concatBytes(Oid.subjectAltName, critical);
+const criticalSubjectAltName = concatBytes(Oid.subjectAltName, derTrue);
 
 const fixedExtensions = concatBytes(digitalSignature, serverAndClientAuth, notAnAuthority);
 const fixedRsaExtensions = concatBytes(
