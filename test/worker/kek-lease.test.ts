@@ -187,7 +187,7 @@ test("the Worker that is smaller says which main module it takes", async () => {
   expect(await response.text()).toContain("needs main = src/worker/main-with-keys.ts");
 });
 
-test("a shard of the log that starts in an outage asks for its KEK in turns, and takes entries after it", async () => {
+test("a shard of the log that starts in an outage asks for its KEK in turns, and takes entries after it; none waits for a renewal", async () => {
   await reset();
   const kek = await playWrappedKek();
   kek.service.fault = awsFault("KMSInternalException", "", 500);
@@ -196,8 +196,11 @@ test("a shard of the log that starts in an outage asks for its KEK in turns, and
   onTestFinished(() => void vi.useRealTimers());
   const shard = env.LOG_SHARD.getByName(`${logOrigin}/0`);
   await runInDurableObject(shard, async (instance: TestedLogShard) => {
+    let hangs = false;
+    const fetch: typeof kek.service.fetch = (url, init) =>
+      hangs ? new Promise(() => {}) : kek.service.fetch(url, init);
     const openHere: OpenPlatformKeys = (configuration, means) =>
-      openPlatformKeys(configuration, { ...means, fetch: kek.service.fetch });
+      openPlatformKeys(configuration, { ...means, fetch });
     const secrets = { KEK: kek.value, KEY_CREDENTIAL_AWSKMS: awsCredential };
     Object.assign(instance, {
       openKeyCustody: openHere,
@@ -211,5 +214,8 @@ test("a shard of the log that starts in an outage asks for its KEK in turns, and
     kek.service.fault = undefined;
     vi.setSystemTime(now + 2000);
     expect(await append()).toEqual({ index: 0 });
+    hangs = true;
+    vi.setSystemTime(now + 400_000);
+    expect(await append()).toEqual({ index: 1 });
   });
 });
