@@ -3,6 +3,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
+import { isSelfIssued } from "../../pki/path/certification-path.ts";
 import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
 import { type Crl, crlIssuerOf, isCrlOf, parseCrl } from "../../pki/x509/crl/crl.ts";
@@ -84,7 +85,9 @@ export async function keepRootCrls(mints: readonly Mint[], now: Date): Promise<v
 }
 
 function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
-  if (!crlRoot || !maySignCrls(crlRoot.signer)) return [];
+  // A CRL of a key below another CA is of no use without one of that CA's, which is not in the set of this one.
+  if (!(crlRoot && maySignCrls(crlRoot.signer) && isSelfIssued(crlRoot.signer.certificate)))
+    return [];
   return [[toHex(crlRoot.signer.certificate.toBeSigned.spki), crlRoot.signer]];
 }
 

@@ -1,4 +1,6 @@
 import { type KeyObject, verify, X509Certificate } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { recordTaint } from "../../../src/ca/mint.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
@@ -24,6 +26,8 @@ import {
   vaultRootUris,
   vaultToken,
 } from "../../testkit/key-services/vault-transit.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const day = 86_400;
 const start = new Date("2026-11-21T12:00:00.250Z");
@@ -56,6 +60,25 @@ const rootOf = async (
     await createServiceRoot(keyServices(uri), clusterLocal, days * day, now),
   );
 };
+
+/** The key of a root, certified as the page says: by OpenSSL, without a request that the key has signed. */
+async function certifiedElsewhere(selfSigned: string) {
+  const folder = await temporaryFolder();
+  const file = (name: string): string => join(folder, name);
+  const key = new X509Certificate(selfSigned).publicKey.export({ type: "spki", format: "pem" });
+  await writeFile(file("key.pem"), key);
+  await writeFile(
+    file("ca.ext"),
+    "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n",
+  );
+  const openssl = (line: string) => runWell("openssl", [...line.split(" ")], { folder });
+  const forCompany = "-nodes -subj /O=company -keyout company.key -out company.pem -days 3650";
+  await openssl(`req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 ${forCompany}`);
+  const byCompany = "-CA company.pem -CAkey company.key -extfile ca.ext -days 3000 -out root.pem";
+  await openssl(`x509 -new -force_pubkey key.pem -subj /O=mesh ${byCompany}`);
+  const read = (name: string): Promise<string> => readFile(file(name), "utf8");
+  return { root: await read("root.pem"), company: await read("company.pem") };
+}
 
 /** The CRL of a root as `openssl` reads it, beside those of every intermediate. */
 async function rootCrlOf(ca: RunningCa, root: string, now: Date) {
@@ -256,6 +279,27 @@ describe.each([
     expect((await rootCrlOf(ca, root, mesh.now)).revoked).toEqual([]);
     await ca.spend(2);
     expect((await rootCrlOf(ca, root, mesh.now)).revoked).toEqual([serialNumber]);
+  });
+
+  test("may be certified by a company's CA, whose root the mesh then trusts", async () => {
+    const service = await play();
+    const { root, company } = await certifiedElsewhere(await rootOf(service, first));
+    // OpenSSL's own clock has made them.
+    const mesh = { ...newMesh(), now: new Date() };
+    const values = { ...below([first], root + company), CRL: "on" };
+    const INCEPTION_DATE = mesh.now.toISOString().slice(0, 10);
+    const ca = await startIn(mesh, service, { ...values, INCEPTION_DATE });
+    await rotateAll([ca.mint], mesh.now);
+    await ca.spend(20);
+    const last = await signerIn(ca, mesh.now);
+    expect(last?.verify(new X509Certificate(root).publicKey)).toBe(true);
+    const { issuer, trustBundle } = await ca.certificateAuthority.issuance.authorities.at(mesh.now);
+    const above = issuer?.authority.intermediates.at(-1) ?? new Uint8Array();
+    expect([toPem("CERTIFICATE", above), trustBundle.pem]).toEqual([root, company]);
+    const { ready, reasons } = await (await ca.app.request("/readyz")).json();
+    expect([ready, reasons]).toEqual([true, [expect.stringContaining("no CRL of the root")]]);
+    // Nobody has a use for one of this key without the company's.
+    expect(ca.log.operations.map(({ event }) => event)).not.toContain("root-crl-signed");
   });
 
   test("renews itself before it ends, and is published before anything relies on that", async () => {
