@@ -30,7 +30,7 @@ import { runWell } from "../../testkit/programs/child-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const day = 86_400;
-const start = new Date("2026-11-21T12:00:00.250Z");
+const start = new Date("2026-11-21T11:00:00.250Z");
 const credentials = new Map([
   ["KEY_CREDENTIAL_AWSKMS", () => awsCredential],
   ["KEY_CREDENTIAL_HASHIVAULT", () => vaultToken],
@@ -123,8 +123,8 @@ async function startIn(
   return {
     ...ca,
     spend: async (days) => {
-      for (let hour = 0; hour < 24 * days; hour += 6) {
-        mesh.now = new Date(mesh.now.getTime() + 6 * 3600 * 1000);
+      for (let hour = 0; hour < 24 * days; hour += 12) {
+        mesh.now = new Date(mesh.now.getTime() + 12 * 3600 * 1000);
         await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
         await rotateAll([ca.mint, ...ca.signerMints.values()], mesh.now);
         await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
