@@ -1,5 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import { sealStatement } from "../../../src/custody/statement.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
@@ -56,6 +56,8 @@ const others: Readonly<Record<Victim, string>> = {
  */
 export function describeDeniedProducts(open: () => Promise<ConfigurableService>): void {
   const { start, ask, leafOf, requests, service, authority, key } = productRequests(open);
+
+  beforeEach(() => start());
 
   /** Whether a request is refused by a denial while that stands. */
   async function isDenied(subject: string, asked: Asked, secondsAgo = 60): Promise<boolean> {

@@ -115,7 +115,6 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
       SIGNERS: [{ name: "team-a", callers }],
       PROPAGATION_INTERVAL: "0s",
     };
-    await start();
   });
 
   /** Starts the CA anew with these keys beside its own. */

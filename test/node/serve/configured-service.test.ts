@@ -13,7 +13,7 @@ import type {
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
-import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
@@ -22,10 +22,14 @@ import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 const api = serveReviewingApi();
 
-const ends: (() => Promise<void>)[] = [];
+const served: ServedCa[] = [];
+const buckets: (() => Promise<void>)[] = [];
+
+const endServed = () => Promise.all(served.splice(0).map(({ end }) => end()));
 
 afterEach(async () => {
-  for (const end of ends.splice(0).toReversed()) await end();
+  await endServed();
+  for (const close of buckets.splice(0)) await close();
 });
 
 async function openService(): Promise<ConfigurableService> {
@@ -34,22 +38,25 @@ async function openService(): Promise<ConfigurableService> {
   return {
     store: await openFileStore(STORE_DIRECTORY),
     keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
-    start: (values) => startOne({ KEK, STORE_DIRECTORY, ...values }),
+    start: async (values) => {
+      await endServed();
+      return startOne({ KEK, STORE_DIRECTORY, ...values });
+    },
   };
 }
 
 async function startOne(values: Readonly<Record<string, unknown>>): Promise<RunningService> {
-  const served = await serveCa(values);
-  ends.push(served.end);
-  const roots = await served.bundle();
+  const ca = await serveCa(values);
+  served.push(ca);
+  const roots = await ca.bundle();
   return {
     call: async (csr, leaf, headers, metadata = {}) => {
-      const client = nativeClient(served.port, servedName, { roots, ...leaf });
+      const client = nativeClient(ca.port, servedName, { roots, ...leaf });
       const outcome = await client.createCertificate({ csr, metadata }, headers);
       client.close();
       return outcome;
     },
-    takeAudits: () => served.log.audits.splice(0),
+    takeAudits: () => ca.log.audits.splice(0),
   };
 }
 
@@ -57,7 +64,7 @@ async function startOne(values: Readonly<Record<string, unknown>>): Promise<Runn
 async function openReplicas(): Promise<ConfigurableService> {
   const KEK = randomKek();
   const { place, origin, close } = await startS3Api();
-  ends.push(close);
+  buckets.push(close);
   const S3_CREDENTIALS_FILE = join(await lastingFolder(), "credentials");
   const { accessKeyId, secretAccessKey } = s3Credential;
   await writeFile(
@@ -72,6 +79,7 @@ async function openReplicas(): Promise<ConfigurableService> {
     store: (await bucketStores(place, () => new Date())).store,
     keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
+      await endServed();
       const replicas = [await startOne({ KEK, ...values, ...bucket })];
       replicas.push(await startOne({ KEK, ...values, ...bucket }));
       let calls = 0;
