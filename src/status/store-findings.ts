@@ -93,7 +93,7 @@ function emptyStore(
   }
   const day = inceptionDate === today ? "today" : (inceptionDate ?? "not set");
   const what = `The store holds no authority, and INCEPTION_DATE is ${day}.`;
-  return [finding("store-empty", what, first), ...(inceptionDate === today ? [] : [nothingSigns])];
+  return [finding("store-empty", what, forNew), ...(inceptionDate === today ? [] : [nothingSigns])];
 }
 
 function signing({ openAuthorities }: OpenedStore, now: Date): Finding[] {

@@ -62,7 +62,8 @@ async function openKey(keys: LogKeys, record: string): Promise<OpenedLogKey> {
   try {
     return await keys.open(record);
   } catch (error) {
-    throw new LogError("content", "the key of the log does not open", error);
+    const why = "the key of the log does not open: compare the value of KEK with the copy of it";
+    throw new LogError("content", why, error);
   }
 }
 

@@ -111,7 +111,9 @@ test("seals its key anew under the newest KEK, and opens without the older one t
   const newer = await createKek("k2");
   await (await openLog(folder, { keks: [newer, kek] })).end();
   await (await openLog(folder, { keks: [newer] })).end();
-  await expect(openLog(folder, { keks: [kek] })).rejects.toThrow("key of the log does not open");
+  await expect(openLog(folder, { keks: [kek] })).rejects.toThrow(
+    "key of the log does not open: compare the value of KEK",
+  );
 });
 
 test("begins on the day of its inception alone", async () => {

@@ -269,6 +269,19 @@ describe("a CA that is not well", () => {
   });
 });
 
+test.each(["2026-01-01", founded.toISOString().slice(0, 10), undefined])(
+  "a store that may have lost its records with the inception date %s is restored before a new CA is made",
+  async (date) => {
+    await rm(store(), { recursive: true });
+    await configure(date === undefined ? "" : `INCEPTION_DATE = "${date}"`, issuer);
+    const { findings } = await examined(founded);
+    const remedies = findings.filter(({ remedy }) => remedy.includes("authority init"));
+    expect(remedies).not.toEqual([]);
+    for (const { remedy } of remedies)
+      expect(remedy).toMatch(/had records, .*`rampart authority restore .* For a new CA: /);
+  },
+);
+
 test("a backup that the CA has noted is no finding", async () => {
   const recipient = await identityToRecipient(await generateX25519Identity());
   await authority(later(2), "export", "-o", join(folder, "backup.age"), "-r", recipient);
