@@ -40,12 +40,17 @@ const [onServe, onWorker] = ["`serve`", "A rehearsal with a Worker on this machi
 /** The readers of each page: one, unless it has several ways. */
 const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "README.md": { scene: scenes.clone, until: started },
+  "CONTRIBUTING.md": { scene: scenes.checkout },
   "docs/tutorials/first-certificate.md": {
     scene: scenes.checkout,
     until: started,
     paste: /^export RAMPART_LOG_TOKEN=\w+$/m,
   },
-  "docs/tutorials/worker.md": { scene: scenes.archive, until: started },
+  "docs/tutorials/worker.md": {
+    scene: scenes.archiveWithAccount,
+    until: started,
+    has: ["needs-account"],
+  },
   "docs/tutorials/agent-with-envoy.md": {
     scene: scenes.withEnvoy,
     until: [/Serving HTTP/, /"certificate-obtained"/, /"certificate-obtained"/],

@@ -9,7 +9,7 @@ import { awsCredential, playAws } from "../../testkit/key-services/aws-kms.ts";
 import { startService } from "../../testkit/key-services/key-service.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { onMachine, standIn } from "./stand-ins.ts";
+import { onMachine, standIn, standInWrangler } from "./stand-ins.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -107,6 +107,24 @@ export const archive: Scene = async (folder, ends) => {
   return terminalIn(folder, ends);
 };
 
+/** The values that the tutorial has its reader write into `wrangler.toml`. */
+const edits = `sed -i 's|^# id = .*|id = "fedcba9876543210fedcba9876543210"|
+s|^# routes = .*|routes = [{ pattern = "ca.mesh.test", custom_domain = true }]|
+s|^issuer = .*|issuer = "https://oidc.eks.eu-central-1.amazonaws.com/id/EXAMPLE"|' wrangler.toml
+`;
+
+/** The same for a reader whose wrangler has no account: it bundles what it would deploy. */
+export const archiveWithAccount: Scene = async (folder, ends) => {
+  const terminal = await archive(folder, ends);
+  await standIn(folder, "npx");
+  const type = async (text: string): Promise<string> => {
+    if (text.includes("doctor --deploy")) await terminal.type(edits);
+    if (text.includes("npm run deploy")) await standInWrangler(join(folder, "my-ca"));
+    return terminal.type(text);
+  };
+  return { ...terminal, type };
+};
+
 async function developmentCluster(
   folder: string,
   ends: AsyncDisposableStack,
@@ -117,7 +135,7 @@ async function developmentCluster(
   return cluster;
 }
 
-/** A terminal of root on a machine, of which \`machine\` in the folder has the paths. */
+/** A terminal of root on a machine, of which `machine` in the folder has the paths. */
 async function rootTerminalIn(folder: string, ends: AsyncDisposableStack): Promise<Terminal> {
   const place = join(folder, "machine");
   for (const each of ["etc/systemd/system", "usr/local/bin", "var/lib"])

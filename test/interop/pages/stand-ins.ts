@@ -1,4 +1,4 @@
-import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../../..");
@@ -9,10 +9,10 @@ const root = join(import.meta.dirname, "../../..");
  */
 const scripts = {
   /** `wrangler` without an account knows the commands and options of the one that is installed. */
-  npx: `[ "$1" = wrangler ]
+  npx: `[ "$1" = wrangler ] || PATH="\${PATH#"$HOME/bin:"}" exec npx "$@"
 shift
 help="$("${root}/node_modules/.bin/wrangler" "$@" --help 2>&1)"
-echo "$help" | grep -q "^wrangler $1 \${2:-}"
+echo "$help" | grep -q "^wrangler $1\${2:+ $2}\\b"
 for word; do case "$word" in --*) echo "$help" | grep -q -e "$word\\b" ;; esac; done
 [ -t 0 ] || cat > /dev/null`,
 
@@ -71,6 +71,14 @@ export async function standIn(
     await writeFile(join(bin, name), `#!/bin/sh -eu\n${scripts[name]}\n`);
     await chmod(join(bin, name), 0o755);
   }
+}
+
+/** Has the wrangler of a project bundle and judge what it would deploy, which takes no account. */
+export async function standInWrangler(project: string): Promise<void> {
+  const program = join(project, "node_modules/.bin/wrangler");
+  await rm(program);
+  const real = join(project, "node_modules/wrangler/bin/wrangler.js");
+  await writeFile(program, `#!/bin/sh\nexec node "${real}" "$@" --dry-run\n`, { mode: 0o755 });
 }
 
 /** A text whose absolute paths lie in a folder that stands for the root of a machine. */

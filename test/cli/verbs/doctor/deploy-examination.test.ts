@@ -28,6 +28,17 @@ test("the file that is in the repository lacks what an operator has to set", asy
   expect(found).toContain("No host name leads to the Worker.");
 });
 
+test("the file of the repository with all that is to be set has no finding", async () => {
+  const text = (await readFile("wrangler.toml", "utf8"))
+    .replace(/^# (routes = .*)ca\.example\.com/m, "$1ca.mesh.test")
+    .replace(
+      /^# (id = )"0123456789abcdef0123456789abcdef"/m,
+      '$1"00000000000000000000000000000001"',
+    )
+    .replace(/^issuer = .*/m, 'issuer = "https://a.test"');
+  expect(await foundIn(text)).toEqual([]);
+});
+
 test("an example is told although .dev.vars has another value, and a complete file has no finding", async () => {
   const complete = (issuer: string) => `name = "ca"
 main = "worker.js"
