@@ -44,6 +44,7 @@ export const clusterPages: readonly string[] = [
 /** The suite that types the unmarked blocks of a page: a folder of `test/interop`. */
 export const suites: Readonly<Record<string, string>> = {
   "README.md": "pages",
+  "CONTRIBUTING.md": "pages",
   "docs/tutorials/first-certificate.md": "pages",
   "docs/tutorials/worker.md": "pages",
   "docs/tutorials/agent-with-envoy.md": "pages",
@@ -74,6 +75,8 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/how-to/signers.md": "kubernetes",
   "docs/tutorials/serve-on-kubernetes.md": "kubernetes",
   "docs/tutorials/token-for-aws.md": "jwt",
+  "docs/tutorials/lambda.md": "lambda",
+  "docs/tutorials/deno-and-bun.md": "runtimes",
   "docs/reference/releases.md": "package",
 };
 

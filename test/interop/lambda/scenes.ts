@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
-import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
-import { basename, join } from "node:path";
-import { parse, stringify } from "smol-toml";
+import { cp, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "smol-toml";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
-import { randomKek } from "../../testkit/configuration.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { launchServer } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -22,70 +21,33 @@ import { playCases, type Tally } from "../native-grpc/play.ts";
 import type { Scratch } from "../native-grpc/scratch.ts";
 import { verdictOf } from "../native-grpc/verdicts.ts";
 import type { Installation } from "../package/installation.ts";
-import { bucket as bucketName, credential, type Gateway } from "../s3/gateway.ts";
+import { credential } from "../s3/gateway.ts";
 import { type LambdaFunction, scheduledEvent, startFunction } from "./instances.ts";
+import type { Deployment } from "./tutorial.ts";
 
 interface Stage {
   readonly folder: string;
   readonly installation: Installation;
-  /** The command of AWS SAM. */
-  readonly sam: string;
-  readonly bucket: Gateway;
+  readonly deployment: Deployment;
   readonly mesh: Mesh;
   readonly scratch: Scratch;
   readonly tools: Tools;
   readonly tally: Tally;
 }
 
-const servedName = "istiod.istio-system.svc";
+export const servedName = "istiod.istio-system.svc";
 const readerToken = "a-token-of-a-reader-of-the-issuance-log";
-const day = new Date().toISOString().slice(0, 10);
-const lambdaFolder = join(import.meta.dirname, "../../../deploy/lambda");
-
-/** What `sam build` makes of deploy/lambda, with the bucket and the issuer of this suite. */
-async function builtCode(stage: Stage): Promise<string> {
-  const { folder, installation, bucket, mesh, tally } = stage;
-  const project = join(folder, "lambda");
-  for (const name of ["template.yaml", "function"])
-    await cp(join(lambdaFolder, name), join(project, name), { recursive: true });
-  await cp(installation.archive, join(project, "function", basename(installation.archive)));
-  const file = join(project, "function/rampart.toml");
-  const { S3_REGION: _, ...written } = parse(await readFile(file, "utf8"));
-  const own = {
-    STORE_BUCKET: bucketName,
-    S3_ENDPOINT: bucket.origin,
-    S3_CA_FILE: bucket.rootsFile,
-    PROPAGATION_INTERVAL: "10s",
-    INCEPTION_DATE: day,
-    LOG_INCEPTION_DATE: day,
-    ISSUERS: [mesh.issuerTable(servedName)],
-  };
-  await writeFile(file, stringify({ ...written, ...own }));
-  await tally.show("sam validate takes the template", sam(stage, project, "validate", "--lint"));
-  await tally.show("sam build takes the function", sam(stage, project, "build"));
-  return join(project, ".aws-sam/build/Rampart");
-}
-
-async function sam(stage: Stage, folder: string, ...words: readonly string[]): Promise<undefined> {
-  const environment = {
-    PATH: stage.installation.path,
-    HOME: stage.folder,
-    AWS_DEFAULT_REGION: "eu-central-1",
-    SAM_CLI_TELEMETRY: "0",
-  };
-  await runWell(stage.sam, words, { folder, environment, timeoutSeconds: 300 });
-}
 
 /** The whole life of a function: its first authority, certificates, its log, a gateway, and what fails. */
 export async function playLambda(stage: Stage): Promise<void> {
-  const { tally } = stage;
+  const { tally, deployment } = stage;
+  const { code } = deployment;
   const environment = {
-    KEK: randomKek(),
+    ...deployment.environment,
     LOG_READERS: readerToken,
     AWS_ACCESS_KEY_ID: credential.accessKeyId,
     AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
   };
-  const code = await builtCode(stage);
   const lambda = await startFunction(code, environment);
   const show = (what: string, act: () => Promise<unknown>): Promise<void> =>
     tally.show(
@@ -94,6 +56,7 @@ export async function playLambda(stage: Stage): Promise<void> {
     );
   try {
     await show("a schedule founds the CA", () => founds(lambda));
+    await show("the tutorial ends as it is written", () => endsAsWritten(lambda, deployment));
     await playByUrl(lambda, stage);
     await show("any number of instances append to one log", () => appends(lambda, stage));
     await show("instances that are killed lose no entry", () => survives(lambda, stage));
@@ -113,6 +76,13 @@ const cron = async (lambda: LambdaFunction): Promise<void> =>
 async function founds(lambda: LambdaFunction): Promise<void> {
   await cron(lambda);
   await until("nothing signs", async () => (await fetch(`${lambda.origin}/readyz`)).status === 200);
+}
+
+async function endsAsWritten(lambda: LambdaFunction, { typeRest }: Deployment): Promise<void> {
+  const [asked, listed, ...more] = await typeRest(lambda.origin);
+  assert.match(asked ?? "", /^\{"ready":true,.*-----BEGIN CERTIFICATE-----/s);
+  assert.match(listed ?? "", / signing, now /);
+  assert.deepEqual(more, []);
 }
 
 function serverOf({ origin }: LambdaFunction): Server {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { randomKek } from "../../testkit/configuration.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { startMesh } from "../native-grpc/mesh.ts";
+import { createTally } from "../native-grpc/play.ts";
 import { scratchIn } from "../native-grpc/scratch.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
@@ -11,10 +12,11 @@ import { startGateway } from "../s3/gateway.ts";
 import { fromGoProxy } from "../software.ts";
 import { installRuntimes, type Runtime } from "./installed.ts";
 import { type Means, playRuntime } from "./scenes.ts";
+import { typeTutorial } from "./tutorial.ts";
 
 /** `rampart` from the packed archive, under runtimes other than Node. */
 async function play(folder: string): Promise<Outcome[]> {
-  const { folder: installed } = await installPackage(folder);
+  const { folder: installed, archive } = await installPackage(folder);
   const runtimes = await installRuntimes(join(folder, "runtimes"), installed);
   const software = await fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
   if ("missing" in software) return runtimes.map((each) => outcomeOf(each, software.missing));
@@ -24,7 +26,7 @@ async function play(folder: string): Promise<Outcome[]> {
   try {
     const outcomes: Outcome[] = [];
     for (const runtime of runtimes)
-      outcomes.push(await playOne(runtime, { bucket, mesh, scratch }));
+      outcomes.push(await playOne(runtime, archive, { bucket, mesh, scratch }));
     return outcomes;
   } finally {
     await mesh.end();
@@ -34,19 +36,19 @@ async function play(folder: string): Promise<Outcome[]> {
 
 async function playOne(
   runtime: Runtime,
+  archive: string,
   means: Pick<Means, "bucket" | "mesh" | "scratch">,
 ): Promise<Outcome> {
   const own = join(folder, runtime.name);
   await mkdir(own);
   const passphrase = join(own, "passphrase");
   await writeFile(passphrase, randomBytes(24).toString("base64"), { mode: 0o600 });
-  const tallies = await playRuntime({
-    ...means,
-    runtime,
-    folder: own,
-    passphrase,
-    kek: randomKek(),
-  });
+  const kek = randomKek();
+  const tallies = [...(await playRuntime({ ...means, runtime, folder: own, passphrase, kek }))];
+  const typed = createTally((line) => console.log(`runtimes: ${runtime.name}: ${line}`));
+  const tutorial = typeTutorial(runtime, archive, means.mesh, join(own, "tutorial"));
+  await typed.show("the tutorial, as it is written", tutorial);
+  tallies.push(typed);
   const passed = tallies.reduce((sum, tally) => sum + tally.passed(), 0);
   return { ...outcomeOf(runtime), passed, faults: tallies.flatMap(({ faults }) => faults) };
 }
