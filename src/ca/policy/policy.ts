@@ -134,14 +134,10 @@ const isYounger = ({ provedAt }: Circumstances, since: Date | undefined): boolea
 
 /** @param without Judges a request that has no such text, or does not show it. */
 function textTest(globs: readonly string[], read: Read, without: Test): Test {
-  // Most rules name something whole, and a hundred rules are asked for each call.
-  const names = globs.filter((glob) => !glob.includes("*"));
-  const patterns = globs.filter((glob) => glob.includes("*"));
-  const matches = patterns.length > 0 ? nameAllowList(patterns) : undefined;
+  const matches = nameAllowList(globs);
   return (circumstances) => {
     const text = read(circumstances);
-    if (text === undefined) return without(circumstances);
-    return names.includes(text) || matches?.(text) === true;
+    return text === undefined ? without(circumstances) : matches(text);
   };
 }
 

@@ -51,11 +51,7 @@ function loggedRequest(
       account: account?.name,
       node: isNodeHidden ? undefined : entry.node?.name,
       caller: { namespace: asker?.namespace, account: asker?.name },
-      ...hiddenIn({
-        issuer: isAssumed,
-        account: !account && isUnnamed,
-        node: isNodeHidden,
-      }),
+      ...hiddenIn({ issuer: isAssumed, account: !account && isUnnamed, node: isNodeHidden }),
       provedAt: provedAt === undefined ? undefined : new Date(provedAt),
       ...{ proof, product, requested, ...content },
       signer: (certSigner ?? signer) || undefined,
@@ -68,14 +64,8 @@ function loggedRequest(
   };
 }
 
-interface Content extends Pick<Circumstances, "audiences" | "key_type"> {
-  readonly dnsNames: readonly string[];
-}
-
-function contentOf(entry: LogEntry, isWorkload: boolean): Content {
-  if (entry.kind === "token") {
-    return { audiences: entry.token.audiences, dnsNames: [] };
-  }
+function contentOf(entry: LogEntry, isWorkload: boolean) {
+  if (entry.kind === "token") return { audiences: entry.token.audiences, dnsNames: [] };
   const certificate = parseCertificate(entry.certificate);
   return {
     key_type: parseSubjectPublicKey(certificate.toBeSigned.spki).algorithm,
