@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
 import { headersOf } from "../../program/http/http-exchange.ts";
-import { isGrpcContentType } from "../../transport/http/fetch-handler.ts";
+import { isGrpcContentType } from "../../transport/http/routes.ts";
 import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";

@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { replaceFile } from "../../../program/files/atomic-file.ts";
-import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/jwt-documents.ts";
+import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/trust-routes.ts";
 import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
 import { typedInterval } from "../../terminal/command-line.ts";
 import { repeatedly } from "../../terminal/failures.ts";

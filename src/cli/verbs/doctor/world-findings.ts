@@ -18,7 +18,7 @@ import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
-import { discoveryPath } from "../../../transport/http/jwt-documents.ts";
+import { discoveryPath } from "../../../transport/http/trust-routes.ts";
 import { bundleOf, currentView } from "../../session/composed.ts";
 import type { Deployment } from "../../session/deployment.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
