@@ -10,7 +10,7 @@ import {
   workloadSpiffeId,
 } from "../pki/spiffe-id.ts";
 import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
-import type { CertificateExtensions } from "../pki/x509/certificate-extensions.ts";
+import { type CertificateExtensions, uriName } from "../pki/x509/certificate-extensions.ts";
 
 /** A client certificate by its form, its time and its name. Its signature is not verified. */
 export interface ClientCertificate {
@@ -99,8 +99,6 @@ function requireClientUse({ extKeyUsage }: CertificateExtensions): void {
   }
   if (!isClients) throw new DerError("it is not for clients");
 }
-
-const uriName = Tag.contextPrimitive(6);
 
 /** The tags of GeneralName by number (RFC 5280 §4.2.1.6): those of structured types are constructed. */
 const generalNames: readonly number[] = [

@@ -6,7 +6,7 @@ import {
   type JsonWebSignature,
 } from "../pki/jose/json-web-signature.ts";
 import { isText, requireAudience, requireTime } from "../pki/jose/registered-claims.ts";
-import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { parseServiceAccountUser, type ServiceAccount } from "../pki/spiffe-id.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /** The token of a request, with the issuer that it names. Nothing in it is proved yet. */
@@ -94,17 +94,11 @@ export function parseServiceAccountClaims(
   return { account, pod, node, tokenId: isText(jti) ? jti : undefined };
 }
 
-const subjectPrefix = "system:serviceaccount:";
-
-/** `system:serviceaccount:<namespace>:<name>`, exactly: neither name may hold a colon. */
 function parseSubject(sub: unknown): ServiceAccount {
   if (!isText(sub)) throw rejectCredential("form", "sub is no text");
-  const colon = sub.indexOf(":", subjectPrefix.length);
-  const account = parseServiceAccount(sub.slice(subjectPrefix.length, colon), sub.slice(colon + 1));
-  if (!sub.startsWith(subjectPrefix) || colon < 0 || !account) {
-    throw rejectCredential("subject", "the token's subject is no ServiceAccount");
-  }
-  return account;
+  const account = parseServiceAccountUser(sub);
+  if (account) return account;
+  throw rejectCredential("subject", "the token's subject is no ServiceAccount");
 }
 
 type BoundObjects = Pick<BoundAccount, "pod" | "node">;

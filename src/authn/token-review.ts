@@ -3,7 +3,7 @@ import { CaError, messageOf, rejectCredential } from "../foundation/errors.ts";
 import { type ClusterApi, reviewToken, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
-import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { parseServiceAccountUser, type ServiceAccount } from "../pki/spiffe-id.ts";
 import { addSeconds, earlier } from "../pki/x509/validity.ts";
 
 /** A token that an API server is asked about. */
@@ -131,11 +131,8 @@ function requireAudience(
 }
 
 function accountOf(username: string): ServiceAccount {
-  const [system, kind, namespace = "", name = "", ...rest] = username.split(":", 5);
-  const account = parseServiceAccount(namespace, name);
-  if (system === "system" && kind === "serviceaccount" && rest.length === 0 && account) {
-    return account;
-  }
+  const account = parseServiceAccountUser(username);
+  if (account) return account;
   throw rejectCredential("subject", "the reviewed user is no ServiceAccount");
 }
 

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { FetchError } from "../foundation/fetch.ts";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import { parseServiceAccount } from "../pki/spiffe-id.ts";
+import { parseServiceAccountUser } from "../pki/spiffe-id.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { Listing } from "./list-pages.ts";
 import type { BoundAccount } from "./pods.ts";
@@ -79,15 +79,12 @@ export function parseServiceCertificateRequest(
   return [metadata.name, request];
 }
 
-const accountForm = /^system:serviceaccount:([^:]+):([^:]+)$/;
-
 /** The API server writes `extra` from the token of the requester (KEP-4193). */
 function requesterOf({
   username,
   extra,
 }: z.infer<typeof requestForm>["spec"]): BoundAccount | undefined {
-  const [, namespace = "", name = ""] = accountForm.exec(username) ?? [];
-  const account = parseServiceAccount(namespace, name);
+  const account = parseServiceAccountUser(username);
   const of = (key: string): string | undefined =>
     extra?.[`authentication.kubernetes.io/${key}`]?.[0];
   const [podName, podUid, nodeName] = [of("pod-name"), of("pod-uid"), of("node-name")];

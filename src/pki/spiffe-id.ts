@@ -70,6 +70,14 @@ export function parseServiceAccount(namespace: string, name: string): ServiceAcc
   return dnsLabel.test(namespace) && isSubdomain ? { namespace, name } : undefined;
 }
 
+const userForm = /^system:serviceaccount:([^:]+):([^:]+)$/;
+
+/** The account that is a user of an API server under this name. */
+export function parseServiceAccountUser(user: string): ServiceAccount | undefined {
+  const [, namespace = "", name = ""] = userForm.exec(user) ?? [];
+  return parseServiceAccount(namespace, name);
+}
+
 /**
  * Whether the names of a certificate are a SPIFFE ID, and DNS names beside it at most.
  *

@@ -9,6 +9,7 @@ import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { shownSerialNumber } from "../pki/encoding/serial-number.ts";
 import { parseWorkloadSpiffeId } from "../pki/spiffe-id.ts";
 import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import { uriName } from "../pki/x509/certificate-extensions.ts";
 
 /** What the store or the configuration states against callers and certificates. */
 interface Stated {
@@ -150,7 +151,6 @@ function knownOf(entry: LogEntry, names: string): Known {
 }
 
 const dnsName = Tag.contextPrimitive(2);
-const uriName = Tag.contextPrimitive(6);
 
 /** The URI and the DNS names of a certificate, joined; empty if it has neither. */
 export function namesOf({ toBeSigned }: Certificate): string {
