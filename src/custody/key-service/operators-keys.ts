@@ -8,7 +8,13 @@ import { markOf } from "../kek.ts";
 import { transform } from "./azure-key-vault.ts";
 import * as google from "./google-kms.ts";
 import { contextOf, openWrapped, type WrappedKek } from "./kek-lease.ts";
-import { firstOf, KeyServiceError, type KeyServices, type ServiceKey } from "./key-service.ts";
+import {
+  firstOf,
+  KeyServiceError,
+  type KeyServices,
+  type ServiceKey,
+  type ServiceName,
+} from "./key-service.ts";
 import { membersOf, octetsIn, octetsOfPem, textOf } from "./service-call.ts";
 import { rootFor, wrongKind } from "./service-root.ts";
 import * as transit from "./vault-transit.ts";
@@ -23,71 +29,58 @@ interface OperatorsActs {
 }
 type Context = ReturnType<typeof contextOf>;
 
-const acts = new Map<string, OperatorsActs>([
-  [
-    "awskms",
-    {
-      types: "a KEK takes ENCRYPT_DECRYPT, a root SIGN_VERIFY",
-      wrap: async ({ call }, octets, EncryptionContext) => {
-        const body = { Plaintext: toBase64(octets), EncryptionContext };
-        return octetsIn(await call("Encrypt", body), "CiphertextBlob");
-      },
-      publicKey: async ({ call }) => octetsIn(await call("GetPublicKey"), "PublicKey"),
+const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
+  awskms: {
+    types: "a KEK takes ENCRYPT_DECRYPT, a root SIGN_VERIFY",
+    wrap: async ({ call }, octets, EncryptionContext) => {
+      const body = { Plaintext: toBase64(octets), EncryptionContext };
+      return octetsIn(await call("Encrypt", body), "CiphertextBlob");
     },
-  ],
-  [
-    "gcpkms",
-    {
-      types: "a KEK takes ENCRYPT_DECRYPT, a root ASYMMETRIC_SIGN",
-      // What wraps opens at once, and compares: that tells more than the service's word that it got all.
-      wrap: async ({ call }, octets, context) => {
-        const body = { ...google.checked("plaintext", octets), ...google.boundTo(context) };
-        return google.checkedIn(await call(":encrypt", body), "ciphertext");
-      },
-      publicKey: async ({ call }) => octetsIn(await call("/publicKey"), "pem", octetsOfPem),
+    publicKey: async ({ call }) => octetsIn(await call("GetPublicKey"), "PublicKey"),
+  },
+  gcpkms: {
+    types: "a KEK takes ENCRYPT_DECRYPT, a root ASYMMETRIC_SIGN",
+    // What wraps opens at once, and compares: that tells more than the service's word that it got all.
+    wrap: async ({ call }, octets, context) => {
+      const body = { ...google.checked("plaintext", octets), ...google.boundTo(context) };
+      return google.checkedIn(await call(":encrypt", body), "ciphertext");
     },
-  ],
-  [
-    "azurekms",
-    {
-      types: "a KEK takes RSA, a root EC P-256, P-384 or RSA",
-      // RSA-OAEP binds no context, and whoever has the public key can wrap: the mark of a KEK binds it.
-      wrap: ({ call }, octets) => transform(call, "/wrapkey", "RSA-OAEP-256", octets),
-      publicKey: async ({ call }) => spkiOf(membersOf((await call(""))["key"])),
+    publicKey: async ({ call }) => octetsIn(await call("/publicKey"), "pem", octetsOfPem),
+  },
+  azurekms: {
+    types: "a KEK takes RSA, a root EC P-256, P-384 or RSA",
+    // RSA-OAEP binds no context, and whoever has the public key can wrap: the mark of a KEK binds it.
+    wrap: ({ call }, octets) => transform(call, "/wrapkey", "RSA-OAEP-256", octets),
+    publicKey: async ({ call }) => spkiOf(membersOf((await call(""))["key"])),
+  },
+  hashivault: {
+    types: "a KEK takes aes256-gcm96, a root ecdsa-p256, ecdsa-p384 or RSA",
+    wrap: async ({ call }, octets, context) => {
+      const body = { plaintext: toBase64(octets), associated_data: transit.boundTo(context) };
+      const wrapped = textOf(await call("encrypt/*", body), "ciphertext");
+      return new TextEncoder().encode(wrapped) as Bytes;
     },
-  ],
-  [
-    "hashivault",
-    {
-      types: "a KEK takes aes256-gcm96, a root ecdsa-p256, ecdsa-p384 or RSA",
-      wrap: async ({ call }, octets, context) => {
-        const body = { plaintext: toBase64(octets), associated_data: transit.boundTo(context) };
-        const wrapped = textOf(await call("encrypt/*", body), "ciphertext");
-        return new TextEncoder().encode(wrapped) as Bytes;
-      },
-      publicKey: async ({ call, uri }) => {
-        const { keys, latest_version } = await call("keys/*");
-        const version = `${/[?&]version=(\d+)/.exec(uri)?.[1] ?? latest_version}`;
-        const key = membersOf(keys)[version];
-        if (keys === undefined) throw new KeyServiceError("answered without keys");
-        if (key === undefined) throw new KeyServiceError(`has no version ${version} of the key`);
-        // A key that wraps has a number in the place of these members.
-        if (typeof key === "number") throw new KeyServiceError(wrongKind);
-        return octetsIn(membersOf(key), "public_key", octetsOfPem);
-      },
+    publicKey: async ({ call, uri }) => {
+      const { keys, latest_version } = await call("keys/*");
+      const version = `${/[?&]version=(\d+)/.exec(uri)?.[1] ?? latest_version}`;
+      const key = membersOf(keys)[version];
+      if (keys === undefined) throw new KeyServiceError("answered without keys");
+      if (key === undefined) throw new KeyServiceError(`has no version ${version} of the key`);
+      // A key that wraps has a number in the place of these members.
+      if (typeof key === "number") throw new KeyServiceError(wrongKind);
+      return octetsIn(membersOf(key), "public_key", octetsOfPem);
     },
-  ],
-]);
+  },
+};
 
 /** @throws KeyServiceError, which says what fits if the key's type does not. */
 function operate<T>(key: ServiceKey, work: (acts: OperatorsActs) => Promise<T>): Promise<T> {
-  const known = acts.get(key.uri.split(":", 1)[0] ?? "");
-  if (!known) throw new Error("a key of an unknown service");
+  const acts = actsOf[key.uri.split(":", 1)[0] as ServiceName];
   const orTypes = (error: unknown): never => {
     const isOfType = error instanceof KeyServiceError && error.message.includes("use or type");
-    throw isOfType ? new KeyServiceError(`${error.message}: ${known.types}`) : error;
+    throw isOfType ? new KeyServiceError(`${error.message}: ${acts.types}`) : error;
   };
-  return firstOf([key], () => work(known).catch(orTypes));
+  return firstOf([key], () => work(acts).catch(orTypes));
 }
 
 /** SubjectPublicKeyInfo of a JWK, which Managed HSM marks by its type. @throws KeyServiceError */
