@@ -69,7 +69,7 @@ export class Connections {
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
-    this.slowed = new SlowedNetworks(limits, this.#all);
+    this.slowed = new SlowedNetworks(limits, this.#all, (address) => this.#shares.of(address));
     this.#reached = reached;
     this.#clock = clock;
   }

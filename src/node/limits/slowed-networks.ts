@@ -1,5 +1,6 @@
 import { networkOf } from "../../foundation/addresses.ts";
 import type { Limits } from "./limits.ts";
+import type { Share } from "./shares.ts";
 
 /** A connection whose requests at once can be bounded. */
 interface Slowable {
@@ -16,22 +17,37 @@ const muchShare = 0.25;
 
 /**
  * The networks whose connections may have few requests at once. To refuse thousands costs the process seconds in which
- * it reads nobody else's; those that wait at their callers cost nothing. A gateway's are as many as usual.
+ * it reads nobody else's; those that wait at their callers cost nothing. A gateway's are as many as usual, and so are
+ * those of an address that has far fewer connections than others of its network: its callers may have sent more than a
+ * few before they learn how many they may.
  */
 export class SlowedNetworks {
   readonly #limits: Limits;
   readonly #all: Iterable<Slowable>;
+  readonly #shareOf: (address: string) => Share<unknown, "connections">;
   readonly #requests = new Map<string, number>();
 
   /** @param all Those that there are. */
-  constructor(limits: Limits, all: Iterable<Slowable>) {
+  constructor(
+    limits: Limits,
+    all: Iterable<Slowable>,
+    shareOf: (address: string) => Share<unknown, "connections">,
+  ) {
     this.#limits = limits;
     this.#all = all;
+    this.#shareOf = shareOf;
   }
 
   requestsAtOnce({ address, from }: Slowable): number {
     const most = this.#limits.streams_per_connection;
-    return address === from ? Math.min(most, this.#requests.get(networkOf(from)) ?? most) : most;
+    if (address !== from || this.#isBystander(from)) return most;
+    return Math.min(most, this.#requests.get(networkOf(from)) ?? most);
+  }
+
+  /** Whether an address has less than half of what the addresses of its network have on average. */
+  #isBystander(address: string): boolean {
+    const { amounts, network } = this.#shareOf(address);
+    return 2 * amounts.connections * network.addresses < network.amounts.connections;
   }
 
   /**

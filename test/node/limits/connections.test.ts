@@ -112,6 +112,15 @@ describe("the connections of a server:", () => {
     expect(all).toEqual(Array(6).fill([8]));
   });
 
+  test("an address with far fewer connections than others of its network may send as many requests as usual", () => {
+    const { connections, open } = start({});
+    const bystander = open("192.0.2.2").connection;
+    const strangers = Array.from({ length: 20 }, () => open("192.0.2.1").connection);
+    connections.slowed.slow(bystander);
+    const atOnce = [bystander, ...strangers].map((each) => connections.slowed.requestsAtOnce(each));
+    expect(atOnce).toEqual([100, ...Array(20).fill(8)]);
+  });
+
   test("a network may send as many requests as usual where another network has twice as many connections", () => {
     const { open } = start({});
     for (let i = 0; i < 12; i++) open(`192.0.2.${i}`);
