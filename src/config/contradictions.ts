@@ -70,14 +70,18 @@ function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonl
   return faults.filter(([isFault]) => isFault).map(([, fault]) => fault);
 }
 
-/** A sentence for each rule that can never decide. */
+/** A sentence for each rule that can never decide, or names audiences that nobody has. */
 export function idleRules(form: Surroundings): string[] {
   const rules = form.POLICY?.rules ?? [];
+  const audiences = form.ISSUERS.flatMap(({ jwt_audiences = [] }) => jwt_audiences);
   const isShadow = (rule: RuleTable): boolean => rule.shadow || form.POLICY?.shadow === true;
   return rules.flatMap((rule, i) => {
     const place = `POLICY.rules[${i}] (${rule.name})`;
     const never = whyNever(rule.when, form);
     if (never !== undefined) return [`${place} never decides: ${never}`];
+    if (!mayMatch(rule.then.audiences, audiences)) {
+      return [`${place} denies every token: no table of ISSUERS has its audiences`];
+    }
     const before = rules
       .slice(0, i)
       .find((other) => (!isShadow(other) || isShadow(rule)) && covers(other.when, rule.when));

@@ -92,6 +92,18 @@ describe("warns of a rule that never decides:", () => {
     expect(warned({ ISSUERS: tables, JWT_ISSUER, POLICY: { rules: [fine] } })).toEqual([]);
   });
 
+  test("of audiences that no issuer's callers may have, which would deny every token", () => {
+    const found = (audiences: string): readonly string[] => {
+      const tables = [{ issuer, jwt_audiences: ["sts.*", "vault"] }];
+      const rules = rulesOf({ when: { product: "token" }, then: { audiences } });
+      return warned({ ISSUERS: tables, JWT_ISSUER: "https://ca.test", ...rules });
+    };
+    expect(found("vualt")).toEqual([
+      "POLICY.rules[0] (r0) denies every token: no table of ISSUERS has its audiences",
+    ]);
+    expect([...found("*.amazonaws.com"), ...found("vault")]).toEqual([]);
+  });
+
   test.each<[string, object, string]>([
     ["a cluster", { cluster: "gamma" }, "no table of ISSUERS has such a cluster and issuer"],
     ["an issuer", { issuer: "https://c.*" }, "no table of ISSUERS has such a cluster and issuer"],
