@@ -11,7 +11,7 @@ import { inEnglish } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import { createHttpClient, fetchWith, parseTarget } from "../../program/http/http-client.ts";
+import { fetchWith, HttpClient, parseTarget } from "../../program/http/http-client.ts";
 
 /** A cluster, reached as kubectl would. */
 export interface ClusterLogin {
@@ -214,7 +214,7 @@ async function readFrom(
   { token, cert, key }: Credential,
 ): Promise<string> {
   const shown = cert !== undefined && key !== undefined ? { cert, key } : {};
-  const client = createHttpClient({ ...(ca !== undefined && { ca }), ...shown }, 1);
+  const client = new HttpClient({ ...(ca !== undefined && { ca }), ...shown }, 1);
   const request = {
     target: parseTarget(url),
     method: "GET",

@@ -5,7 +5,7 @@ import { FetchError } from "../../foundation/fetch.ts";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
 import { jsonText } from "../../foundation/json.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
-import { createHttpClient, parseTarget } from "../../program/http/http-client.ts";
+import { HttpClient, parseTarget } from "../../program/http/http-client.ts";
 import type { WholeAnswer } from "../../program/http/http-exchange.ts";
 import {
   createCertificatePath,
@@ -82,7 +82,7 @@ const longestTimeoutMs = 1e9;
 
 /** @param roots PEM of the roots of the CA's own certificate at this moment; `undefined` for the system's. */
 export function openUpstream(url: string, roots: () => string | undefined): Upstream {
-  const client = createHttpClient({}, maximumConnections);
+  const client = new HttpClient({}, maximumConnections);
   const poster = (path: string) => {
     const target = parseTarget(`${url}${path}`);
     return (body: Uint8Array, headers: Record<string, string>, signal?: AbortSignal) =>

@@ -2,13 +2,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
 import { backoffMilliseconds, InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
-import {
-  type ClientTls,
-  createHttpClient,
-  type HttpClient,
-  parseTarget,
-  type Target,
-} from "../http/http-client.ts";
+import { type ClientTls, HttpClient, parseTarget, type Target } from "../http/http-client.ts";
 import type { WholeAnswer } from "../http/http-exchange.ts";
 import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";
 
@@ -205,7 +199,7 @@ export class DocumentFollower<Document> {
     const limits = { timeoutMilliseconds: timeoutMilliseconds + heldMilliseconds };
     const request = { target: this.#target, method: "GET", headers, signal, ...limits };
     const last = this.#last;
-    const next = createHttpClient(await tlsOptions(), 1);
+    const next = new HttpClient(await tlsOptions(), 1);
     try {
       const connected = (): void => last?.close();
       const answer = await next.send({ ...request, connected }, kind.maximumOctets);

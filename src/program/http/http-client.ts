@@ -21,6 +21,7 @@ import {
   notAnswered,
   readHead,
   readWhole,
+  type WholeAnswer,
 } from "./http-exchange.ts";
 
 /** Options of TLS: roots instead of the system's, a client certificate, another server name. */
@@ -61,66 +62,70 @@ export function parseTarget(url: string): Target {
  * @param maximumConnections The most to one server. Further requests wait, within their timeout.
  * @param reach `public` refuses private addresses, whether a URL or DNS names them.
  */
-export function createHttpClient(
-  tls: ClientTls,
-  maximumConnections: number,
-  reach: Reach = "anywhere",
-) {
-  const lookup = reach === "public" ? { lookup: createPublicLookup() } : {};
-  const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
-  const plain = new HttpAgent(settings);
-  const secure = new HttpsAgent({ ...settings, ...tls });
-  const begin = ({ target, method, headers, ca, connected }: OutgoingRequest): ClientRequest => {
+export class HttpClient {
+  readonly #plain: HttpAgent;
+  readonly #secure: HttpsAgent;
+  readonly #isPublic: boolean;
+
+  constructor(tls: ClientTls, maximumConnections: number, reach: Reach = "anywhere") {
+    this.#isPublic = reach === "public";
+    const lookup = this.#isPublic ? { lookup: createPublicLookup() } : {};
+    const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
+    this.#plain = new HttpAgent(settings);
+    this.#secure = new HttpsAgent({ ...settings, ...tls });
+  }
+
+  /** The whole answer. @throws FetchError, or the reason of the signal. */
+  send(outgoing: OutgoingRequest, maximumOctets: number): Promise<WholeAnswer> {
+    return this.#perform(outgoing, readWhole(maximumOctets));
+  }
+
+  /**
+   * The head of an answer. The caller must read or destroy the body, which only the signal ends.
+   *
+   * @throws FetchError, or the reason of the signal.
+   */
+  open(outgoing: OutgoingRequest): Promise<IncomingMessage> {
+    return this.#perform(outgoing, readHead);
+  }
+
+  /** Keeps the connections that there are, and has no request open another. */
+  settle(): void {
+    this.#plain.createConnection = this.#secure.createConnection = () => {
+      throw new FetchError("has closed the connection");
+    };
+  }
+
+  readonly close = (): void => {
+    this.#plain.destroy();
+    this.#secure.destroy();
+  };
+
+  async #perform<Answer>(outgoing: OutgoingRequest, read: AnswerReader<Answer>): Promise<Answer> {
+    if (this.#isPublic) requirePublicLiteral(outgoing.target);
+    const first = this.#begin(outgoing);
+    try {
+      return await exchange(first, outgoing, read);
+    } catch (error) {
+      if (!wasClosed(first, error)) throw error;
+      return exchange(this.#begin(outgoing), outgoing, read);
+    }
+  }
+
+  #begin({ target, method, headers, ca, connected }: OutgoingRequest): ClientRequest {
     const { protocol, hostname, port, path } = target;
     const isPlain = protocol === "http:";
+    const common = { hostname, port, path, method, headers };
     const request = isPlain
-      ? httpRequest({ agent: plain, hostname, port, path, method, headers })
-      : httpsRequest({ agent: secure, hostname, port, path, method, headers, ...(ca && { ca }) });
+      ? httpRequest({ agent: this.#plain, ...common })
+      : httpsRequest({ agent: this.#secure, ...common, ...(ca && { ca }) });
     if (connected)
       request.once("socket", (socket) =>
         socket.once(isPlain ? "connect" : "secureConnect", connected),
       );
     return request;
-  };
-
-  async function perform<Answer>(
-    outgoing: OutgoingRequest,
-    read: AnswerReader<Answer>,
-  ): Promise<Answer> {
-    if (reach === "public") requirePublicLiteral(outgoing.target);
-    const first = begin(outgoing);
-    try {
-      return await exchange(first, outgoing, read);
-    } catch (error) {
-      if (!wasClosed(first, error)) throw error;
-      return exchange(begin(outgoing), outgoing, read);
-    }
   }
-
-  return {
-    /** The whole answer. @throws FetchError, or the reason of the signal. */
-    send: (outgoing: OutgoingRequest, maximumOctets: number) =>
-      perform(outgoing, readWhole(maximumOctets)),
-    /**
-     * The head of an answer. The caller must read or destroy the body, which only the signal ends.
-     *
-     * @throws FetchError, or the reason of the signal.
-     */
-    open: (outgoing: OutgoingRequest) => perform(outgoing, readHead),
-    /** Keeps the connections that there are, and has no request open another. */
-    settle: () => {
-      plain.createConnection = secure.createConnection = () => {
-        throw new FetchError("has closed the connection");
-      };
-    },
-    close: () => {
-      plain.destroy();
-      secure.destroy();
-    },
-  };
 }
-
-export type HttpClient = ReturnType<typeof createHttpClient>;
 
 /** No lookup sees an address that stands in the URL itself. @throws FetchError */
 function requirePublicLiteral({ hostname }: Target): void {
@@ -173,7 +178,7 @@ export const fetchTrusting: FetchTrusting = (roots, reach) =>
 
 /** `fetch` with these roots, and the certificate that it shows. */
 export function fetchWith(tls: ClientTls, reach?: Reach): Fetch {
-  const client = createHttpClient(tls, maximumConnections, reach);
+  const client = new HttpClient(tls, maximumConnections, reach);
   return async (url, { method = "GET", headers, body, signal }) => {
     const response = await client.open({
       target: parseTarget(url),

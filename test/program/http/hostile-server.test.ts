@@ -2,11 +2,7 @@ import type { Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FetchError, readJson } from "../../../src/foundation/fetch.ts";
-import {
-  createHttpClient,
-  fetchTrusting,
-  parseTarget,
-} from "../../../src/program/http/http-client.ts";
+import { fetchTrusting, HttpClient, parseTarget } from "../../../src/program/http/http-client.ts";
 import { type RawAnswer, startRawServer } from "../../testkit/network/raw-server.ts";
 
 const timeoutMilliseconds = 400;
@@ -107,7 +103,7 @@ async function fetchFrom(url: string): Promise<unknown> {
 }
 
 async function sendTo(url: string): Promise<unknown> {
-  const client = createHttpClient({}, 1);
+  const client = new HttpClient({}, 1);
   onTestFinished(client.close);
   const request = { target: parseTarget(url), method: "GET", headers: {}, timeoutMilliseconds };
   return client.send(request, maximumOctets);

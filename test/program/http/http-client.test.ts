@@ -4,9 +4,9 @@ import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createJsonFetch, FetchError } from "../../../src/foundation/fetch.ts";
 import {
-  createHttpClient,
   createPublicLookup,
   fetchTrusting,
+  HttpClient,
   type OutgoingRequest,
   parseTarget,
 } from "../../../src/program/http/http-client.ts";
@@ -20,7 +20,7 @@ const answered = (body: string): string => rawResponse("200 OK", "text/plain", b
 
 async function startClient(answer: RawAnswer) {
   const { url, ...server } = await startRawServer(answer);
-  const client = createHttpClient({}, 2);
+  const client = new HttpClient({}, 2);
   onTestFinished(client.close);
   const request = (more: Partial<OutgoingRequest> = {}): OutgoingRequest => ({
     target: parseTarget(`${url}/path?query`),
@@ -77,7 +77,7 @@ test("as many connections as a gateway has calls under way are used again", asyn
     if (++requests % together === 0) release.resolve();
     void release.promise.then(() => socket.write(answered("")));
   });
-  const client = createHttpClient({}, 256);
+  const client = new HttpClient({}, 256);
   onTestFinished(client.close);
   const connected = (): void => void connections++;
   const request = { target: parseTarget(url), method: "GET", headers: {}, connected };
@@ -181,7 +181,7 @@ describe("over TLS", () => {
       startTlsServer((_, response) => response.end("good")),
       startTlsServer((_, response) => response.end("other")),
     ]);
-    const client = createHttpClient({ ca: good.ca }, 1);
+    const client = new HttpClient({ ca: good.ca }, 1);
     onTestFinished(client.close);
     const ask = ({ origin }: { origin: string }) =>
       client.send({ target: parseTarget(origin), method: "GET", headers: {} }, 100);
@@ -191,7 +191,7 @@ describe("over TLS", () => {
 
   test("a server that does not finish the handshake ends in time", async () => {
     const { url } = await startRawServer(() => {});
-    const client = createHttpClient({}, 1);
+    const client = new HttpClient({}, 1);
     onTestFinished(client.close);
     const target = parseTarget(url.replace("http:", "https:"));
     const request = { target, method: "GET", headers: {}, timeoutMilliseconds: 100 };
