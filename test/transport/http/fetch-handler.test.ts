@@ -1,50 +1,14 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
-import { afterAll } from "vitest";
 import { describeCertificateService } from "../../contract/certificate-service.ts";
-import { createReviewingApi } from "../../contract/reviewing-api.ts";
-import {
-  apiCredentialName,
-  issuerTables,
-  type ReviewingService,
-  reviewedTables,
-} from "../../contract/service-under-test.ts";
+import type { ReviewingService } from "../../contract/service-under-test.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
-import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
+import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 
-const api = createReviewingApi();
-
-const keyServer = createServer((request, response) => {
-  if (request.url === "/down") response.writeHead(503).end();
-  if (request.method === "POST") void answerReview(request, response);
-});
-
-async function answerReview(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { status, body } = api.answer(request.url ?? "", await text(request));
-  response.writeHead(status, { "content-type": "application/json" }).end(body);
-}
-
-afterAll(() => {
-  keyServer.close();
-  keyServer.closeAllConnections();
-});
+const api = serveReviewingApi();
 
 async function startInProcess(): Promise<ReviewingService> {
-  await new Promise<void>((resolve) => keyServer.listen(0, "127.0.0.1", resolve));
-  const origin = `http://127.0.0.1:${(keyServer.address() as AddressInfo).port}`;
   const key = await createTokenKey("ES256", "k1");
-  const { app, found, log, now } = await startCa({
-    ISSUERS: [
-      { ...issuerTables.cluster, jwks: jwksOf(key) },
-      { ...issuerTables.team, jwks: JSON.stringify(jwksOf(key)) },
-      { ...issuerTables.hanging, jwks_uri: `${origin}/hanging` },
-      { ...issuerTables.stalled, jwks_uri: `${origin}/stalled` },
-      { ...issuerTables.down, jwks_uri: `${origin}/down` },
-      ...reviewedTables(origin).map((table) => ({ ...table, jwks: jwksOf(key) })),
-    ],
-    [apiCredentialName]: "credential",
-  });
+  const { app, found, log, now } = await startCa(api.values(key));
   await found();
   return {
     send: async (request) => app.fetch(request),
