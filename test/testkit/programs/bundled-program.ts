@@ -35,15 +35,16 @@ export default async function setup({ provide }: TestProject): Promise<() => voi
 async function bundle(): Promise<string> {
   // As deep in the checkout as the modules that read a file of it.
   const path = join(import.meta.dirname, "out/rampart.js");
+  // Another run may write its own, or read this one.
+  const written = `${path}.${process.pid}`;
   await build({
     ...commonOptions,
     entryPoints: ["src/cli/main.ts"],
     platform: "node",
     format: "esm",
     banner: { js: requireInModule },
-    outfile: `${path}.new`,
+    outfile: written,
   });
-  // Another run may read it.
-  await rename(`${path}.new`, path);
+  await rename(written, path);
   return path;
 }
