@@ -170,6 +170,8 @@ function packChart({ version, date }: Release, out: string, tree: string): void 
 
 /** Makes the release into a folder that is empty or does not exist. */
 async function main(): Promise<void> {
+  // The npm archive has the modes of the files that are built.
+  process.umask(0o022);
   const { out, ...publisher } = readArguments();
   const release = await readRelease(publisher);
   await mkdir(out, { recursive: true });

@@ -63,7 +63,8 @@ export function releaseRows(installation: Installation, folder: string): readonl
           PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`,
           ...{ REPOSITORY: repository, CONTACT: publisher[3] ?? "" },
         };
-        await runWell("bash", ["-ec", block.text], {
+        // Whoever makes a release may have another umask.
+        await runWell("bash", ["-ec", `umask 077\n${block.text}`], {
           ...{ folder: clone, environment, timeoutSeconds: 600 },
         });
         const { exitCode, stderr } = await release(...publisher, "--out", made);
