@@ -1,50 +1,17 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
-import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import { foundIfEmpty } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { DenialContent } from "../../../src/custody/record-kinds.ts";
 import { sealStatement } from "../../../src/custody/statement.ts";
-import { CaError, type Refusal } from "../../../src/foundation/errors.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  type TokenKey,
-} from "../../testkit/callers/tokens.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { type Asked, ask as askCa, begin, composeOn, refusalIn } from "./asked-ca.ts";
 import type { SignerStores } from "./withheld-taint.ts";
 
-const begin = new Date("2026-11-21T12:00:00Z");
-const issuer = "https://a.test";
 const node = { name: "node-1", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" };
-const signer = {
-  name: "team-a",
-  inception_date: "2026-11-21",
-  callers: [{ issuer, namespaces: ["*"], accounts: ["*"] }],
-};
-const random = crypto.getRandomValues(new Uint8Array(32));
-const KEK = `k1:${btoa(String.fromCharCode(...random))}`;
-
-/** The parts of a request that a test changes. */
-interface Asked {
-  readonly account?: string;
-  /** The leaf of the caller, instead of a token. */
-  readonly leaf?: string;
-  readonly claims?: Readonly<Record<string, unknown>>;
-  /** The client of the caller, which is a gateway. */
-  readonly forwarded?: string;
-  readonly identity?: string;
-  readonly certSigner?: string;
-  readonly now?: Date;
-}
-
 /**
  * The promises of denials: whom an operator denies certificates gets none, in whatever way it asks, and
  * nobody else is refused.
@@ -60,80 +27,24 @@ export function describeDenials(
   let csrPem: string;
   let ca: CertificateAuthority;
 
-  const composed = (values: object = {}) => {
-    const table = {
-      issuer,
-      cluster: "a",
-      jwks: jwksOf(key),
-      trusted_node_accounts: ["istio-system/ztunnel"],
-      node_checks: "claims",
-      node_reach: "anywhere",
-      gateways: [
-        { account: "edge/gateway", dns_names: ["a.test"] },
-        { account: "edge/envoy", dns_names: ["a.test"], forwards: "identities" },
-      ],
-    };
-    return compose(
-      parseConfiguration({
-        ISSUERS: [table],
-        KEK,
-        SIGNERS: [signer],
-        INCEPTION_DATE: "2026-11-21",
-        PROPAGATION_INTERVAL: "0s",
-        ...values,
-      }),
-      {
-        store: stores.own,
-        signerStore: () => stores.signer,
-        cryptoProvider,
-        log: createEventRecorder(),
-        clock: () => begin,
-      },
-    );
-  };
+  const table = () => ({
+    cluster: "a",
+    jwks: jwksOf(key),
+    trusted_node_accounts: ["istio-system/ztunnel"],
+    node_checks: "claims",
+    node_reach: "anywhere",
+    gateways: [
+      { account: "edge/gateway", dns_names: ["a.test"] },
+      { account: "edge/envoy", dns_names: ["a.test"], forwards: "identities" },
+    ],
+  });
+  const composed = (values: object = {}) => composeOn(stores, cryptoProvider, table(), values);
   const restart = async (values: object = {}) => {
     ca = (await composed(values)).certificateAuthority;
   };
 
-  async function ask(asked: Asked): Promise<string> {
-    const { account = "shop:cart", leaf, claims, now = begin } = asked;
-    const headers = new Headers();
-    if (!leaf) {
-      const token = await mintAccountToken(key, issuer, account, now, claims);
-      headers.set("authorization", `Bearer ${token}`);
-    }
-    if (asked.forwarded !== undefined) headers.set(forwardedHeader, asked.forwarded);
-    const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
-    const caller = await ca.authenticate({ headers, clientCertificate }, now);
-    const request = {
-      csrPem,
-      requestedSeconds: 0n,
-      impersonatedIdentity: asked.identity ?? "",
-      certSigner: asked.certSigner ?? "",
-    };
-    const audit = {
-      event: "create-certificate",
-      outcome: "refused",
-      requestId: "1",
-    } as const;
-    const { signal } = new AbortController();
-    const [issued = ""] = await issueCertificate(ca.issuance, caller, request, {
-      now,
-      signal,
-      audit: { ...audit },
-    });
-    return issued;
-  }
-
-  /** The refusal of a request; `undefined` if it gets a certificate. */
-  const refusal = (asked: Asked = {}): Promise<Refusal | undefined> =>
-    ask(asked).then(
-      () => undefined,
-      (error: unknown) => {
-        if (error instanceof CaError) return error.refusal;
-        throw error;
-      },
-    );
+  const ask = (asked: Asked) => askCa(ca, { key, csrPem }, asked);
+  const refusal = (asked: Asked = {}) => refusalIn(ask(asked));
   const deny = async (subject: string, others: Partial<DenialContent> = {}) => {
     const { mint } = await composed();
     const denial = { subject, knownFrom: begin, ...others };

@@ -1,38 +1,20 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
-import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import type { Composition } from "../../../src/config/composition.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { sealStatement } from "../../../src/custody/statement.ts";
-import { CaError } from "../../../src/foundation/errors.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  type TokenKey,
-} from "../../testkit/callers/tokens.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
+import { type Asked, ask as askCa, begin, composeOn, refusalIn } from "./asked-ca.ts";
 import type { SignerStores } from "./withheld-taint.ts";
-
-const begin = new Date("2026-11-21T12:00:00Z");
-const issuer = "https://a.test";
-const signer = {
-  name: "team-a",
-  inception_date: "2026-11-21",
-  callers: [{ issuer, namespaces: ["*"], accounts: ["*"] }],
-};
-const random = crypto.getRandomValues(new Uint8Array(32));
-const KEK = `k1:${btoa(String.fromCharCode(...random))}`;
 
 /**
  * The promises of revocations: a revoked certificate is a credential no more, however it is shown, it is on
@@ -47,70 +29,16 @@ export function describeRevocations(
   let stores: SignerStores;
   let key: TokenKey;
   let csrPem: string;
-  let composition: Awaited<ReturnType<typeof composed>>;
+  let composition: Composition;
 
   const composed = (values: object = {}) => {
-    const table = {
-      issuer,
-      jwks: jwksOf(key),
-      gateways: [{ account: "edge/gateway", dns_names: ["a.test"] }],
-    };
-    return compose(
-      parseConfiguration({
-        ISSUERS: [table],
-        KEK,
-        SIGNERS: [signer],
-        INCEPTION_DATE: "2026-11-21",
-        PROPAGATION_INTERVAL: "0s",
-        CRL: "on",
-        ...values,
-      }),
-      {
-        store: stores.own,
-        signerStore: () => stores.signer,
-        cryptoProvider,
-        log: createEventRecorder(),
-        clock: () => begin,
-      },
-    );
+    const gateways = [{ account: "edge/gateway", dns_names: ["a.test"] }];
+    const table = { jwks: jwksOf(key), gateways };
+    return composeOn(stores, cryptoProvider, table, { CRL: "on", ...values });
   };
-
-  interface Asked {
-    readonly account?: string;
-    /** The leaf of the caller, instead of a token. */
-    readonly leaf?: string;
-    readonly forwarded?: string;
-    readonly hasToken?: boolean;
-  }
-
-  async function ask({ account = "shop:cart", leaf, forwarded, hasToken }: Asked = {}) {
-    const { authenticate, issuance } = composition.certificateAuthority;
-    const headers = new Headers();
-    if (!leaf || hasToken) {
-      const token = await mintAccountToken(key, issuer, account, begin);
-      headers.set("authorization", `Bearer ${token}`);
-    }
-    if (forwarded !== undefined) headers.set(forwardedHeader, forwarded);
-    const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
-    const caller = await authenticate({ headers, clientCertificate }, begin);
-    const request = { csrPem, requestedSeconds: 0n, impersonatedIdentity: "", certSigner: "" };
-    const { signal } = new AbortController();
-    const [issued = ""] = await issueCertificate(issuance, caller, request, {
-      now: begin,
-      signal,
-      audit: { event: "create-certificate", outcome: "refused", requestId: "1" },
-    });
-    return issued;
-  }
-
-  const refusal = (asked: Asked) =>
-    ask(asked).then(
-      () => undefined,
-      (error: unknown) => {
-        if (error instanceof CaError) return error.refusal;
-        throw error;
-      },
-    );
+  const ask = (asked: Asked = {}) =>
+    askCa(composition.certificateAuthority, { key, csrPem }, asked);
+  const refusal = (asked: Asked) => refusalIn(ask(asked));
 
   async function named(leaf: string) {
     const certificate = parseCertificate(parsePem(leaf, ["CERTIFICATE"]) ?? new Uint8Array());

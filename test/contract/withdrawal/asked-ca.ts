@@ -1,0 +1,96 @@
+import { forwardedHeader } from "../../../src/authn/forwarded-certificate.ts";
+import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import { type Composition, compose } from "../../../src/config/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { CaError, type Refusal } from "../../../src/foundation/errors.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
+import { mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import type { SignerStores } from "./withheld-taint.ts";
+
+export const begin = new Date("2026-11-21T12:00:00Z");
+const issuer = "https://a.test";
+const signer = {
+  name: "team-a",
+  inception_date: "2026-11-21",
+  callers: [{ issuer, namespaces: ["*"], accounts: ["*"] }],
+};
+const random = crypto.getRandomValues(new Uint8Array(32));
+const KEK = `k1:${btoa(String.fromCharCode(...random))}`;
+
+/** A CA of one issuer and one named signer on stores that outlive it. @param table Of the issuer. */
+export const composeOn = (
+  stores: SignerStores,
+  cryptoProvider: CryptoProvider,
+  table: object,
+  values: object,
+): Promise<Composition> =>
+  compose(
+    parseConfiguration({
+      ISSUERS: [{ issuer, ...table }],
+      KEK,
+      SIGNERS: [signer],
+      INCEPTION_DATE: "2026-11-21",
+      PROPAGATION_INTERVAL: "0s",
+      ...values,
+    }),
+    {
+      store: stores.own,
+      signerStore: () => stores.signer,
+      cryptoProvider,
+      log: createEventRecorder(),
+      clock: () => begin,
+    },
+  );
+
+/** The parts of a request that a test changes. */
+export interface Asked {
+  readonly account?: string;
+  /** The leaf of the caller, instead of a token. */
+  readonly leaf?: string | undefined;
+  readonly hasToken?: boolean;
+  readonly claims?: Readonly<Record<string, unknown>>;
+  /** The client of the caller, which is a gateway. */
+  readonly forwarded?: string;
+  readonly identity?: string;
+  readonly certSigner?: string;
+  readonly now?: Date;
+}
+
+/** Asks a CA for a certificate as a workload does. */
+export async function ask(
+  { authenticate, issuance }: CertificateAuthority,
+  { key, csrPem }: { readonly key: TokenKey; readonly csrPem: string },
+  asked: Asked,
+): Promise<string> {
+  const { account = "shop:cart", leaf, hasToken = !leaf, claims, forwarded, now = begin } = asked;
+  const headers = new Headers();
+  if (hasToken) {
+    const token = await mintAccountToken(key, issuer, account, now, claims);
+    headers.set("authorization", `Bearer ${token}`);
+  }
+  if (forwarded !== undefined) headers.set(forwardedHeader, forwarded);
+  const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
+  const caller = await authenticate({ headers, clientCertificate }, now);
+  const { identity: impersonatedIdentity = "", certSigner = "" } = asked;
+  const request = { csrPem, requestedSeconds: 0n, impersonatedIdentity, certSigner };
+  const { signal } = new AbortController();
+  const [issued = ""] = await issueCertificate(issuance, caller, request, {
+    now,
+    signal,
+    audit: { event: "create-certificate", outcome: "refused", requestId: "1" },
+  });
+  return issued;
+}
+
+/** The refusal of a request; `undefined` if it gets a certificate. */
+export const refusalIn = (answer: Promise<string>): Promise<Refusal | undefined> =>
+  answer.then(
+    () => undefined,
+    (error: unknown) => {
+      if (error instanceof CaError) return error.refusal;
+      throw error;
+    },
+  );
