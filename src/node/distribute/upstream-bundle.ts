@@ -14,70 +14,94 @@ import { ServerRoots } from "./server-roots.ts";
 /** The standard's own. */
 const usualRefreshSeconds = 300;
 
-/**
- * Follows the bundle of a CA. It is one function because an accepted bundle changes all that the returned object says.
- *
- * @param known The bundle of a former follower of the same CA.
- * @param former The roots by which a former follower knew the CA.
- * @throws OperatorError when the roots of the CA's certificate cannot be read.
- */
-export async function followUpstreamBundle(
-  source: UpstreamPlace,
-  context: ServerContext,
-  known?: NumberedBundle,
-  former?: ServerRoots,
-) {
-  const { log } = context;
-  const serverRoots = new ServerRoots(source, log, former);
-  const asked = Promise.withResolvers<void>();
-  let current = known;
-  let jwtKeys: KeySet = [];
-  let refreshSeconds = usualRefreshSeconds;
+/** The bundle of a CA, which is followed. */
+export class UpstreamBundle {
+  readonly source: UpstreamPlace;
+  /** The roots by which the CA is known. */
+  readonly serverRoots: ServerRoots;
+  readonly #log: OperationLog;
+  readonly #asked = Promise.withResolvers<void>();
+  readonly #following: ReturnType<typeof followUpstream>;
+  #current: NumberedBundle | undefined;
+  #jwtKeys: KeySet = [];
+  #refreshSeconds = usualRefreshSeconds;
 
-  function accept(bundle: SpiffeBundle): boolean {
-    const next = numberedBundle(bundle);
-    const refusal = refusalOf(next, current);
-    if (refusal === undefined) {
-      logChange(log, next, current);
-      current = next;
-      serverRoots.learn(bundle.roots);
-      ({ refreshSeconds, jwtKeys } = bundle);
-    } else {
-      logFault(log, "bundle-not-fetched", new Error(refusal));
-    }
-    asked.resolve();
-    return refusal === undefined;
+  private constructor(
+    source: UpstreamPlace,
+    context: ServerContext,
+    known: NumberedBundle | undefined,
+    serverRoots: ServerRoots,
+  ) {
+    this.source = source;
+    this.serverRoots = serverRoots;
+    this.#log = context.log;
+    this.#current = known;
+    const document = {
+      path: "/bundle.json",
+      kind: spiffeBundle,
+      onDocument: (bundle: SpiffeBundle) => this.#accept(bundle),
+      failed: (message: string) => this.#failed(message),
+    };
+    this.#following = followUpstream(source, { ...document, serverRoots }, context);
   }
 
-  function failed(message: string): void {
-    logFault(log, "bundle-not-fetched", new Error(message));
-    asked.resolve();
+  /**
+   * @param known The bundle of a former follower of the same CA.
+   * @param former The roots by which a former follower knew the CA.
+   * @throws OperatorError when the roots of the CA's certificate cannot be read.
+   */
+  static async follow(
+    source: UpstreamPlace,
+    context: ServerContext,
+    known?: NumberedBundle,
+    former?: ServerRoots,
+  ): Promise<UpstreamBundle> {
+    const serverRoots = new ServerRoots(source, context.log, former);
+    await serverRoots.read();
+    return new UpstreamBundle(source, context, known, serverRoots);
   }
 
-  await serverRoots.read();
-  const document = { path: "/bundle.json", kind: spiffeBundle, onDocument: accept, failed };
-  const following = followUpstream(source, { ...document, serverRoots }, context);
-  return {
-    source,
-    /** The roots by which the CA is known. */
-    serverRoots,
-    /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
-    current: () => current,
-    /** The keys for JWT-SVIDs in the same bundle. */
-    jwtKeys: () => jwtKeys,
-    /** How often the CA wants to be asked. */
-    refreshSeconds: () => refreshSeconds,
-    /** Resolves after the first answer or failure. */
-    asked: asked.promise,
-    end: async () => {
-      asked.resolve();
-      await following.end();
-      await serverRoots.kept();
-    },
+  /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
+  readonly current = (): NumberedBundle | undefined => this.#current;
+
+  /** The keys for JWT-SVIDs in the same bundle. */
+  readonly jwtKeys = (): KeySet => this.#jwtKeys;
+
+  /** How often the CA wants to be asked. */
+  readonly refreshSeconds = (): number => this.#refreshSeconds;
+
+  /** Resolves after the first answer or failure. */
+  get asked(): Promise<void> {
+    return this.#asked.promise;
+  }
+
+  readonly end = async (): Promise<void> => {
+    this.#asked.resolve();
+    await this.#following.end();
+    await this.serverRoots.kept();
   };
-}
 
-export type UpstreamBundle = Readonly<Awaited<ReturnType<typeof followUpstreamBundle>>>;
+  #accept(bundle: SpiffeBundle): boolean {
+    const next = numberedBundle(bundle);
+    const refusal = refusalOf(next, this.#current);
+    if (refusal !== undefined) {
+      this.#failed(refusal);
+      return false;
+    }
+    logChange(this.#log, next, this.#current);
+    this.#current = next;
+    this.serverRoots.learn(bundle.roots);
+    this.#refreshSeconds = bundle.refreshSeconds;
+    this.#jwtKeys = bundle.jwtKeys;
+    this.#asked.resolve();
+    return true;
+  }
+
+  #failed(message: string): void {
+    logFault(this.#log, "bundle-not-fetched", new Error(message));
+    this.#asked.resolve();
+  }
+}
 
 function logChange(
   { operation }: OperationLog,

@@ -8,12 +8,7 @@ import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import type { ServerRoots } from "./server-roots.ts";
-import {
-  followUpstream,
-  followUpstreamBundle,
-  type UpstreamBundle,
-  type UpstreamDocument,
-} from "./upstream-bundle.ts";
+import { followUpstream, UpstreamBundle, type UpstreamDocument } from "./upstream-bundle.ts";
 
 /** The roots and the CRLs of a CA, which verifiers get together. */
 export interface UpstreamTrust {
@@ -57,7 +52,7 @@ export async function followUpstreamTrust(
   const before = former?.published.source.upstream === source.upstream ? former : undefined;
   const known = before?.published.current();
   const serverRoots = former?.published.serverRoots;
-  const published = await followUpstreamBundle(source, context, known, serverRoots);
+  const published = await UpstreamBundle.follow(source, context, known, serverRoots);
   const authorities = rootsOf(published.current);
   const lists = new FollowedCrls(published, authorities, context, before);
   const content = contentOf((detail) => {

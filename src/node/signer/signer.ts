@@ -11,7 +11,7 @@ import { begin, type RunningProgram } from "../../program/program.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import type { ServerRoots } from "../distribute/server-roots.ts";
-import { followUpstreamBundle } from "../distribute/upstream-bundle.ts";
+import { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { openApiServer } from "../files/places.ts";
 import { certificatesFrom } from "../gateway/certificate-source.ts";
 import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
@@ -68,7 +68,7 @@ async function beginSigning(
   const { upstream: url, tokenFile, cluster, lease } = configuration;
   const { log, clock, pause } = context;
   await using starting = new AsyncDisposableStack();
-  const bundle = await followUpstreamBundle(configuration, context, undefined, former);
+  const bundle = await UpstreamBundle.follow(configuration, context, undefined, former);
   const { serverRoots, end } = bundle;
   starting.defer(end);
   const upstream = openUpstream(url, () => serverRoots.pem);

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { followUpstreamBundle } from "../../../src/node/distribute/upstream-bundle.ts";
+import { UpstreamBundle } from "../../../src/node/distribute/upstream-bundle.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
@@ -33,7 +33,7 @@ async function follow(...answers: string[]) {
   });
   const log = createEventRecorder();
   const source = { upstream: origin, upstreamRootsFile: undefined, cacheFolder: undefined };
-  const followed = await followUpstreamBundle(source, {
+  const followed = await UpstreamBundle.follow(source, {
     log,
     clock: () => new Date(),
     // Between two requests nothing is waited for but the event loop.
@@ -41,7 +41,8 @@ async function follow(...answers: string[]) {
   });
   onTestFinished(followed.end);
   const requested = (times: number) => eventually(() => expect(count).toBeGreaterThan(times));
-  return { ...followed, log, requested };
+  const { asked, current } = followed;
+  return { asked, current, log, requested };
 }
 
 test("the first bundle is current once the CA has answered", async () => {
@@ -82,7 +83,7 @@ test("roots that cannot be read are refused at the start, and logged later", asy
   const rootsFile = join(await temporaryFolder(), "roots.pem");
   const log = createEventRecorder();
   const start = () =>
-    followUpstreamBundle(
+    UpstreamBundle.follow(
       { upstream: "http://127.0.0.1:1", upstreamRootsFile: rootsFile, cacheFolder: undefined },
       { log, clock: () => new Date(), pause: () => new Promise(setImmediate) },
     );
@@ -114,7 +115,7 @@ async function followByFile(first: TlsIdentity, held?: Readonly<Record<string, s
       thefts.shift()?.();
       await new Promise<void>(setImmediate);
     };
-    const { current, serverRoots, end } = await followUpstreamBundle(source, {
+    const { current, serverRoots, end } = await UpstreamBundle.follow(source, {
       ...{ log, clock: () => new Date(), pause },
     });
     onTestFinished(end);
