@@ -2,13 +2,23 @@ import { parseArgs } from "node:util";
 import { Checkout } from "./checkout.ts";
 import { type Mutant, mutantLists, readMutants } from "./mutants.ts";
 
+const usage = `npm run mutants                      plants every fault, one at a time
+npm run mutants -- --list core       those of a list: ${[...mutantLists()].join(", ")}
+npm run mutants -- --only "a CRL"    those with these words in their meaning
+npm run mutants -- --jobs 1          how many at once; by default 2`;
+
 const { values } = parseArgs({
   options: {
+    help: { type: "boolean", default: false },
     list: { type: "string", multiple: true, default: [...mutantLists()] },
     only: { type: "string", default: "" },
     jobs: { type: "string", default: "2" },
   },
 });
+if (values.help || !/^[1-9]$/.test(values.jobs)) {
+  console.log(usage);
+  process.exit(values.help ? 0 : 2);
+}
 
 const chosen = values.list
   .flatMap((name) => readMutants(name))

@@ -121,6 +121,16 @@ describe("the connections of a server:", () => {
     expect(atOnce).toEqual([100, ...Array(20).fill(8)]);
   });
 
+  test("a gateway's connection may send as many requests as usual beside strangers at its own address", () => {
+    const { connections, open } = start({});
+    const [gateway, ...strangers] = Array.from({ length: 21 }, () => open("192.0.2.1").connection);
+    if (gateway) connections.recount(gateway, "gateway");
+    const atOnce = [gateway, ...strangers].map(
+      (each) => each && connections.slowed.requestsAtOnce(each),
+    );
+    expect(atOnce).toEqual([100, ...Array(20).fill(8)]);
+  });
+
   test("a network may send as many requests as usual where another network has twice as many connections", () => {
     const { open } = start({});
     for (let i = 0; i < 12; i++) open(`192.0.2.${i}`);
