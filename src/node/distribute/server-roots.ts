@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { mkdir } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
@@ -7,6 +7,7 @@ import { replaceFile } from "../../program/files/atomic-file.ts";
 import { parseCertificates, readPemFile, readRootFile } from "../../program/files/pem-file.ts";
 import { unlessMissing } from "../../program/files/small-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
+import { leaveToOwner, makeFolder, ownerOf } from "../files/store-owner.ts";
 
 /**
  * The roots by which a program knows the CA. Where the file of them has had a root of the mesh, the roots of the bundle
@@ -96,8 +97,14 @@ class RootCache {
     if (record === this.#latest) return;
     this.#latest = record;
     this.written = this.written
-      .then(() => mkdir(this.#folder, { recursive: true, mode: 0o700 }))
-      .then(() => replaceFile(this.#file, record, { mode: 0o600 }))
+      .then(() => this.#replace(record))
       .catch((error: unknown) => logFault(this.#log, "cache-unwritten", error));
+  }
+
+  async #replace(record: string): Promise<void> {
+    const folder = this.#folder;
+    await makeFolder(folder, await ownerOf(folder));
+    const give = (file: FileHandle) => leaveToOwner(file, folder);
+    await replaceFile(this.#file, record, { mode: 0o600, give });
   }
 }
