@@ -17,7 +17,12 @@ export async function writePackage(folder: string): Promise<ReadonlySet<string>>
 }
 
 const source = join(import.meta.dirname, "../../src");
-const entries = ["worker/main.ts", "worker/main-with-console.ts", "worker/main-with-log.ts"];
+const entries = [
+  "worker/main.ts",
+  "worker/main-with-console.ts",
+  "worker/main-with-log.ts",
+  "worker/main-with-keys.ts",
+];
 
 /** Copies the declarations of the Workers, and those that they import. `tsc -b src/worker` has made them. */
 async function copyDeclarations(folder: string): Promise<void> {

@@ -8,6 +8,7 @@ import { createWorker } from "./worker.ts";
 
 /** A shard whose key rests under a KEK of a key service. */
 export class IssuanceLogShard extends LogShard {
+  /** @internal */
   protected override readonly openKeyCustody = openPlatformKeys;
 }
 

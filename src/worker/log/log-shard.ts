@@ -32,7 +32,7 @@ export interface ShardState {
  */
 export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unknown>>> {
   readonly #log = createOperationLog(() => new Date(), writeToConsole);
-  /** Absent from a main module without key services. */
+  /** @internal Absent from a main module without key services. Users of the package need none of its types. */
   protected readonly openKeyCustody: OpenPlatformKeys | undefined;
   #keks: HeldKeks | undefined;
   #sequencer: Promise<Sequencer> | undefined;

@@ -45,6 +45,11 @@ test("the archive holds what runs, its types and its pages, in less than 960 kB"
       "dist/worker-with-log.js",
     ].toSorted(),
   );
+  const { exports } = JSON.parse(await readFile(resolve("package.json"), "utf8"));
+  const exported = Object.values(exports as Record<string, string | Record<string, string>>)
+    .flatMap((each) => (typeof each === "string" ? each : Object.values(each)))
+    .map((path) => path.replace("./", ""));
+  expect(exported.filter((path) => !paths.includes(path))).toEqual([]);
   expect(paths.length).toBeLessThan(185);
   expect(archive?.size).toBeLessThan(960_000);
 });
