@@ -26,9 +26,16 @@ const rules = Array.from({ length: 100 }, (_, i) => ({
 }));
 
 const asked: Circumstances = {
-  ...{ cluster: "prod-1", issuer: "https://prod-1.example.com", node: "node-1" },
-  ...{ namespace: "team-1", account: "account-1", caller: { namespace: "team-1" } },
-  ...{ proof: "token", product: "workload", requested: 0, key_type: "EC-P256" },
+  cluster: "prod-1",
+  issuer: "https://prod-1.example.com",
+  node: "node-1",
+  namespace: "team-1",
+  account: "account-1",
+  caller: { namespace: "team-1" },
+  proof: "token",
+  product: "workload",
+  requested: 0,
+  key_type: "EC-P256",
 };
 
 /** CPU in seconds. */
@@ -65,8 +72,11 @@ async function synchronizeCopy(index: FollowerIndex): Promise<number> {
   };
   return cpuOf(() =>
     synchronize({
-      ...{ index, source, policy: policyOfKey(verifierKey) },
-      ...{ terminal: new MemoryTerminal(), audience: {} },
+      index,
+      source,
+      policy: policyOfKey(verifierKey),
+      terminal: new MemoryTerminal(),
+      audience: {},
       [Symbol.dispose]: () => {},
     }),
   );

@@ -66,14 +66,19 @@ async function meshEntries(size: number): Promise<(idx: number) => Bytes> {
     const at = new Date(begin + 1000 * idx).toISOString();
     const isRenewal = Math.floor(idx / pods) % 2 === 1;
     return formatEntry({
-      ...{ kind: "certificate", certificate: withSerial(leaf, idx), at },
+      kind: "certificate",
+      certificate: withSerial(leaf, idx),
+      at,
       proof: isRenewal ? "certificate" : "token",
       cluster: `prod-${idx % 3}`,
       issuer: `https://prod-${idx % 3}.example.com`,
       ...(isRenewal && { provedAt: at, callerSerialNumber: "01ab", callerAuthority: "00" }),
       pod: isRenewal ? undefined : { name: `pod-${pod}`, uid: `${pod}` },
       node: isRenewal ? undefined : { name: `node-${pod % 1_000}` },
-      ...{ tokenId: `${idx}`, requestedSeconds: day, policy: "0".repeat(64), rule: "all" },
+      tokenId: `${idx}`,
+      requestedSeconds: day,
+      policy: "0".repeat(64),
+      rule: "all",
     } satisfies CertificateEntry);
   };
 }

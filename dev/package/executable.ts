@@ -47,7 +47,9 @@ async function writeModules(folder: string): Promise<Record<string, string>> {
     outdir: folder,
     plugins: [await withStandIns()],
     define: { "import.meta.url": "importMetaUrl", "import.meta.dirname": "importMetaDirname" },
-    ...{ minify: true, keepNames: true, legalComments: "eof" },
+    minify: true,
+    keepNames: true,
+    legalComments: "eof",
   });
   const modules = bundled.outputFiles.map(async ({ path, text }) => {
     const supported = { "dynamic-import": false };

@@ -67,7 +67,9 @@ export async function assembleParts(
   const cache = place && (await CertificateCache.open(place, ports, request.purpose));
   const ca = new CaClient(configuration.request, { ...ports, channel });
   const identities = new Identities({
-    ...{ ...ports, trust, policy: renewal },
+    ...ports,
+    trust,
+    policy: renewal,
     issue: issueThrough(request, { ...ports, ca, metrics }),
     load: async (spiffeId) => cache?.load(spiffeId),
     store: async (svid) => cache?.store(svid),
@@ -94,8 +96,19 @@ export async function assembleParts(
   });
   const revocation = new Revocation({ ...ports, trust, identities, metrics });
   return {
-    ...{ ...ports, configuration, metrics, trust, federation, revocation, channel },
-    ...{ cache, identities, own, mounted, jwtSvids, jwtBundles },
+    ...ports,
+    configuration,
+    metrics,
+    trust,
+    federation,
+    revocation,
+    channel,
+    cache,
+    identities,
+    own,
+    mounted,
+    jwtSvids,
+    jwtBundles,
   };
 }
 

@@ -185,7 +185,9 @@ export function assemble(
 
 /** A key for tokens leaves the documents with its taint, whatever else that says. */
 const goneAtOnce = ({ id, taintedAt }: Pick<Taint, "id" | "taintedAt">): Taint => ({
-  ...{ id, taintedAt, retiresAt: taintedAt },
+  id,
+  taintedAt,
+  retiresAt: taintedAt,
 });
 
 const saidBy = (record: OpenedRecord, kind: string): unknown[] =>

@@ -90,7 +90,9 @@ export async function openStores(
     };
     const opening = { store, keks, log, cryptoProvider, trustDomain, ...known };
     return {
-      ...{ store, keks, log },
+      store,
+      keks,
+      log,
       authorities: servedWhileHeld(
         createAuthorities({ ...opening, store: whole, ...freshness, currentPolicy }),
         held,
@@ -157,7 +159,8 @@ function policyOf(
 ): StorePolicy {
   const hasOwnRoot = signers.some((each) => each.name === signer && each.upstream_authority);
   return {
-    ...{ configuredTaints, phaseLengths },
+    configuredTaints,
+    phaseLengths,
     authorityRoot: hasOwnRoot ? "upstream" : authorityRoot,
   };
 }
@@ -205,12 +208,19 @@ export function mintsOf(
     upstream: upstreamOf(of, {
       fetching: fetching ?? fetchingUpstream,
       isServer: fetching !== undefined,
-      ...{ clock, keyCustody },
+      clock,
+      keyCustody,
     }),
     crlRoot: of.crl && crlRootOf(of.upstream, keyCustody),
   });
   const mint: Mint = {
-    ...{ store, keks, log, cryptoProvider, trustDomain, authorityKey, inceptionDate },
+    store,
+    keks,
+    log,
+    cryptoProvider,
+    trustDomain,
+    authorityKey,
+    inceptionDate,
     ...policyOf(configuration),
     crl: configuration.crl,
     tokenAlgorithm: configuration.tokens?.algorithm,
@@ -223,7 +233,11 @@ export function mintsOf(
     const { authority_key: authorityKey, inception_date: inceptionDate } = table;
     const { upstream_authority: upstream } = table;
     const own = {
-      ...{ ...place, authorityKey, inceptionDate, joinsMesh: true, tokenAlgorithm: undefined },
+      ...place,
+      authorityKey,
+      inceptionDate,
+      joinsMesh: true,
+      tokenAlgorithm: undefined,
       ...policyOf(configuration, table.name),
       ...(upstream && rootIn({ ...configuration, upstream })),
     };

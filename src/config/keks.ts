@@ -41,7 +41,11 @@ export async function holdKeks(
   const { keyServices, lease } = keyCustody;
   for (const { wrappings } of wrapped) for (const { uri } of wrappings) keyServices(uri);
   return lease({
-    ...{ keks, signers: names, trustDomain, leaseSeconds: kekLeaseSeconds, keyServices },
+    keks,
+    signers: names,
+    trustDomain,
+    leaseSeconds: kekLeaseSeconds,
+    keyServices,
     ...means,
   });
 }

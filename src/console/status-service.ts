@@ -94,14 +94,17 @@ function statusMessage(status: CaStatus): MessageInitShape<typeof GetStatusRespo
       sequence: BigInt(sequence),
       roots: roots.map((root) => ({
         ...root,
-        ...{ notBefore: timestamp(root.notBefore), notAfter: timestamp(root.notAfter) },
+        notBefore: timestamp(root.notBefore),
+        notAfter: timestamp(root.notAfter),
       })),
     },
     clusters: status.clusters.map(clusterMessage),
     issuers: status.issuers.map(issuerMessage),
     issuance: {
-      ...{ ...issuance, since: timestamp(issuance.since) },
-      ...{ clusters: [...issuance.clusters], hours: [...issuance.hours] },
+      ...issuance,
+      since: timestamp(issuance.since),
+      clusters: [...issuance.clusters],
+      hours: [...issuance.hours],
     },
     checkup: {
       at: timestampFromDate(now),
@@ -130,7 +133,9 @@ function signerMessage({
     name,
     authorities: authorities.map(authorityMessage),
     events: events.map(({ at, id, event }) => ({
-      ...{ at: timestampFromDate(at), authority: id, what: whats[event] },
+      at: timestampFromDate(at),
+      authority: id,
+      what: whats[event],
     })),
     nextStep: nextStep && {
       act: acts[nextStep.act],
@@ -149,14 +154,15 @@ export const phaseNumbers = {
   retired: Phase.RETIRED,
 };
 
-function authorityMessage({
-  schedule,
-  ...authority
-}: AuthorityStatus): MessageInitShape<typeof AuthoritySchema> {
-  const { id, kind, phase, signs, isTainted, taintedAt, key, fingerprint } = authority;
+function authorityMessage(authority: AuthorityStatus): MessageInitShape<typeof AuthoritySchema> {
+  const { schedule } = authority;
   return {
-    ...{ id, kind: kinds[kind], phase: phaseNumbers[phase], signs, key: key ?? "", fingerprint },
-    ...{ tainted: isTainted, taintedAt: timestamp(taintedAt) },
+    ...authority,
+    kind: kinds[authority.kind],
+    phase: phaseNumbers[authority.phase],
+    key: authority.key ?? "",
+    tainted: authority.isTainted,
+    taintedAt: timestamp(authority.taintedAt),
     publishedFrom: timestampFromDate(schedule.publishedFrom),
     signsFrom: timestampFromDate(schedule.signsFrom),
     signsUntil: timestampFromDate(schedule.signsUntil),
@@ -178,10 +184,13 @@ function clusterMessage({
   progress,
 }: ClusterStatus): MessageInitShape<typeof ClusterSchema> {
   if (!progress) return { name, delivery: deliveries[delivery] };
-  const { sequence, namespaces, delivered, since, fault = "" } = progress;
   return {
-    ...{ name, delivery: deliveries[delivery], namespaces, delivered, fault },
-    ...{ sequence: BigInt(sequence), since: timestamp(since) },
+    ...progress,
+    name,
+    delivery: deliveries[delivery],
+    sequence: BigInt(progress.sequence),
+    since: timestamp(progress.since),
+    fault: progress.fault ?? "",
   };
 }
 
@@ -194,20 +203,22 @@ const keyStates = {
 };
 
 function issuerMessage({
-  name,
-  cluster,
   keys,
   knownKeys,
   fetchedAt,
   failure,
+  ...issuer
 }: IssuerStatus): MessageInitShape<typeof IssuerSchema> {
   return {
-    ...{ name, cluster, keys: keys ? keyStates[keys] : KeyState.UNSPECIFIED },
+    ...issuer,
+    keys: keys ? keyStates[keys] : KeyState.UNSPECIFIED,
     knownKeys: knownKeys.map(({ keyId = "", algorithms }) => ({
-      ...{ id: keyId, algorithms: [...algorithms] },
+      id: keyId,
+      algorithms: [...algorithms],
     })),
     fetchedAt: timestamp(fetchedAt),
-    ...{ failedAt: timestamp(failure?.at), failure: failure?.detail ?? "" },
+    failedAt: timestamp(failure?.at),
+    failure: failure?.detail ?? "",
   };
 }
 
@@ -222,11 +233,15 @@ function entriesMessage({
 }: FoundEntries): MessageInitShape<typeof SearchLogResponseSchema> {
   return {
     entries: entries.map((entry) => ({
-      ...{ ...entry, index: BigInt(entry.index), audiences: [...entry.audiences] },
-      ...{ at: timestampFromDate(entry.at), notAfter: timestampFromDate(entry.notAfter) },
+      ...entry,
+      index: BigInt(entry.index),
+      audiences: [...entry.audiences],
+      at: timestampFromDate(entry.at),
+      notAfter: timestampFromDate(entry.notAfter),
       distrust: entry.distrust && {
+        ...entry.distrust,
         state: distrustStates[entry.distrust.state],
-        ...{ since: timestamp(entry.distrust.since), detail: entry.distrust.detail },
+        since: timestamp(entry.distrust.since),
       },
     })),
     searched: BigInt(searched),

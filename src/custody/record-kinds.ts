@@ -174,9 +174,7 @@ const statements = {
     folder: "requests",
     title: "a request for an intermediate",
     fields: { requestedAt: instant, csr: octets, iv: octets, sealedKey: octets },
-    values: ({ requestedAt, csr, iv, sealedKey }: AuthorityRequest) => ({
-      ...{ requestedAt, csr, iv, sealedKey },
-    }),
+    values: itself<AuthorityRequest>,
     make: (content) => {
       const publicKey = refusing(() => readRequestedKey(content.csr));
       return { id: toHex(keyIdentifier(publicKey)), publicKey, ...content };
@@ -188,12 +186,11 @@ const statements = {
     folder: "token-keys",
     title: "a key for tokens",
     fields: { ...tokenKeyInstants, spki: octets, iv: octets, sealedKey: octets },
-    values: ({ schedule, spki, iv, sealedKey }: SealedTokenKey) => ({
-      ...{ ...schedule, spki, iv, sealedKey },
-    }),
+    values: ({ schedule, ...key }: SealedTokenKey) => ({ ...schedule, ...key }),
     make: ({ spki, iv, sealedKey, ...schedule }) => ({
       ...refusing(() => createTokenKey(spki, schedule)),
-      ...{ iv, sealedKey },
+      iv,
+      sealedKey,
     }),
     idOf: ({ id }) => id,
   }),

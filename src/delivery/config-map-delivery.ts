@@ -44,12 +44,16 @@ export function createConfigMapDelivery(
 ): RootDelivery {
   const failed = (error: unknown): void => logDeliveryFault(log, "watch-failed", error);
   const namespaces = watchCollection({
-    ...{ client, failed, signal },
+    client,
+    failed,
+    signal,
     listing: namespaceListing,
     keep: parseNamespace,
   });
   const configMaps = watchCollection({
-    ...{ client, failed, signal },
+    client,
+    failed,
+    signal,
     listing: configMapListing(configMap),
     keep: (object) => parseRootConfigMap(object, configMap),
   });

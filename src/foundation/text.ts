@@ -75,8 +75,14 @@ const form = new RegExp(
 
 const durationPart = /(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|μs|ns)/g;
 const unitNanoseconds: Readonly<Record<string, number>> = {
-  ...{ h: 3600e9, m: 60e9, s: 1e9, ms: 1e6 },
-  ...{ us: 1e3, µs: 1e3, μs: 1e3, ns: 1 },
+  h: 3600e9,
+  m: 60e9,
+  s: 1e9,
+  ms: 1e6,
+  us: 1e3,
+  µs: 1e3,
+  μs: 1e3,
+  ns: 1,
 };
 
 /** Go counts nanoseconds in 64 bits with a sign: about 292 years. */

@@ -29,7 +29,13 @@ export function createPodWatch(clock: () => Date, endingAll: AbortSignal): Watch
     const signal = ending ? AbortSignal.any([endingAll, ending]) : endingAll;
     const { places, keep, changed } = createPlaces();
     const pods = watchCollection({
-      ...{ client, listing, keep, changed, clock, signal, watchSeconds },
+      client,
+      listing,
+      keep,
+      changed,
+      clock,
+      signal,
+      watchSeconds,
       failed: (error) => failed(cluster, watchFault(error)),
     });
     const isCurrent = (now: Date): boolean => isFresh(pods.asOf(), now);

@@ -92,8 +92,11 @@ interface Progress<T> {
 export function watchCollection<T>(options: WatchOptions<T>): WatchedCollection<T> {
   const items = new Map<string, T>();
   const progress: Progress<T> = {
-    ...{ items, octets: 0, hasAll: false },
-    ...{ asOf: undefined, version: undefined },
+    items,
+    octets: 0,
+    hasAll: false,
+    asOf: undefined,
+    version: undefined,
   };
   void run(options, progress);
   return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };

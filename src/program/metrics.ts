@@ -10,7 +10,9 @@ export function createRegistry(): Registry {
   new Gauge({
     name: "rampart_build_info",
     help: "Always 1, with the version and the commit as labels.",
-    ...{ labelNames: Object.keys(labels), registers: [registry], aggregator: "first" },
+    labelNames: Object.keys(labels),
+    registers: [registry],
+    aggregator: "first",
   }).set(labels, 1);
   return registry;
 }
@@ -59,7 +61,10 @@ export function addReadSeries(
 ): void {
   const Metric = type === "counter" ? Counter : Gauge;
   const metric: Counter | Gauge = new Metric({
-    ...{ name, help, labelNames, registers: [registry] },
+    name,
+    help,
+    labelNames,
+    registers: [registry],
     collect: () => {
       metric.reset();
       // Without labels, a reset leaves a 0 that nobody measured.

@@ -74,7 +74,10 @@ export async function begin<Context extends ProgramContext, Begun>(
   await using failed = new AsyncDisposableStack();
   failed.defer(() => life.end(0));
   const begun = await open({
-    ...{ ...context, log, registry, life },
+    ...context,
+    log,
+    registry,
+    life,
     monitor: async (port) => {
       monitoring = await port;
       return monitoring.address;
@@ -139,7 +142,8 @@ export async function run<C, Context extends ProgramContext>(
   life.endsWith("the watch for SIGHUP", () => void process.off("SIGHUP", running.ask));
   const program = await start(first, {
     ...context,
-    ...{ configurationStatus: running.status, asked: asking.signal },
+    configurationStatus: running.status,
+    asked: asking.signal,
   });
   // No reload may begin while the program ends. One that is under way may hang at another server.
   const following = running.follow(program.reconfigure, life.ending);

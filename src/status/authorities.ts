@@ -67,15 +67,25 @@ export function authoritiesIn(store: OpenedStore, now: Date): readonly Authority
     const signs = id === signer?.id;
     const schedule = signs ? planned : supersededBy(signer, planned, now);
     return {
-      ...{ id, kind: "authority" as const, phase: phaseAt(schedule, now), signs },
+      id,
+      kind: "authority" as const,
+      phase: phaseAt(schedule, now),
+      signs,
       ...taintOf(store, id),
-      ...{ key: publicKey.algorithm, fingerprint: fingerprintOf(certificate.der), schedule },
+      key: publicKey.algorithm,
+      fingerprint: fingerprintOf(certificate.der),
+      schedule,
     };
   });
   const roots = applyTaints(additionalRoots, taints).map(({ id, schedule }) => ({
-    ...{ id, kind: "additional root" as const, phase: phaseAt(schedule, now), signs: false },
+    id,
+    kind: "additional root" as const,
+    phase: phaseAt(schedule, now),
+    signs: false,
     ...taintOf(store, id),
-    ...{ key: undefined, fingerprint: id, schedule },
+    key: undefined,
+    fingerprint: id,
+    schedule,
   }));
   return [...authorities, ...roots].toSorted(
     (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),

@@ -55,8 +55,13 @@ export function revokedStatuses(
     (stated: Stated["stated"]) =>
     ({ certificates, authority, revokedAt, reason, why }: RevocationContent): RevokedStatus[] =>
       [...certificates].map(([number, end]) => ({
-        ...{ serial: shownSerialNumber(number), authority, revokedAt },
-        ...{ expiresAt: new Date(1000 * end), reason, stated, why },
+        serial: shownSerialNumber(number),
+        authority,
+        revokedAt,
+        expiresAt: new Date(1000 * end),
+        reason,
+        stated,
+        why,
       }));
   const all = [
     ...stored.flatMap(statusesOf("store")),

@@ -65,7 +65,10 @@ export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | und
       octets,
       at: new Date(at),
       ...(entry.kind === "token" ? tokenFields(entry) : certificateFields(entry)),
-      ...{ cluster, node: node?.name ?? "", pod: pod?.name ?? "", proof },
+      cluster,
+      node: node?.name ?? "",
+      pod: pod?.name ?? "",
+      proof,
       ...((rule ?? shadowRule) !== undefined && { decision: { rule, shadowRule, shadowEffect } }),
     };
   } catch (error) {

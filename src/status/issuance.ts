@@ -30,7 +30,10 @@ interface ClusterCalls {
 
 /** Where nothing counts, or the log cannot be read. */
 export const notCounted = (scope: string): IssuanceStatus => ({
-  ...{ scope, clusters: [], hours: [], issuedOnly: false },
+  scope,
+  clusters: [],
+  hours: [],
+  issuedOnly: false,
 });
 
 const hours = 24;
@@ -119,7 +122,11 @@ export const ruleStatuses = (
   now: Date,
 ): readonly RuleStatus[] =>
   (policy ? createPolicy(policy).rules : []).map(({ name, shadow, when, then }) => ({
-    ...{ name, shadow, when, then, ...counts?.decidedBy(name, now) },
+    name,
+    shadow,
+    when,
+    then,
+    ...counts?.decidedBy(name, now),
   }));
 
 const calls = ([issued, refused, failed]: Three): Calls => ({ issued, refused, failed });

@@ -139,7 +139,9 @@ async function statusAt(
   const counts = await countsAt(sources.counts, search, now);
   const isCounted = typeof counts !== "string";
   return {
-    ...{ now, trustDomain: configuration.trustDomain, program },
+    now,
+    trustDomain: configuration.trustDomain,
+    program,
     ready,
     needsAttention: [...faults, ...attentionIn(views), ...reasons],
     signers: [...views].map(([name, { store }]) => signerStatus(name, store, now)),

@@ -30,7 +30,11 @@ export const addConsole: AddConsole = (app, parts) => {
   const { certificateAuthority, issuers, accessKeys } = composition;
   const { clock, log, publishedLog } = certificateAuthority;
   const status = createStatus({
-    ...{ configuration, issuers, push, crlPush, publishedLog },
+    configuration,
+    issuers,
+    push,
+    crlPush,
+    publishedLog,
     program: `Rampart ${build} on Workers, as one isolate sees it`,
     issuance: certificateAuthority.issuance,
     hasCredentials: true,

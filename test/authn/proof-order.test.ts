@@ -105,7 +105,11 @@ const rows: readonly [ReviewOrder, Signer, Word, "issued" | Refusal, boolean | u
 describe("who decides on a token:", () => {
   test.each(
     rows.map(([order, signer, word, outcome, isVerified]) => ({
-      ...{ order, signer, word, outcome, isVerified },
+      order,
+      signer,
+      word,
+      outcome,
+      isVerified,
       said: typeof word === "string" ? word : word.reason,
     })),
   )("$order, key $signer, API server $said", async (row) => {

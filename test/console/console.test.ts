@@ -242,9 +242,13 @@ describe("the status service", () => {
     const [first] = own?.authorities ?? [];
     const at = (instant: Date | undefined) => instant && timestampFromDate(instant);
     expect(signer?.authorities[0]).toMatchObject({
-      ...{ id: first?.id, key: "EC-P256", tainted: true, taintedAt: at(taintedAt) },
-      ...{ publishedFrom: at(first?.schedule.publishedFrom) },
-      ...{ signsFrom: at(first?.schedule.signsFrom), retiresAt: at(first?.schedule.retiresAt) },
+      id: first?.id,
+      key: "EC-P256",
+      tainted: true,
+      taintedAt: at(taintedAt),
+      publishedFrom: at(first?.schedule.publishedFrom),
+      signsFrom: at(first?.schedule.signsFrom),
+      retiresAt: at(first?.schedule.retiresAt),
     });
     expect(signer?.events.map(({ what }) => what)).toEqual([
       ...[What.LEAVES_BUNDLE, What.SIGNS, What.STOPS_SIGNING, What.LEAVES_BUNDLE],

@@ -95,7 +95,9 @@ function waysOf(file: string, providers: readonly CryptoProvider[]): readonly Ve
   }
   const signatureAlgorithm = identifierOf(file);
   const structure = (signedBytes: Bytes, signature: Bytes) => ({
-    ...{ toBeSigned: { signatureAlgorithm }, signedBytes, signature },
+    toBeSigned: { signatureAlgorithm },
+    signedBytes,
+    signature,
   });
   const byKey = refusing(async (key, message, signature) =>
     isSignedByKey(structure(message, signature), parseSubjectPublicKey(key)),

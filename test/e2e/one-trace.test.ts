@@ -63,7 +63,10 @@ test("one trace joins the lines of the agent, the gateway and the CA, for an ans
   const linesAbout = async (account: string) => {
     const [POD_NAMESPACE = "", SERVICE_ACCOUNT = ""] = account.split(":");
     const agent = startAgent({
-      ...{ CA_ADDR, CA_ROOT_CA: roots, POD_NAMESPACE, SERVICE_ACCOUNT },
+      CA_ADDR,
+      CA_ROOT_CA: roots,
+      POD_NAMESPACE,
+      SERVICE_ACCOUNT,
       RAMPART_TOKEN_FILE: await token(account),
       RAMPART_SDS_SOCKET: join(folder, `${POD_NAMESPACE}.sock`),
       RAMPART_STATUS_ADDR: "127.0.0.1:0",

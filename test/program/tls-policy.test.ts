@@ -87,13 +87,13 @@ const callers: Readonly<
 > = {
   agent: (port, rootFile, COMPLIANCE_POLICY) =>
     startRampart(["agent", "run"], {
-      ...{
-        COMPLIANCE_POLICY,
-        CA_ADDR: `${upstream}:${port}`,
-        CA_ROOT_CA: rootFile,
-        RAMPART_SDS_SOCKET: `${rootFile}.sds`,
-      },
-      ...{ POD_NAMESPACE: "a", SERVICE_ACCOUNT: "b", RAMPART_TOKEN_FILE: `${rootFile}.token` },
+      COMPLIANCE_POLICY,
+      CA_ADDR: `${upstream}:${port}`,
+      CA_ROOT_CA: rootFile,
+      RAMPART_SDS_SOCKET: `${rootFile}.sds`,
+      POD_NAMESPACE: "a",
+      SERVICE_ACCOUNT: "b",
+      RAMPART_TOKEN_FILE: `${rootFile}.token`,
     }),
   gateway: (port, _, COMPLIANCE_POLICY) =>
     startProgram("gateway", { UPSTREAM: `https://${upstream}:${port}` }, { COMPLIANCE_POLICY }),
@@ -152,12 +152,18 @@ test("the bootstrap of an Envoy under pqc offers that group and TLS 1.3 alone", 
   const to = { host: "127.0.0.1", port: 1 };
   const peers = { trustDomain: "cluster.local" };
   const options = {
-    ...{ nodeId: "a", nodeCluster: "a", sdsSocket: "/s", admin: to },
+    nodeId: "a",
+    nodeCluster: "a",
+    sdsSocket: "/s",
+    admin: to,
     inbound: [{ listen: to, forward: to, peers }],
     outbound: [{ listen: to, connect: to, peers }],
     ingress: [
       {
-        ...{ listen: to, connect: to, peers, clientCa: undefined },
+        listen: to,
+        connect: to,
+        peers,
+        clientCa: undefined,
         certificate: { chainFile: "/c", keyFile: "/k" },
       },
     ],

@@ -44,7 +44,8 @@ class ReplicatedStore implements SimulatedStore {
     this.#random = random;
     this.#propagationSeconds = propagationSeconds;
     this.#replicas = [0, 1].map(() => ({
-      ...{ asOf: 0, loadedAt: 0 },
+      asOf: 0,
+      loadedAt: 0,
       partition: this.#partitionAfter(0),
     }));
   }

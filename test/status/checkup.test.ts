@@ -70,7 +70,9 @@ describe("a configuration", () => {
 
   test("in which two clusters may name one namespace says which", () => {
     const ISSUERS = ["a", "b"].map((cluster) => ({
-      ...{ issuer: `https://${cluster}.test`, cluster, namespaces: [`shop-${cluster}`, "web-*"] },
+      issuer: `https://${cluster}.test`,
+      cluster,
+      namespaces: [`shop-${cluster}`, "web-*"],
     }));
     expect(inside({ ISSUERS })).toEqual([
       ["namespaces-overlap", expect.stringContaining("such as web-")],
@@ -166,8 +168,15 @@ function withState(state: KeyState | undefined) {
 }
 
 const outcome = (changes: Partial<PushOutcome>): PushOutcome => ({
-  ...{ cluster: "a", sequence: view.sequence, namespaces: 3, delivered: 0, written: 0 },
-  ...{ missing: 0, since: undefined, fault: undefined, ...changes },
+  cluster: "a",
+  sequence: view.sequence,
+  namespaces: 3,
+  delivered: 0,
+  written: 0,
+  missing: 0,
+  since: undefined,
+  fault: undefined,
+  ...changes,
 });
 
 const pushes = (...outcomes: readonly PushOutcome[]): Pick<CheckupSources, "push"> => ({

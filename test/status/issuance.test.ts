@@ -67,15 +67,17 @@ describe("the counts from a log", () => {
     cluster: string,
     proof: FoundEntry["proof"] = "token",
   ): FoundEntry => ({
-    ...{
-      origin: "log.test",
-      index: 0,
-      at: minutesOn(minutes),
-      name: "",
-      serialNumber: "01",
-      audiences: [],
-    },
-    ...{ notAfter: minutesOn(9999), cluster, node: "", pod: "", proof },
+    origin: "log.test",
+    index: 0,
+    at: minutesOn(minutes),
+    name: "",
+    serialNumber: "01",
+    audiences: [],
+    notAfter: minutesOn(9999),
+    cluster,
+    node: "",
+    pod: "",
+    proof,
   });
   const inLog = (entries: readonly FoundEntry[]) =>
     countsInLog({ entries, searched: entries.length, total: 1000 }, now).statusAt(now);
@@ -135,12 +137,15 @@ describe("the decisions of rules", () => {
     counts.count(issued, minutesOn(90));
     expect(ruleStatuses(policy, counts, minutesOn(91))).toMatchObject([
       {
-        ...{ name: "new", shadow: true, when: { namespace: ["shop"] } },
+        name: "new",
+        shadow: true,
+        when: { namespace: ["shop"] },
         lastHour: { requests: 0 },
         lastDay: { requests: 1, denied: 1, changed: 0 },
       },
       {
-        ...{ name: "short", shadow: false },
+        name: "short",
+        shadow: false,
         lastHour: { requests: 2, denied: 0, changed: 1 },
         lastDay: { requests: 3, denied: 0, changed: 2 },
       },

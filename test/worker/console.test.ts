@@ -175,7 +175,10 @@ describe("the rules of a Worker", () => {
     const key = await createTokenKey("ES256", "k1");
     const ISSUERS = [{ issuer: "https://a.test", jwks: jwksOf(key) }];
     const { get } = await start({
-      ...{ ...logValues, ISSUERS, POLICY: { rules }, CONSOLE_TOKENS: token },
+      ...logValues,
+      ISSUERS,
+      POLICY: { rules },
+      CONSOLE_TOKENS: token,
     });
     const proof = await mintAccountToken(key, "https://a.test", "shop:cart", new Date());
     const { csrPem: csr } = await createWorkload();

@@ -106,11 +106,9 @@ describe("a configured Worker", () => {
 test("a Worker without the flag for ML-DSA says so, and signs with its own authorities", async () => {
   const SIGNERS = [
     {
-      ...{
-        name: "pq",
-        authority_key: "ML-DSA-65",
-        callers: [{ issuer: issuerTables.cluster.issuer }],
-      },
+      name: "pq",
+      authority_key: "ML-DSA-65",
+      callers: [{ issuer: issuerTables.cluster.issuer }],
       inception_date: new Date().toISOString().slice(0, 10),
     },
   ];

@@ -238,7 +238,9 @@ export function issueThrough(
       const { certChain } = await ca.call({
         send: (transport, options) =>
           createClient(IstioCertificateService, transport).createCertificate(request, options),
-        ...{ signal, trace, onRetry },
+        signal,
+        trace,
+        onRetry,
       });
       return parseAnswer(certChain, { spiffeId, privateKey }, clock(), purpose);
     });

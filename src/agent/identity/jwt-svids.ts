@@ -135,7 +135,8 @@ export class JwtSvids {
     const { token } = await ca.call({
       send: (transport, options) =>
         createClient(JwtSvidService, transport).createJwtSvid(request, options),
-      ...{ signal: this.#ending.signal, trace },
+      signal: this.#ending.signal,
+      trace,
     });
     const now = clock();
     const svid = readAnswer(token, now);

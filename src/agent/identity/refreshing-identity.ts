@@ -156,7 +156,10 @@ export class RefreshingIdentity {
     this.#nextAttempt = renewalAt(svid, policy, random());
     const { subjectAltName: names, serialNumber } = svid.chain[0];
     log.operation({
-      ...{ event, level: "info", spiffeId: this.spiffeId, names },
+      event,
+      level: "info",
+      spiffeId: this.spiffeId,
+      names,
       serial: shownSerialNumber(serialNumber),
       notAfter: svid.notAfter.toISOString(),
       renewsAt: this.#nextAttempt.toISOString(),

@@ -65,7 +65,9 @@ async function svidResponse(view: WorkloadApiView, identity: RefreshingIdentity)
   const { privateKey, chain, spiffeId } = await identity.awaitSvid().catch(throwUnavailable);
   const crl = await crlOf(view);
   const svid = {
-    ...{ spiffeId, x509Svid: joinDer(chain), bundle: joinDer(view.trust.served) },
+    spiffeId,
+    x509Svid: joinDer(chain),
+    bundle: joinDer(view.trust.served),
     x509SvidKey: privateKey.export({ type: "pkcs8", format: "der" }),
   };
   return create(X509SVIDResponseSchema, { svids: [svid], crl, federatedBundles: federated(view) });

@@ -54,8 +54,12 @@ export class Revocation {
   readonly #sleep: InterruptibleSleep;
   readonly #asked = Promise.withResolvers<void>();
   #usable: UsableCrls = {
-    ...{ roots: [], crls: [], awaited: [], missing: [] },
-    ...{ isAwaiting: false, until: undefined },
+    roots: [],
+    crls: [],
+    awaited: [],
+    missing: [],
+    isAwaiting: false,
+    until: undefined,
   };
   #isSaidUsed = false;
   #pem = "";

@@ -124,7 +124,10 @@ function observeTypes(registry: Registry, report: () => XdsReport): void {
   type Read = (type: XdsReport["types"][number]) => number | undefined;
   const add = (type: "counter" | "gauge", name: string, help: string, value: Read): void =>
     addReadSeries(registry, {
-      ...{ type, name: `istio_agent_${name}`, help, labelNames: ["type_url"] },
+      type,
+      name: `istio_agent_${name}`,
+      help,
+      labelNames: ["type_url"],
       *read() {
         for (const each of report().types) {
           const read = value(each);

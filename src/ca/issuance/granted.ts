@@ -65,7 +65,11 @@ export function grantedTo(
   const account = isNamed ? undefined : accountOf(caller, asked);
   const { rule, shadowRule, shadowEffect } = audit;
   const evidence = {
-    ...{ rule, policy: audit.policy, shadowRule, shadowEffect, requestedSeconds: requested },
+    rule,
+    policy: audit.policy,
+    shadowRule,
+    shadowEffect,
+    requestedSeconds: requested,
     grantedSeconds: seconds === requested ? undefined : seconds,
     account: account && `${account.namespace}/${account.name}`,
     certSigner: outcome?.signer === known?.signer ? undefined : (known?.signer ?? ""),
@@ -74,7 +78,9 @@ export function grantedTo(
   };
   return {
     seconds: seconds === requested ? requestedSeconds : BigInt(seconds),
-    ...{ signer: outcome?.signer, dnsNames: outcome?.dnsNames, evidence },
+    signer: outcome?.signer,
+    dnsNames: outcome?.dnsNames,
+    evidence,
   };
 }
 

@@ -11,7 +11,7 @@ import { grantedTo } from "./granted.ts";
 import { holderOf } from "./identity-policy.ts";
 import { recordIssuance } from "./issuance-log.ts";
 import { type Issuance, requireUndenied } from "./issue-certificate.ts";
-import { circumstancesOf } from "./log-entry.ts";
+import { circumstancesOf, type LogEntry } from "./log-entry.ts";
 import type { TokenPolicy, TokenProduct } from "./product.ts";
 import { requireQuotas } from "./quotas.ts";
 
@@ -76,15 +76,19 @@ export async function issueToken(
   const token = await signToken(key, claims);
   Object.assign(audit, { authority: key.id, serialNumber: jti, notAfter: expiresAt, audiences });
   if (issuance.issuanceLog) {
-    const entry = {
+    const entry: LogEntry = {
       kind: "token",
       ...circumstancesOf(caller, { at: now, spiffeId, holder }),
       ...evidence,
       token: {
-        ...{ spiffeId, audiences: [...audiences], expiresAt: expiresAt.toISOString(), jti },
-        ...{ key: key.id, algorithm: key.algorithm },
+        spiffeId,
+        audiences: [...audiences],
+        expiresAt: expiresAt.toISOString(),
+        jti,
+        key: key.id,
+        algorithm: key.algorithm,
       },
-    } as const;
+    };
     await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
   }
   audit.outcome = "issued";

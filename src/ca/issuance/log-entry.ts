@@ -196,7 +196,9 @@ export function circumstancesOf(
     impersonator: isForItself ? undefined : caller.spiffeId,
     gateway: gateway?.spiffeId,
     signer,
-    ...{ pod, node, tokenId },
+    pod,
+    node,
+    tokenId,
   };
 }
 

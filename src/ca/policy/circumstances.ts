@@ -9,7 +9,11 @@ const known = z.optional(z.string());
  * The default Worker needs the type alone, so its form has a file of its own.
  */
 export const circumstances = z.object({
-  ...{ cluster: known, issuer: known, namespace: known, account: known, node: known },
+  cluster: known,
+  issuer: known,
+  namespace: known,
+  account: known,
+  node: known,
   caller: z.object({ namespace: known, account: known }),
   /**
    * What nobody tells, and what is absent therefore: the issuer behind a certificate of istiod, the account for

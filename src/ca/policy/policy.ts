@@ -50,7 +50,8 @@ export function decide(
   lifetimes: LeafLifetimes,
 ): Decisions {
   const decision = (rule?: Rule, isCertain = true): Decision => ({
-    ...{ rule, isCertain },
+    rule,
+    isCertain,
     outcome: outcomeOf(rule, circumstances, lifetimes, isCertain),
   });
   let shadow: Decision | undefined;

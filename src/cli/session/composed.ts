@@ -16,7 +16,9 @@ export function composedAt(
   now: Date,
 ): Promise<Composition> {
   return compose(configuration, {
-    ...{ store, signerStore, cryptoProvider: nodeCryptoProvider },
+    store,
+    signerStore,
+    cryptoProvider: nodeCryptoProvider,
     log: { audit: () => {}, operation: () => {} },
     clock: () => now,
     keyCustody: nodeKeyCustody(configuration, environment, () => new Date()),

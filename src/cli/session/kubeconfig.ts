@@ -96,7 +96,9 @@ export async function readKubeconfig(
   const server = cluster.server.replace(/\/+$/, "");
   const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets, environment);
   return {
-    ...{ name, server, ca },
+    name,
+    server,
+    ca,
     read: (at) => readFrom(`${server}${at}`, ca, credential),
     client: clientOf(server, ca, credential),
   };

@@ -59,11 +59,8 @@ export async function withSession(
   );
   // The standard output is for the answer of the verb.
   const log = createEventLog(terminal.clock, (line) => terminal.notice(line));
-  const deployment = await terminal.progress(
-    "opening the store",
-    () => openDeployment(options, terminal.environment, terminal.clock()),
-    options,
-  );
+  const open = () => openDeployment(options, terminal.environment, terminal.clock());
+  const deployment = await terminal.progress("opening the store", open, options);
   const { place, close } = deployment;
   terminal.noticePlace(signer === undefined ? place : `${place}, signer ${signer}`, options);
   try {
@@ -119,7 +116,12 @@ async function sessionOn(
   });
   return {
     mint: { ...mint, ...(isDry && { upstream: askNobody }), store },
-    ...{ terminal, configuration, place, now, log, isDry },
+    terminal,
+    configuration,
+    place,
+    now,
+    log,
+    isDry,
     typed: (words) => typedCommand(words, options),
     currentBundle: () => currentBundle(deployment, now),
     currentView: () => currentView(deployment, now),

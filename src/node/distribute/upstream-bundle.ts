@@ -154,7 +154,11 @@ export function followUpstream<Document>(
       const ca = await serverRoots.read();
       return ca === undefined ? {} : { ca };
     },
-    ...{ longestRefreshSeconds, longestWaitSeconds, clock, random, pause },
+    longestRefreshSeconds,
+    longestWaitSeconds,
+    clock,
+    random,
+    pause,
   });
   const running = follower.run(ending.signal);
   return {

@@ -37,7 +37,8 @@ export function certificatesFrom(
     const answer = await upstream.createCertificate(
       toBinary(IstioCertificateRequestSchema, asked),
       {
-        ...{ headers: await credentials(), timeoutMs },
+        headers: await credentials(),
+        timeoutMs,
         signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
       },
     );

@@ -61,7 +61,9 @@ export async function beginGatewayWork(
   const forwarding = { upstream, slowCalls, ...own, trustDomain, log, clock, ended };
   const begun = starting.move();
   return {
-    ...{ configuration, trust, roots },
+    configuration,
+    trust,
+    roots,
     forwarded: forwardingRpcs(forwarding),
     certificateAt: servingCertificate(configuration, forwarding, trust, context.life.ending),
     end: () => begun.disposeAsync(),

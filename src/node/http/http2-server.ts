@@ -147,7 +147,10 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   const { ":method": method = "", ":path": target = "" } = headers;
   if (!isTarget(target, method)) return stream.respond({ ":status": 400 }, { endStream: true });
   const call = () => ({
-    ...{ httpVersion: "2.0", method, url: `${anyOrigin}${target}`, signal: hangUpOf(stream) },
+    httpVersion: "2.0",
+    method,
+    url: `${anyOrigin}${target}`,
+    signal: hangUpOf(stream),
     header: fieldsOf(rawHeaders),
     headers: () => headersOf(rawHeaders),
     contextValues: createContextValues().set(peerKey, peer),

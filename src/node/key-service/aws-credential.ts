@@ -40,8 +40,10 @@ async function assumeRole(machine: Machine, file: string): Promise<Credential> {
       "cannot be asked: AWS_ROLE_ARN is required beside AWS_WEB_IDENTITY_TOKEN_FILE",
     );
   const form = inForm({
-    ...{ Action: "AssumeRoleWithWebIdentity", Version: "2011-06-15" },
-    ...{ RoleArn: role, RoleSessionName: session },
+    Action: "AssumeRoleWithWebIdentity",
+    Version: "2011-06-15",
+    RoleArn: role,
+    RoleSessionName: session,
     WebIdentityToken: await readTokenFile(file),
   });
   const { text } = await askFor("STS of AWS", machine, stsUrl(environment), form);

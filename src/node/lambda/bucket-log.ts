@@ -77,7 +77,8 @@ export class BucketLog {
         return verifierKey === undefined ? [] : [{ shard, origin: this.#origin, verifierKey }];
       },
       read: async (name, path) => (name === shard ? this.#read(path) : undefined),
-      ...{ readers, hasPublicTiles },
+      readers,
+      hasPublicTiles,
     };
   }
 

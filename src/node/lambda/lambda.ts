@@ -109,8 +109,14 @@ async function startConfigured(
   const issuanceLog = await openLog(configuration, keys.keks, { clock, log });
   const fetching = { fetchTrusting };
   const composition = await compose(ca, {
-    ...{ store: stores.store, signerStore: stores.signerStore, storeLagSeconds: stores.lagSeconds },
-    ...{ cryptoProvider: nodeCryptoProvider, log, clock, fetching, ...keys },
+    store: stores.store,
+    signerStore: stores.signerStore,
+    storeLagSeconds: stores.lagSeconds,
+    cryptoProvider: nodeCryptoProvider,
+    log,
+    clock,
+    fetching,
+    ...keys,
     quotas: bucketQuotas(clock, () => perMinute),
     issuanceLog: issuanceLog?.issuanceLog,
     publishedLog: issuanceLog?.publishedLog,

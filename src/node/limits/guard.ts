@@ -65,7 +65,13 @@ export function createGuard(
     ).unref();
   let timer = sweepNext();
   return {
-    ...{ limits, reached, connections, exchanges, clock, agreed: () => {}, disagreed: () => {} },
+    limits,
+    reached,
+    connections,
+    exchanges,
+    clock,
+    agreed: () => {},
+    disagreed: () => {},
     doors: prove && new Doors(prove, clock),
     follow: (next) => {
       Object.assign(limits, { memory: undefined }, next);
@@ -128,7 +134,8 @@ export function openGuard(
   const agreed = countHandshakes(registry);
   let quietUntil = 0;
   return {
-    ...{ ...guard, agreed },
+    ...guard,
+    agreed,
     disagreed: (error, remoteAddress) => {
       const detail = refusedByPolicy(error);
       if (detail === undefined) return;

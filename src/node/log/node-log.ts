@@ -82,7 +82,8 @@ export class NodeLog {
     this.publishedLog = {
       shards: () => shardsIn(directory, configuration.origin),
       read: (name, path) => readObject(join(directory, name, "public", path)),
-      ...{ readers, hasPublicTiles },
+      readers,
+      hasPublicTiles,
     };
   }
 

@@ -29,7 +29,10 @@ export function serveConsole(parts: ServeConsoleParts): Console {
     ? createOperatorGuard(configuration.console, accessKeys)
     : portGuard;
   const status = createStatus({
-    ...{ configuration, issuers, push, counts },
+    configuration,
+    issuers,
+    push,
+    counts,
     crlPush: push.crls,
     program: `rampart serve ${build}`,
     issuance: certificateAuthority.issuance,

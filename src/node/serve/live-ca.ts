@@ -127,7 +127,10 @@ export class LiveCa {
     const abilities = { hasTrailers: true };
     const console = serveConsole({ configuration: ca, composition, counts, push });
     return {
-      ...{ configuration, composition, push, console },
+      configuration,
+      composition,
+      push,
+      console,
       consoleRpcs: rpcsOf(console.handlers),
       issuing: {
         [createCertificatePath]: createCertificateService(certificateAuthority, abilities),

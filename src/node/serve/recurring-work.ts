@@ -144,7 +144,10 @@ export function pushRoots(
 export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
     addReadSeries(registry, {
-      ...{ type: "gauge", name, help, labelNames: ["cluster"] },
+      type: "gauge",
+      name,
+      help,
+      labelNames: ["cluster"],
       read: () =>
         outcomesByCluster(outcomes()).map((each) => [read(each), { cluster: each.cluster }]),
     });

@@ -117,7 +117,10 @@ function watchedQueue<Request>(
     if (!signal.aborted) log.operation({ event, level: "warning", detail, signer, ...fields });
   };
   const requests = watchCollection<Request>({
-    ...{ client, listing, keep, signal },
+    client,
+    listing,
+    keep,
+    signal,
     ...(pause && { pause }),
     failed: (error) => {
       warn("watch-failed", `the API server ${messageOf(error)}`);

@@ -84,7 +84,9 @@ async function beginSigning(
       current = answerRequests(configuration, source, answering);
       return current;
     },
-    ...{ log, clock, pause },
+    log,
+    clock,
+    pause,
   });
   starting.defer(() => leadership.end());
   const begun = starting.move();

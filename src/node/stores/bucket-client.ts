@@ -116,7 +116,12 @@ async function sign(
     .update(body ?? "")
     .digest("hex");
   const signer = new AwsV4Signer({
-    ...{ method, url: target.href, accessKeyId, secretAccessKey, region, service: "s3" },
+    method,
+    url: target.href,
+    accessKeyId,
+    secretAccessKey,
+    region,
+    service: "s3",
     headers: { ...(replaces && conditionOf(replaces)), "x-amz-content-sha256": digest },
     datetime: now.toISOString().replace(/[:-]|\.\d{3}/g, ""),
     ...(sessionToken !== undefined && { sessionToken }),

@@ -193,8 +193,12 @@ function eligibleFrom({ schedule }: TokenKey, isFirst: boolean): Date {
 }
 
 /** A public key as a member of a JWK Set (RFC 7517 §4), without its `use`. */
-export async function toPublicJwk({ id, algorithm, spki }: TokenKey): Promise<JsonWebKey> {
-  return { ...(await publicJwk(spki)), ...{ kid: id, alg: algorithm } };
+export async function toPublicJwk({
+  id,
+  algorithm,
+  spki,
+}: TokenKey): Promise<JsonWebKey & { readonly kid: string }> {
+  return { ...(await publicJwk(spki)), kid: id, alg: algorithm };
 }
 
 /** The claims of a JWT-SVID (SPIFFE JWT-SVID §3). Instants are in seconds since 1970. */

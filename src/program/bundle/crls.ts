@@ -120,10 +120,7 @@ export class MeshCrls {
     const covered = roots.filter((root) => !missing.includes(root));
     if (!isAwaiting || covered.length === 0)
       return { roots, crls: [], awaited: [], isAwaiting, missing, until: next };
-    return {
-      ...{ roots: covered, crls: current, awaited: missing, isAwaiting, missing },
-      until: next,
-    };
+    return { roots: covered, crls: current, awaited: missing, isAwaiting, missing, until: next };
   }
 
   /** Until when the roots wait for their CRLs; `undefined` if they do not. */

@@ -141,7 +141,10 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     });
     // One lease for all attempts to open the log: it knows when to ask the service again.
     this.#keks ??= await holdKeks(configuration, {
-      ...{ keyCustody, clock, log: this.#log, shareWork: pollForWork(clock) },
+      keyCustody,
+      clock,
+      log: this.#log,
+      shareWork: pollForWork(clock),
       inBackground: (work) => this.ctx.waitUntil(work),
     });
     await this.#keks.hold(clock());

@@ -169,7 +169,8 @@ test("has Istio's tags of statistics and its limit of connections", async () => 
     static_resources: {
       listeners: [15_090, 15_021].map((port) => ({ ...listener, name: `0.0.0.0_${port}` })),
       clusters: ["prometheus_stats", "agent", "sds-grpc", "xds-grpc"].map((name) => ({
-        ...{ name, alt_stat_name: `${name};` },
+        name,
+        alt_stat_name: `${name};`,
       })),
     },
   });

@@ -147,7 +147,10 @@ test("no program gets roots before it is known which CRLs belong to them", async
   const revocation = { isPublished: false, isAbsent: false, pem: "", changes };
   const log = createEventRecorder();
   const output = new CertificateOutput({
-    ...{ settings, log, isPkcs8: false, purpose: "identity" as const },
+    settings,
+    log,
+    isPkcs8: false,
+    purpose: "identity" as const,
     identity: { svid, changes },
     trust: { pem, changes },
     revocation: Object.assign(revocation, { settled: () => asked.promise }),

@@ -63,7 +63,12 @@ function secretsOf({ mounted, log, metrics }: ReturnType<typeof mountedFiles>) {
     store: async () => undefined,
   });
   return agentSecrets({
-    ...{ mounted, log, metrics, trust, configuration, identities },
+    mounted,
+    log,
+    metrics,
+    trust,
+    configuration,
+    identities,
     own: undefined,
     revocation: new Revocation({ trust, identities, metrics, log, clock: () => issuedAt }),
   });

@@ -32,7 +32,10 @@ async function serve(identity: { spiffeId: typeof subject } | undefined) {
   const path = `${await temporaryFolder()}/api`;
   const { jwtSvids, jwtBundles } = authority;
   const profile = createJwtProfile({
-    ...{ trustDomain: clusterLocal, jwtSvids, jwtBundles, identity },
+    trustDomain: clusterLocal,
+    jwtSvids,
+    jwtBundles,
+    identity,
     identities: { find: (name) => (name === subject ? { spiffeId: subject } : undefined) },
     clock: () => authority.now,
   });

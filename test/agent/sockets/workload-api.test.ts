@@ -155,7 +155,11 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
   const revocation = { crls: [], changes: new Subscribers(), settled: async () => undefined };
   const api = createWorkloadApi({
     ...(await createJwtAuthority()),
-    ...{ trustDomain: clusterLocal, identity, trust, federation, revocation },
+    trustDomain: clusterLocal,
+    identity,
+    trust,
+    federation,
+    revocation,
     identities: { find: () => undefined },
     clock: () => new Date(),
   });

@@ -131,7 +131,9 @@ test("CRLs that a mounted file has count where the CA publishes none", async () 
   const { agent, event } = await runAgent(ca, { RAMPART_CRL_URL: "off" });
   await event("certificate-obtained");
   expect(agent.status().revocation).toEqual({
-    ...{ isUsed: false, lists: [] },
-    ...{ confirmedAt: undefined, lastError: undefined },
+    isUsed: false,
+    lists: [],
+    confirmedAt: undefined,
+    lastError: undefined,
   });
 });

@@ -209,7 +209,10 @@ test("ends the stream at a message that is longer than the bound, and says so", 
   expect(await envoy.status).toMatchObject({ code: 8, details });
   expect(envoy.responses.all).toEqual([]);
   expect(await log.until("xds-ended")).toMatchObject({
-    ...{ level: "warning", by: "agent", code: 8, detail: details },
+    level: "warning",
+    by: "agent",
+    code: 8,
+    detail: details,
   });
 });
 

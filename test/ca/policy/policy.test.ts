@@ -12,9 +12,16 @@ const policyOf = (...rules: readonly object[]): Policy =>
   createPolicy(policyTable.parse({ rules: rules.map((rule, i) => ({ name: `r${i}`, ...rule })) }));
 
 const cart: Circumstances = {
-  ...{ cluster: "alpha", issuer: "https://a.test", namespace: "shop", account: "cart" },
-  ...{ caller: { namespace: "shop", account: "cart" }, node: "node-7", proof: "token" },
-  ...{ product: "workload", requested: 0, key_type: "EC-P256" },
+  cluster: "alpha",
+  issuer: "https://a.test",
+  namespace: "shop",
+  account: "cart",
+  caller: { namespace: "shop", account: "cart" },
+  node: "node-7",
+  proof: "token",
+  product: "workload",
+  requested: 0,
+  key_type: "EC-P256",
 };
 
 const outcomeIn = (policy: Policy, changes: Partial<Circumstances> = {}) =>
@@ -22,7 +29,10 @@ const outcomeIn = (policy: Policy, changes: Partial<Circumstances> = {}) =>
 
 /** What hides each attribute that may be hidden. */
 const hiders = {
-  ...{ cluster: "issuer", issuer: "issuer", namespace: "account", account: "account" },
+  cluster: "issuer",
+  issuer: "issuer",
+  namespace: "account",
+  account: "account",
   node: "node",
 } as const;
 

@@ -21,23 +21,31 @@ const known: Readonly<Record<ProductName, Circumstances>> = {
   signer: { ...workload, node: "node-7", signer: "team-a" },
   certificate: { ...workload, proof: "certificate", hidden: ["node"] },
   forwarded: {
-    ...{ ...workload, proof: "forwarded", hidden: ["node"] },
+    ...workload,
+    proof: "forwarded",
+    hidden: ["node"],
     caller: { namespace: "edge", account: "gateway" },
   },
   identity: {
-    ...{ ...workload, proof: "forwarded", hidden: ["node"] },
+    ...workload,
+    proof: "forwarded",
+    hidden: ["node"],
     caller: { namespace: "edge", account: "envoy" },
   },
   ztunnel: {
-    ...{ ...workload, node: "node-7" },
+    ...workload,
+    node: "node-7",
     caller: { namespace: "istio-system", account: "ztunnel" },
   },
   pod: {
-    ...{ ...workload, node: "node-7" },
+    ...workload,
+    node: "node-7",
     caller: { namespace: "istio-system", account: "signer" },
   },
   service: {
-    ...{ ...workload, node: "node-7", product: "serving" },
+    ...workload,
+    node: "node-7",
+    product: "serving",
     caller: { namespace: "istio-system", account: "signer" },
   },
   gateway: { ...workload, node: "node-7", product: "serving" },
@@ -125,7 +133,8 @@ export function describePolicies(
       await start(closed({ namespace: "shop", product: "serving" }));
       expect(await ask(await requests.service())).toMatchObject({ reason: "policy-denied" });
       expect(await ask(asked)).toMatchObject({
-        ...{ reason: "policy-denied", asked: { hidden: ["account", "node"] } },
+        reason: "policy-denied",
+        asked: { hidden: ["account", "node"] },
         detail: "the rule no denies it: nothing shows that it is for nobody of that kind",
       });
       await start(closed({ namespace: "shop", product: "workload" }));
@@ -159,13 +168,18 @@ export function describePolicies(
       ];
       await start({ POLICY: { shadow: true, rules } });
       expect(await ask(await requests.token())).toMatchObject({
-        ...{ outcome: "issued", effect: "same" },
-        ...{ shadowRule: "closed", shadowEffect: "denied" },
+        outcome: "issued",
+        effect: "same",
+        shadowRule: "closed",
+        shadowEffect: "denied",
       });
       await start({ POLICY: { rules: rules.with(0, { ...Object(rules[0]), shadow: true }) } });
       expect(await ask(await requests.token())).toMatchObject({
-        ...{ outcome: "issued", rule: "short", effect: "shortened" },
-        ...{ shadowRule: "closed", shadowEffect: "denied" },
+        outcome: "issued",
+        rule: "short",
+        effect: "shortened",
+        shadowRule: "closed",
+        shadowEffect: "denied",
       });
     });
   });
@@ -191,8 +205,12 @@ export function describePolicies(
     await start({ POLICY: { rules } });
     const audit = await ask(await requests.token());
     expect(audit).toMatchObject({
-      ...{ outcome: "refused", reason: "policy-denied", check: "closed", rule: "closed" },
-      ...{ detail: "the rule closed denies it: we moved to berlin", effect: "denied" },
+      outcome: "refused",
+      reason: "policy-denied",
+      check: "closed",
+      rule: "closed",
+      detail: "the rule closed denies it: we moved to berlin",
+      effect: "denied",
       policy: expect.stringMatching(/^[0-9a-f]{64}$/),
       asked: { ...known.token },
     });

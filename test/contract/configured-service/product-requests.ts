@@ -37,23 +37,32 @@ export const holder: Asker = {
   token: "jti-7",
 };
 export const proxy: Asker = {
-  ...{ account: "istio-system/ztunnel", pod: "proxy-uid" },
-  ...{ node: "node-7", token: "proxy-jti" },
+  account: "istio-system/ztunnel",
+  pod: "proxy-uid",
+  node: "node-7",
+  token: "proxy-jti",
 };
 export const signer: Asker = {
-  ...{ account: "istio-system/signer", pod: "signer-uid" },
-  ...{ node: "node-1", token: "signer-jti" },
+  account: "istio-system/signer",
+  pod: "signer-uid",
+  node: "node-1",
+  token: "signer-jti",
 };
 export const gateway: Asker = {
-  ...{ account: "edge/gateway", pod: "gateway-uid" },
-  ...{ node: "node-2", token: "gateway-jti" },
+  account: "edge/gateway",
+  pod: "gateway-uid",
+  node: "node-2",
+  token: "gateway-jti",
 };
 
 const podNames = { PodName: "cart-0", PodUid: holder.pod, NodeName: holder.node };
 export const forPod = { ImpersonatedIdentity: cart, ...podNames };
 export const forService = {
-  ...{ CertSigner: "serving", DnsNames: ["cart.shop.svc"] },
-  ...{ Requester: holder.account, ...podNames, TokenId: holder.token },
+  CertSigner: "serving",
+  DnsNames: ["cart.shop.svc"],
+  Requester: holder.account,
+  ...podNames,
+  TokenId: holder.token,
 };
 
 /** A request for a product: whose token, which leaf or forwarded client, and the metadata. */
@@ -174,7 +183,10 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
   };
 
   return {
-    ...{ start, ask, leafOf, requests },
+    start,
+    ask,
+    leafOf,
+    requests,
     service: () => service,
     authority: () => authority,
     key: () => key,

@@ -119,7 +119,9 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
       const headers = await bearer(service, "istio-system:signer");
       const metadata = {
         ImpersonatedIdentity: `spiffe://${trustDomain}/ns/foo/sa/other`,
-        ...{ PodName: "other-0", PodUid: "other-uid", NodeName: "worker-3" },
+        PodName: "other-0",
+        PodUid: "other-uid",
+        NodeName: "worker-3",
       };
       const { entry } = await issued(headers, { metadata });
       expect(entry).toMatchObject({
@@ -132,8 +134,13 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
     test("names the requester of a service's certificate, and the signer that asked for it", async () => {
       const headers = await bearer(service, "istio-system:signer");
       const metadata = {
-        ...{ CertSigner: "serving", DnsNames: ["a.foo.svc"], Requester: "foo/web" },
-        ...{ PodName: "web-0", PodUid: "web-uid", NodeName: "worker-3", TokenId: "jti-of-web" },
+        CertSigner: "serving",
+        DnsNames: ["a.foo.svc"],
+        Requester: "foo/web",
+        PodName: "web-0",
+        PodUid: "web-uid",
+        NodeName: "worker-3",
+        TokenId: "jti-of-web",
       };
       const { entry } = await issued(headers, { metadata });
       expect(entry).toMatchObject({

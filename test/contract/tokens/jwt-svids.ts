@@ -277,12 +277,16 @@ export function describeJwtSvids(start: StartTokens): void {
       const [issued, refused] = ruled.takeAudits();
       expect(issued).toMatchObject({ rule: "cloud", effect: "same", audiences: [aws] });
       expect(refused).toMatchObject({
-        ...{ reason: "audience-denied", check: "cloud", rule: "cloud", effect: "denied" },
-        ...{ detail: "the rule cloud allows no such audience" },
+        reason: "audience-denied",
+        check: "cloud",
+        rule: "cloud",
+        effect: "denied",
+        detail: "the rule cloud allows no such audience",
         asked: { product: "token", audiences: [aws, vault], namespace: "foo", account: "bar" },
       });
       expect(forbidden).toEqual({
-        ...{ code: "PermissionDenied", message: "caller may not request this audience" },
+        code: "PermissionDenied",
+        message: "caller may not request this audience",
       });
       expect(await ask({ audiences: ["https://nobody.test"] }, { protocol })).toEqual(forbidden);
     });

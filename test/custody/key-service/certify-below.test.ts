@@ -32,8 +32,10 @@ describe("a root in a key service", () => {
   const certify = (root: Bytes, days: number, knownRoots: readonly Bytes[] = []) =>
     custody.certifyBelow(
       {
-        ...{ keys: [keyOf()], certificates: [root] },
-        ...{ trustDomain: clusterLocal, clock: () => now },
+        keys: [keyOf()],
+        certificates: [root],
+        trustDomain: clusterLocal,
+        clock: () => now,
       },
       { csr, lifetimeSeconds: days * day, knownRoots },
     );

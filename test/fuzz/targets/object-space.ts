@@ -100,7 +100,9 @@ const parts = ["<Contents>", "</Contents>", "<Key>", "</Key>", "<IsTruncated>tru
 
 const place = {
   ...({ kind: "s3", bucket: "b", prefix: "mesh/", url: "https://s3.test/b" } as const),
-  ...{ region: "eu-1", rootsFile: undefined, credentials: async () => s3Credential },
+  region: "eu-1",
+  rootsFile: undefined,
+  credentials: async () => s3Credential,
 };
 
 /** The list of a bucket, an empty line, and the octets of each object, of a service that is not trusted. */

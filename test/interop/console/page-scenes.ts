@@ -178,20 +178,25 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
   "hostile names stay text, from the server and live": async (browser) => {
     const named = { name: hostile, cluster: hostile };
     const status = {
-      ...{ ...sampleStatus, trustDomain: hostile, needsAttention: [hostile] },
+      ...sampleStatus,
+      trustDomain: hostile,
+      needsAttention: [hostile],
       clusters: sampleStatus.clusters.map(({ delivery, progress }) => ({
-        ...{
-          name: hostile,
-          delivery,
-          ...(progress && { progress: { ...progress, fault: hostile } }),
-        },
+        name: hostile,
+        delivery,
+        ...(progress && { progress: { ...progress, fault: hostile } }),
       })),
       issuers: sampleStatus.issuers.map((each) => ({
-        ...{ ...each, ...named, failure: { at: sampleStatus.now, detail: hostile } },
+        ...each,
+        ...named,
+        failure: { at: sampleStatus.now, detail: hostile },
       })),
     };
     const entries = sampleEntries.entries.map((each) => ({
-      ...{ ...each, ...named, pod: hostile, serialNumber: hostile },
+      ...each,
+      ...named,
+      pod: hostile,
+      serialNumber: hostile,
     }));
     const found = { ...sampleEntries, entries };
     const searchLog = async () => found;

@@ -47,7 +47,10 @@ export async function startIssuingCa(folder: string): Promise<IssuingCa> {
   await ca.cron();
   let rotations = 0;
   return {
-    ...{ url, root, rootFile, ca },
+    url,
+    root,
+    rootFile,
+    ca,
     rotate: async () => {
       const now = new Date();
       // Of several keys that may sign, the one that ends first does.

@@ -141,8 +141,10 @@ export async function playReplicatedTokens(folder: string): Promise<Outcome> {
   await mkdir(own);
   const key = await createTokenKey("ES256", "k1");
   const keys = {
-    ...{ JWT_ISSUER: ownIssuer, PROPAGATION_INTERVAL: `${propagationSeconds}s` },
-    ...{ SERVING_NAMES: ["localhost"], STORE_PREFIX: "mesh-1/" },
+    JWT_ISSUER: ownIssuer,
+    PROPAGATION_INTERVAL: `${propagationSeconds}s`,
+    SERVING_NAMES: ["localhost"],
+    STORE_PREFIX: "mesh-1/",
     ISSUERS: [{ issuer, jwks: jwksOf(key), jwt_audiences: [audience] }],
   };
   const service = bucketService(api);
@@ -199,9 +201,12 @@ async function passUntil(
 function bucketService({ place, origin }: Awaited<ReturnType<typeof startS3Api>>): SharedService {
   const { bucket, region } = place;
   return {
-    ...{ name: "a bucket", port: Number(new URL(origin).port) },
+    name: "a bucket",
+    port: Number(new URL(origin).port),
     keysBehind: (port) => ({
-      ...{ STORE: "s3", STORE_BUCKET: bucket, S3_REGION: region },
+      STORE: "s3",
+      STORE_BUCKET: bucket,
+      S3_REGION: region,
       S3_ENDPOINT: `http://127.0.0.1:${port}`,
     }),
     environment: {

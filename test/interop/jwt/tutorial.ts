@@ -34,9 +34,13 @@ export async function typeTutorial({ ca }: IssuingCa): Promise<Outcome> {
   await writeFile(join(folder, "trust.json"), policy?.text ?? "");
   const { PATH, ...others } = await environmentIn(folder);
   const environment = {
-    ...{ ...others, PATH: `${dirname(tools.program)}:${PATH}`, CA: ca.url },
-    ...{ AWS_ENDPOINT_URL: moto.origin, AWS_DEFAULT_REGION: "eu-central-1" },
-    ...{ AWS_ACCESS_KEY_ID: "AKIAINTEROP", AWS_SECRET_ACCESS_KEY: "secret" },
+    ...others,
+    PATH: `${dirname(tools.program)}:${PATH}`,
+    CA: ca.url,
+    AWS_ENDPOINT_URL: moto.origin,
+    AWS_DEFAULT_REGION: "eu-central-1",
+    AWS_ACCESS_KEY_ID: "AKIAINTEROP",
+    AWS_SECRET_ACCESS_KEY: "secret",
   };
   const faults: string[] = [];
   const open: Child[] = [];

@@ -66,7 +66,9 @@ export async function onServe(leafSeconds: number): Promise<StagedCa> {
         ...values,
       };
       server = await serve(parseServeConfiguration(complete), {
-        ...{ log, clock: time.clock, pause: time.pause },
+        log,
+        clock: time.clock,
+        pause: time.pause,
         configurationStatus: () => unchangedConfiguration,
       });
       await rotated();

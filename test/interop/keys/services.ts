@@ -114,7 +114,10 @@ const region = "eu-central-1";
 export async function realAws(origin: string, folder: string): Promise<RealService> {
   const front = await startFront(origin);
   const aws = new AwsClient({
-    ...{ accessKeyId: "AKIAINTEROP", secretAccessKey: "secret", service: "kms", region },
+    accessKeyId: "AKIAINTEROP",
+    secretAccessKey: "secret",
+    service: "kms",
+    region,
   });
   const create = async (KeySpec: string, KeyUsage: string): Promise<string> => {
     const response = await aws.fetch(`${origin}/`, {

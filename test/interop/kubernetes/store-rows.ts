@@ -57,7 +57,10 @@ async function showsOthers(scene: Scene): Promise<void> {
     return client.send(request);
   };
   const watched = new WatchedSecrets(createSecretSpace(counted, namespace), {
-    ...{ client, namespace, watchSeconds: 10, signal: ending.signal },
+    client,
+    namespace,
+    watchSeconds: 10,
+    signal: ending.signal,
     clock: () => new Date(),
     failed: (error) => void faults.push(error),
   });

@@ -123,7 +123,9 @@ export async function startFunction(
     await Promise.all(killed.map((each) => each.end()));
   };
   return {
-    ...{ invoke, kill, origin: `http://${host}` },
+    invoke,
+    kill,
+    origin: `http://${host}`,
     instances: () => all.length,
     lines: () => [...gone, ...all].flatMap(({ child }) => child.lines),
     end: async () => {
@@ -144,7 +146,10 @@ async function answerByUrl(
   // A function URL and an HTTP API tell text from octets by this field.
   const isText = /^(?:text\/|application\/json\b)/.test(request.headers["content-type"] ?? "");
   const outcome = await invoke({
-    ...{ version: "2.0", rawPath, rawQueryString, isBase64Encoded: !isText },
+    version: "2.0",
+    rawPath,
+    rawQueryString,
+    isBase64Encoded: !isText,
     headers: Object.fromEntries(headers),
     requestContext: {
       domainName: request.headers.host ?? "",
@@ -164,6 +169,12 @@ async function answerByUrl(
 
 /** As a schedule of EventBridge calls. */
 export const scheduledEvent = {
-  ...{ version: "0", id: randomUUID(), source: "aws.events", "detail-type": "Scheduled Event" },
-  ...{ account: "123456789012", region: "us-east-1", resources: [], detail: {} },
+  version: "0",
+  id: randomUUID(),
+  source: "aws.events",
+  "detail-type": "Scheduled Event",
+  account: "123456789012",
+  region: "us-east-1",
+  resources: [],
+  detail: {},
 };

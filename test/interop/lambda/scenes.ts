@@ -88,7 +88,9 @@ async function endsAsWritten(lambda: LambdaFunction, { typeRest }: Deployment): 
 function serverOf({ origin }: LambdaFunction): Server {
   const ask = (path: string): Promise<Response> => fetch(`${origin}${path}`);
   return {
-    ...{ name: "Worker", address: new URL(origin).host, tls: undefined },
+    name: "Worker",
+    address: new URL(origin).host,
+    tls: undefined,
     bundleUrl: `${origin}/bundle.json`,
     bundle: async () => (await ask("/bundle.pem")).text(),
     signer: async () => ((await (await ask("/readyz")).json()) as { authority: string }).authority,

@@ -109,8 +109,10 @@ print(json.dumps([stack, function, rule, buckets], default=str))
 /** Looks at what AWS has made of the template. @returns The variables of the function. */
 async function deployed(folder: string, { python, aws }: Account): Promise<Record<string, string>> {
   const environment = {
-    ...{ AWS_ENDPOINT_URL: aws, AWS_DEFAULT_REGION: "eu-central-1" },
-    ...{ AWS_ACCESS_KEY_ID: "AKIAINTEROP", AWS_SECRET_ACCESS_KEY: "secret" },
+    AWS_ENDPOINT_URL: aws,
+    AWS_DEFAULT_REGION: "eu-central-1",
+    AWS_ACCESS_KEY_ID: "AKIAINTEROP",
+    AWS_SECRET_ACCESS_KEY: "secret",
   };
   const answer = await runWell(python, ["-c", question], { environment });
   const [stack, made, rule, buckets] = JSON.parse(answer);

@@ -91,7 +91,9 @@ async function identityThatIsOver(): Promise<World["over"]> {
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
   const made = await X509CertificateGenerator.createSelfSigned({
-    ...{ name: "CN=over", keys, signingAlgorithm: algorithm },
+    name: "CN=over",
+    keys,
+    signingAlgorithm: algorithm,
     notBefore: new Date("2025-01-01T00:00:00Z"),
     notAfter: new Date("2025-02-01T00:00:00Z"),
   });

@@ -34,7 +34,9 @@ export async function playTwoDomains(envoy: string, folder: string, tell: Told):
     two.startAgent("b", domains.b),
   ]);
   const envoys = await startEnvoyPair({
-    ...{ envoy, folder, baseId: process.pid * 4 + 2 },
+    envoy,
+    folder,
+    baseId: process.pid * 4 + 2,
     a: { socket: a.socket, trustDomain: domains.a },
     b: { socket: b.socket, trustDomain: domains.b },
     rewrite: (bootstrap) => withBundles(bootstrap, bundles),

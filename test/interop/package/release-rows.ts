@@ -61,11 +61,14 @@ export function releaseRows(installation: Installation, folder: string): readonl
         assert(block && others.length === 0, "the page has one block");
         const environment = {
           PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`,
-          ...{ REPOSITORY: repository, CONTACT: publisher[3] ?? "" },
+          REPOSITORY: repository,
+          CONTACT: publisher[3] ?? "",
         };
         // Whoever makes a release may have another umask.
         await runWell("bash", ["-ec", `umask 077\n${block.text}`], {
-          ...{ folder: clone, environment, timeoutSeconds: 600 },
+          folder: clone,
+          environment,
+          timeoutSeconds: 600,
         });
         const { exitCode, stderr } = await release(...publisher, "--out", made);
         assert.equal(exitCode, 0, stderr);

@@ -46,15 +46,19 @@ class Deployment {
     await writeFile(join(folder, "token"), await cluster.mintToken(claims), { mode: 0o600 });
     await writeFile(join(folder, "rampart.toml"), configuration(folder, cluster.issuer, ports));
     const environment = {
-      ...{ KEK: randomKek(), LOG_READERS: readers, RAMPART_LOG_TOKEN: readers },
+      KEK: randomKek(),
+      LOG_READERS: readers,
+      RAMPART_LOG_TOKEN: readers,
       CA_ADDR: `http://127.0.0.1:${plaintext}`,
-      ...{ POD_NAMESPACE: cart.namespace, SERVICE_ACCOUNT: cart.serviceAccount },
+      POD_NAMESPACE: cart.namespace,
+      SERVICE_ACCOUNT: cart.serviceAccount,
       RAMPART_TOKEN_FILE: join(folder, "token"),
       RAMPART_STATUS_ADDR: `127.0.0.1:${ports[3]}`,
       OUTPUT_CERTS: join(folder, "certs"),
       RAMPART_CACHE: join(folder, "cache"),
       // It renews every few seconds.
-      ...{ SECRET_TTL: "60s", SECRET_GRACE_PERIOD_RATIO: "0.95" },
+      SECRET_TTL: "60s",
+      SECRET_GRACE_PERIOD_RATIO: "0.95",
     };
     return new Deployment(folder, environment, cluster, ports);
   }

@@ -30,7 +30,9 @@ export async function playWorker(): Promise<Outcome> {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
     const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
     const response = await fetch(new URL(path, url), {
-      ...{ method: "POST", headers, body: JSON.stringify({ csr }) },
+      method: "POST",
+      headers,
+      body: JSON.stringify({ csr }),
     });
     await response.arrayBuffer();
     return response.status;

@@ -52,8 +52,11 @@ export async function certificates(): Promise<Shown> {
   const clock = () => new Date();
   const ca = await startCa(
     {
-      ...{ MAX_WORKLOAD_CERT_TTL: "1h", DEFAULT_WORKLOAD_CERT_TTL: "1h", CRL: "on" },
-      ...{ INCEPTION_DATE: day, ISSUERS: [{ issuer, jwks: jwksOf(tokenKey) }] },
+      MAX_WORKLOAD_CERT_TTL: "1h",
+      DEFAULT_WORKLOAD_CERT_TTL: "1h",
+      CRL: "on",
+      INCEPTION_DATE: day,
+      ISSUERS: [{ issuer, jwks: jwksOf(tokenKey) }],
       SIGNERS: [{ ...signer, callers: [{ issuer }] }],
     },
     { clock },
@@ -78,7 +81,12 @@ export async function certificates(): Promise<Shown> {
   const id = (await authorities?.at(clock()))?.issuer?.authority.id;
   const crl = new Uint8Array(await (await ca.app.request(`/crl/${id}.crl`)).arrayBuffer());
   return {
-    ...{ classicalRoot, classicalLeaf, key: classical.key, leaf, ownKeyLeaf, ownKey: own.key },
+    classicalRoot,
+    classicalLeaf,
+    key: classical.key,
+    leaf,
+    ownKeyLeaf,
+    ownKey: own.key,
     postQuantumRoot: bundle.replace(classicalRoot, ""),
     crl: toPem("X509 CRL", crl),
   };

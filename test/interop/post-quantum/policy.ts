@@ -37,7 +37,8 @@ export async function playPolicy(python: string, parent: string, go: Software): 
   try {
     const parts = { envoy, pilotAgent: pilotAgent.program, folder, ca, children };
     const port = await startServer(parts, client.certificates, {
-      ...{ COMPLIANCE_POLICY, SECRET_TTL: "40s" },
+      COMPLIANCE_POLICY,
+      SECRET_TTL: "40s",
     });
     const loot = await stealFrom(client);
     await until(

@@ -96,8 +96,10 @@ const instant = z.pipe(
 );
 const scheduleForm = z.object({
   schedule: z.object({
-    ...{ publishedFrom: instant, signsFrom: instant },
-    ...{ signsUntil: instant, retiresAt: instant },
+    publishedFrom: instant,
+    signsFrom: instant,
+    signsUntil: instant,
+    retiresAt: instant,
   }),
 });
 

@@ -62,7 +62,10 @@ export async function createReplica(
   }
 
   return {
-    ...{ name, port, configurationFile, link },
+    name,
+    port,
+    configurationFile,
+    link,
     start: async () => {
       running = await launchServer("serve", configurationFile, service.environment);
       processes.push(running);

@@ -95,7 +95,9 @@ async function setScene(
   const balancer = await startLoadBalancer(replicas);
   cleanup.defer(balancer.end);
   const renewals = new Renewals({
-    ...{ port: balancer.port, replicas, count: workloads },
+    port: balancer.port,
+    replicas,
+    count: workloads,
     token: (account) => mintAccountToken(key, issuer, account, new Date()),
     roots: (await replicas[0].bundle()) ?? "",
   });
@@ -170,7 +172,9 @@ export async function seedHistory(
   const memory = createMemoryStore();
   const log = createEventRecorder();
   const platform = {
-    ...{ store: memory, log, cryptoProvider: nodeCryptoProvider },
+    store: memory,
+    log,
+    cryptoProvider: nodeCryptoProvider,
     clock: () => now,
   };
   const { mint } = mintsOf(await openStores(ca, platform), ca, platform);

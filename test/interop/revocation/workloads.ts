@@ -85,7 +85,10 @@ export async function startSidecar(
   const http = await startWorkload();
   const forward = local((http.address() as AddressInfo).port);
   const bootstrap = createBootstrap({
-    ...{ nodeId: name, nodeCluster: name, sdsSocket: certified.socket, admin: local(admin) },
+    nodeId: name,
+    nodeCluster: name,
+    sdsSocket: certified.socket,
+    admin: local(admin),
     ...(server === undefined
       ? { inbound: [{ listen: local(port), forward, peers: anyone }] }
       : { outbound: [{ listen: local(port), connect: local(server), peers: anyone }] }),

@@ -242,7 +242,10 @@ async function serverOf(
   const bundle = async (): Promise<string> => (await ask("/bundle.pem")).text();
   await writeFile(rootsFile, await bundle());
   return {
-    ...{ name, address, bundle, bundleUrl: `http://${host}/bundle.json` },
+    name,
+    address,
+    bundle,
+    bundleUrl: `http://${host}/bundle.json`,
     tls: { serverName: servedName, rootsFile },
     signer: async () => {
       const { authority = "none" } = (await (await ask("/readyz")).json()) as {

@@ -50,7 +50,11 @@ export async function startGateway(program: string, folder: string): Promise<Gat
     });
   const origin = `https://127.0.0.1:${port}`;
   const place: BucketPlace = {
-    ...{ kind: "s3", bucket, prefix: "mesh-1/", region: "us-east-1", rootsFile },
+    kind: "s3",
+    bucket,
+    prefix: "mesh-1/",
+    region: "us-east-1",
+    rootsFile,
     url: `${origin}/${bucket}`,
     credentials: async () => credential,
   };
@@ -65,7 +69,11 @@ export async function startGateway(program: string, folder: string): Promise<Gat
   let child = start();
   await untilItAnswers();
   return {
-    ...{ place, origin, ca, rootsFile, port },
+    place,
+    origin,
+    ca,
+    rootsFile,
+    port,
     restart: async () => {
       await child.end();
       await sleep(5000);

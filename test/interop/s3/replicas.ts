@@ -13,7 +13,9 @@ const prefix = "replicas/";
 /** A bucket of the real service, by the keys and the variables that an operator writes. */
 function bucketService({ place, port, ca, rootsFile, restart }: Gateway): SharedService {
   return {
-    ...{ name: "versitygw", port, restart },
+    name: "versitygw",
+    port,
+    restart,
     keysBehind: (other) => ({
       STORE: "s3",
       STORE_BUCKET: bucket,

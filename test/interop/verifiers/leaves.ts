@@ -67,7 +67,9 @@ async function caseBelow(kind: SigningKind): Promise<Case> {
     throw new Error("a key that signs");
   };
   const key: ServiceKey = {
-    ...{ uri: "played://key", call: refuse, unwrap: refuse },
+    uri: "played://key",
+    call: refuse,
+    unwrap: refuse,
     sign: async (bytes) => new Uint8Array(await sign(bytes)),
   };
   const life = { trustDomain: clusterLocal, lifetimeSeconds: 86_400, now };

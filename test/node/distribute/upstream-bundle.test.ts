@@ -116,7 +116,9 @@ async function followByFile(first: TlsIdentity, held?: Readonly<Record<string, s
       await new Promise<void>(setImmediate);
     };
     const { current, serverRoots, end } = await UpstreamBundle.follow(source, {
-      ...{ log, clock: () => new Date(), pause },
+      log,
+      clock: () => new Date(),
+      pause,
     });
     onTestFinished(end);
     const reads = (sequence: number) =>

@@ -89,7 +89,9 @@ describe("rampart serve", () => {
 
   const configured = (values: Readonly<Record<string, unknown>>) =>
     parseServeConfiguration({
-      ...{ ISSUERS: [table()], KEK: randomKek(), STORE_DIRECTORY: "/store" },
+      ISSUERS: [table()],
+      KEK: randomKek(),
+      STORE_DIRECTORY: "/store",
       ...values,
     });
 

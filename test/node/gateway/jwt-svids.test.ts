@@ -28,7 +28,10 @@ const log = createEventRecorder();
 async function startGateway(ca: string) {
   const upstream = openUpstream(ca, () => undefined);
   const rpcs = forwardingRpcs({
-    ...{ upstream, slowCalls: new SlowCalls(), trustDomain: clusterLocal, log },
+    upstream,
+    slowCalls: new SlowCalls(),
+    trustDomain: clusterLocal,
+    log,
     credentials: async () => ({ authorization: "Bearer gateway", clusterid: "g" }),
     ownAuthorization: async () => undefined,
     clock: () => new Date(),

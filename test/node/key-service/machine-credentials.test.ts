@@ -41,8 +41,11 @@ interface Row {
 
 const [accessKeyId = "", secretAccessKey = ""] = awsCredential.split(":");
 const awsKeys = (Expiration = "IN AN HOUR") => ({
-  ...{ Code: "Success", AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey },
-  ...{ Token: "session/of+the+test==", Expiration },
+  Code: "Success",
+  AccessKeyId: accessKeyId,
+  SecretAccessKey: secretAccessKey,
+  Token: "session/of+the+test==",
+  Expiration,
 });
 const stsAnswer = ({ AccessKeyId, SecretAccessKey, Token, Expiration } = awsKeys()) =>
   `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
@@ -52,15 +55,19 @@ const stsAnswer = ({ AccessKeyId, SecretAccessKey, Token, Expiration } = awsKeys
 const role = "arn:aws:iam::111122223333:role/ca";
 const irsa: Row = {
   environment: {
-    ...{ AWS_WEB_IDENTITY_TOKEN_FILE: "FILE", AWS_ROLE_ARN: role },
+    AWS_WEB_IDENTITY_TOKEN_FILE: "FILE",
+    AWS_ROLE_ARN: role,
     AWS_ENDPOINT_URL_STS: "ORIGIN/sts",
   },
   asked: [
     {
       at: "POST /sts",
       body: {
-        ...{ Action: "AssumeRoleWithWebIdentity", Version: "2011-06-15", RoleArn: role },
-        ...{ RoleSessionName: "rampart", WebIdentityToken: "jwt.of.workload" },
+        Action: "AssumeRoleWithWebIdentity",
+        Version: "2011-06-15",
+        RoleArn: role,
+        RoleSessionName: "rampart",
+        WebIdentityToken: "jwt.of.workload",
       },
       answer: stsAnswer(),
     },
@@ -169,13 +176,16 @@ const googleRows: Readonly<Record<string, Row>> = {
 
 const { appId, tenant, password } = JSON.parse(azureCredential);
 const azureVariables = {
-  ...{ AZURE_CLIENT_ID: appId, AZURE_TENANT_ID: tenant },
+  AZURE_CLIENT_ID: appId,
+  AZURE_TENANT_ID: tenant,
   AZURE_AUTHORITY_HOST: "ORIGIN/",
 };
 const azureGrant = (proof: object): Asked => ({
   at: `POST /${tenant}/oauth2/v2.0/token`,
   body: {
-    ...{ grant_type: "client_credentials", client_id: appId, ...proof },
+    grant_type: "client_credentials",
+    client_id: appId,
+    ...proof,
     scope: "https://vault.azure.net/.default",
   },
   answer: { access_token: "eyJ.token", expires_in: 3599, token_type: "Bearer" },
@@ -323,7 +333,10 @@ async function start(cloud: Cloud, { environment, given, asked }: Row) {
   );
   const wrap = () => wrapKek({ id: "k1", octets }, uri(host), "mesh.test", keyServices);
   return {
-    ...{ seen, service, wrap, file },
+    seen,
+    service,
+    wrap,
+    file,
     open: async () => openWrapped(await wrap(), "mesh.test", keyServices),
     pass: (seconds: number) => {
       time = new Date(time.getTime() + 1000 * seconds);

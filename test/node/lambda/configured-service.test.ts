@@ -43,8 +43,12 @@ async function openService(): Promise<ConfigurableService> {
   const { store } = await bucketStores(api.place, clock);
   const file = join(await lastingFolder(), "rampart.toml");
   const bucket = {
-    ...{ STORE: "s3", STORE_BUCKET: api.place.bucket, STORE_PREFIX: api.place.prefix },
-    ...{ S3_ENDPOINT: api.origin, S3_REGION: api.place.region, PROPAGATION_INTERVAL: "10s" },
+    STORE: "s3",
+    STORE_BUCKET: api.place.bucket,
+    STORE_PREFIX: api.place.prefix,
+    S3_ENDPOINT: api.origin,
+    S3_REGION: api.place.region,
+    PROPAGATION_INTERVAL: "10s",
   };
   const environment = {
     KEK,

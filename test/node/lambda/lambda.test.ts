@@ -81,7 +81,10 @@ describe("an event", () => {
   test("is answered in base64", async () => {
     const response = new Response(new Uint8Array([0, 255]), { headers: { "x-a": "b" } });
     expect(await toAnswer(response)).toMatchObject({
-      ...{ statusCode: 200, body: "AP8=", isBase64Encoded: true, headers: { "x-a": "b" } },
+      statusCode: 200,
+      body: "AP8=",
+      isBase64Encoded: true,
+      headers: { "x-a": "b" },
     });
   });
 });
@@ -106,14 +109,21 @@ describe("a function", () => {
     onTestFinished(api.close);
     const file = join(await temporaryFolder(), "rampart.toml");
     const keys = {
-      ...{ STORE: "s3", STORE_BUCKET: api.place.bucket, STORE_PREFIX: "mesh-1/" },
-      ...{ S3_ENDPOINT: api.origin, S3_REGION: api.place.region, ISSUERS: [issuer] },
-      ...{ INCEPTION_DATE: "2026-11-21", PROPAGATION_INTERVAL: "10s" },
+      STORE: "s3",
+      STORE_BUCKET: api.place.bucket,
+      STORE_PREFIX: "mesh-1/",
+      S3_ENDPOINT: api.origin,
+      S3_REGION: api.place.region,
+      ISSUERS: [issuer],
+      INCEPTION_DATE: "2026-11-21",
+      PROPAGATION_INTERVAL: "10s",
     };
     await writeFile(file, stringify({ ...keys, ...values }));
     let now = new Date("2026-11-21T12:00:00Z");
     const handler = createLambda({
-      ...{ file, clock: () => now, write: () => {} },
+      file,
+      clock: () => now,
+      write: () => {},
       environment: {
         ...secrets,
         AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,

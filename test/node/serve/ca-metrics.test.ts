@@ -43,7 +43,9 @@ test("a CA is not ready while a log that is required takes no entry", async () =
   const { ca } = await startWithSuccessor();
   const { authorities } = ca.certificateAuthority.issuance;
   const logOf = (mode: LogMode): IssuanceLog => ({
-    ...{ mode, refusal: () => "disk full", troubles: () => ["disk full"] },
+    mode,
+    refusal: () => "disk full",
+    troubles: () => ["disk full"],
     append: () => Promise.reject(new Error("disk full")),
   });
   const readyWith = async (mode: LogMode): Promise<boolean> =>

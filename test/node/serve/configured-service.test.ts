@@ -72,8 +72,13 @@ async function openReplicas(): Promise<ConfigurableService> {
     `[default]\naws_access_key_id=${accessKeyId}\naws_secret_access_key=${secretAccessKey}\n`,
   );
   const bucket = {
-    ...{ STORE: "s3", STORE_BUCKET: place.bucket, STORE_PREFIX: place.prefix, S3_CREDENTIALS_FILE },
-    ...{ S3_ENDPOINT: origin, S3_REGION: place.region, PROPAGATION_INTERVAL: "10s" },
+    STORE: "s3",
+    STORE_BUCKET: place.bucket,
+    STORE_PREFIX: place.prefix,
+    S3_CREDENTIALS_FILE,
+    S3_ENDPOINT: origin,
+    S3_REGION: place.region,
+    PROPAGATION_INTERVAL: "10s",
   };
   return {
     store: (await bucketStores(place, () => new Date())).store,

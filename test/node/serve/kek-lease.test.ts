@@ -62,7 +62,9 @@ test.each([
   });
   const events = createEventRecorder();
   const server = await serve(configuration, {
-    ...{ log: events, clock: time.clock, pause: time.pause },
+    log: events,
+    clock: time.clock,
+    pause: time.pause,
     configurationStatus: () => unchangedConfiguration,
   });
   onTestFinished(() => server.close(1000));

@@ -52,8 +52,11 @@ test("serve takes a signer with ML-DSA-65 through rotation, taint, CRL and log",
   const { issuer } = issuerTables.cluster;
   const signer = { name: "pq", authority_key: "ML-DSA-65", callers: [{ issuer }] };
   const values = {
-    ...{ MAX_WORKLOAD_CERT_TTL: "1h", DEFAULT_WORKLOAD_CERT_TTL: "1h", PROPAGATION_INTERVAL: "0s" },
-    ...{ CRL: "on", INCEPTION_DATE: inception_date },
+    MAX_WORKLOAD_CERT_TTL: "1h",
+    DEFAULT_WORKLOAD_CERT_TTL: "1h",
+    PROPAGATION_INTERVAL: "0s",
+    CRL: "on",
+    INCEPTION_DATE: inception_date,
     ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
     SIGNERS: [{ ...signer, inception_date }],
   };
@@ -73,7 +76,9 @@ test("serve takes a signer with ML-DSA-65 through rotation, taint, CRL and log",
       const { pathname } = new URL(request.url);
       return fetch(new Request(`http://127.0.0.1:${serve.plaintextPort}${pathname}`, request));
     },
-    ...{ key, now: () => new Date(), takeAudits: () => [] },
+    key,
+    now: () => new Date(),
+    takeAudits: () => [],
   };
 
   const csr = await createPostQuantumCsr("ML-DSA-65");

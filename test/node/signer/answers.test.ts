@@ -105,7 +105,11 @@ test("answers the pods that await it, by the field selector of its name, in the 
   expect(log.operations).toContainEqual(
     expect.objectContaining({
       event: "pod-certificate-issued",
-      ...{ namespace: "shop", account: "web", pod: "web-0", node: "node-1", request: "good" },
+      namespace: "shop",
+      account: "web",
+      pod: "web-0",
+      node: "node-1",
+      request: "good",
     }),
   );
   expect(log.operations).toContainEqual(

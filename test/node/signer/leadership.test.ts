@@ -37,7 +37,10 @@ function campaign(first: Answer) {
     pause: time.pause,
   });
   return {
-    ...{ time, log, signals, leadership },
+    time,
+    log,
+    signals,
+    leadership,
     become: (next: Answer) => {
       answer = next;
     },

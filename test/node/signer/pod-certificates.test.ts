@@ -68,7 +68,9 @@ describe("a pod gets a certificate", () => {
       {
         metadata: {
           ImpersonatedIdentity: "spiffe://cluster.local/ns/shop/sa/web",
-          ...{ PodName: "web-0", PodUid: podUid, NodeName: "node-1" },
+          PodName: "web-0",
+          PodUid: podUid,
+          NodeName: "node-1",
         },
       },
     ]);

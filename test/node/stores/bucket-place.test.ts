@@ -8,8 +8,12 @@ const environment = { AWS_ACCESS_KEY_ID: "AKID", AWS_SECRET_ACCESS_KEY: "secret"
 const place = (changes: Values, variables: Readonly<Record<string, string>> = environment) =>
   parseServeConfiguration(
     {
-      ...{ STORE: "s3", STORE_BUCKET: "mesh-ca", S3_REGION: "eu-central-1" },
-      ...{ ISSUERS: [{ issuer: "https://a.test" }], KEK: randomKek(), ...changes },
+      STORE: "s3",
+      STORE_BUCKET: "mesh-ca",
+      S3_REGION: "eu-central-1",
+      ISSUERS: [{ issuer: "https://a.test" }],
+      KEK: randomKek(),
+      ...changes,
     },
     variables,
   );

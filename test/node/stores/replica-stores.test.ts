@@ -32,8 +32,10 @@ async function openOn(
   return openReplicaStores(
     { store, ca: { signers: [] } },
     {
-      ...{ log: createEventRecorder(), clock: () => new Date() },
-      ...{ propagationSeconds, signal: ending.signal },
+      log: createEventRecorder(),
+      clock: () => new Date(),
+      propagationSeconds,
+      signal: ending.signal,
     },
   );
 }
@@ -76,7 +78,10 @@ async function outageWith(storeLagSeconds: number) {
   const configuration = parseConfiguration({ ISSUERS: [{ issuer: "https://a.test" }], ...values });
   const log = createEventRecorder();
   const { own } = await openStores(configuration, {
-    ...{ store, log, storeLagSeconds, clock: () => ca.now() },
+    store,
+    log,
+    storeLagSeconds,
+    clock: () => ca.now(),
     cryptoProvider: webCryptoProvider,
   });
   const at = async () => own.authorities.at(ca.now());

@@ -108,8 +108,11 @@ describe("watched Secrets", () => {
     const faults: unknown[] = [];
     const direct = createSecretSpace(api.client.send, "rampart-store");
     const space = new WatchedSecrets(direct, {
-      ...{ client: api.client, namespace: "rampart-store", watchSeconds: 1 },
-      ...{ clock: () => new Date(), signal: ending.signal },
+      client: api.client,
+      namespace: "rampart-store",
+      watchSeconds: 1,
+      clock: () => new Date(),
+      signal: ending.signal,
       failed: (error) => void faults.push(error),
     });
     await direct.write(key, "x");

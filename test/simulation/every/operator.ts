@@ -124,7 +124,9 @@ export class Operator {
     if (left.imports === 0) return [];
     const from = at(now + this.#world.propagation);
     const schedule = {
-      ...{ publishedFrom: from, signsFrom: from, signsUntil: from },
+      publishedFrom: from,
+      signsFrom: from,
+      signsUntil: from,
       retiresAt: at(now + this.#world.life),
     };
     const record = { id: `r${made}`, roots: [octetsOf("another")], schedule };

@@ -10,8 +10,15 @@ export interface SmallWorld {
 const usual: Bounds = {
   authorityRoot: "self",
   beginning: "founded",
-  ...{ propagation: 2, leaf: 3, signing: 11, skew: 0 },
-  ...{ doubles: 0, turns: 0, taints: 0, imports: 0, restores: 0 },
+  propagation: 2,
+  leaf: 3,
+  signing: 11,
+  skew: 0,
+  doubles: 0,
+  turns: 0,
+  taints: 0,
+  imports: 0,
+  restores: 0,
 };
 /** Clocks that differ need more ticks in a propagation interval. */
 const skewed = { propagation: 4, leaf: 4, signing: 20, skew: 1 };

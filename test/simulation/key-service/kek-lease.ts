@@ -114,7 +114,9 @@ class Lease {
     };
     const parts: LeaseParts = {
       keks: [{ id: "k1", wrappings: [{ uri: "played://key", ciphertext: octets }], mark }],
-      ...{ signers: [], trustDomain: clusterLocal, leaseSeconds: this.#leaseSeconds },
+      signers: [],
+      trustDomain: clusterLocal,
+      leaseSeconds: this.#leaseSeconds,
       keyServices: () => key as ServiceKey,
       clock: () => this.#clock(),
       log: { operation: () => {} },

@@ -239,7 +239,9 @@ class ServiceMesh {
     const revocations = taints
       .filter(({ id, retiresAt }) => retiresAt <= at(now) && below.some((each) => each.id === id))
       .map(({ id, retiresAt }) => ({
-        ...{ authority: key, revokedAt: retiresAt, reason: "cACompromise" as const },
+        authority: key,
+        revokedAt: retiresAt,
+        reason: "cACompromise" as const,
         knownFrom: at(secondOf(retiresAt) + lengths.propagationSeconds),
         certificates: new Map([[`0${id}`, Math.ceil(now + this.#lifetimeSeconds)]]),
       }));

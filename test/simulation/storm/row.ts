@@ -72,7 +72,11 @@ export function simulateCase(
     peakServed: Math.round(peakOf(outcome.servedPerSecond)),
     echo: echoOf(outcome, scenario),
     lastServedSeconds: lastServedSeconds === undefined ? null : Math.round(lastServedSeconds),
-    ...{ expired, refused, unanswered, inVain: Math.round(inVain), served },
+    expired,
+    refused,
+    unanswered,
+    inVain: Math.round(inVain),
+    served,
     dollars: Number(priceOf(server, outcome, scenario, parameters).toFixed(2)),
   };
   return { row, outcome };
@@ -88,7 +92,9 @@ function createServer(name: ServerName, parameters: StormParameters): Server {
     certificateSeconds: (processes === 1 ? serveMicroseconds : serveTwiceMicroseconds) / 1e6,
     handshakeSeconds: parameters.connectionMicroseconds / 1e6,
     refusalSeconds: parameters.refusalMicroseconds / 1e6,
-    ...{ connectionPlaces, streamPlaces, backlog },
+    connectionPlaces,
+    streamPlaces,
+    backlog,
   });
 }
 

@@ -48,7 +48,10 @@ const attributes: Readonly<Record<string, (c: Circumstances) => string | undefin
 };
 
 const hiders: Readonly<Record<string, string>> = {
-  ...{ cluster: "issuer", issuer: "issuer", namespace: "account", account: "account" },
+  cluster: "issuer",
+  issuer: "issuer",
+  namespace: "account",
+  account: "account",
 };
 
 /** `may` where nothing shows what a request is denied for. */

@@ -48,7 +48,10 @@ const workload = fc.constantFrom(named("shop", "cart"), named("edge", "web"), na
 
 const byToken = fc.record({ who: workload, from: fc.constantFrom(alpha, beta), node }).map(
   ({ who, from, node: name }): Caller => ({
-    ...{ ...who, issuer: from, node: { name }, tokenId: "jti" },
+    ...who,
+    issuer: from,
+    node: { name },
+    tokenId: "jti",
     proof: proofOf(now),
   }),
 );
@@ -58,7 +61,10 @@ const byCertificate = fc
   .map(({ who, at }): Caller => ({ ...who, certificate, provedBy: alpha, proof: proofOf(at) }));
 const ofIstiod = workload.map(
   (who): Caller => ({
-    ...{ ...who, certificate, provedBy: alpha, mayBeProvedBy: [alpha, beta] },
+    ...who,
+    certificate,
+    provedBy: alpha,
+    mayBeProvedBy: [alpha, beta],
     proof: proofOf(new Date("2026-11-21")),
   }),
 );
@@ -71,7 +77,9 @@ const byName = workload.map(
 const asker = (name: string) =>
   node.map(
     (on): Caller => ({
-      ...{ ...named("istio-system", name), issuer: alpha, node: { name: on } },
+      ...named("istio-system", name),
+      issuer: alpha,
+      node: { name: on },
       proof: proofOf(now),
     }),
   );
@@ -115,7 +123,8 @@ const askings: fc.Arbitrary<Asking> = fc.oneof(
     asker("signer"),
     fc.boolean().map(
       (isNamed): Metadata => ({
-        ...{ certSigner: "serving", dnsNames: ["cart.shop.svc"] },
+        certSigner: "serving",
+        dnsNames: ["cart.shop.svc"],
         metadata: isNamed ? { ...pod, NodeName: "node-7", Requester: "shop/cart" } : {},
       }),
     ),
@@ -150,7 +159,9 @@ export async function livedThrough(requests: Requests, rules: readonly object[])
         name: "team-a",
         inception_date: "2026-11-21",
         callers: [issuer, "https://b.test"].map((each) => ({
-          ...{ issuer: each, namespaces: ["*"], accounts: ["*"] },
+          issuer: each,
+          namespaces: ["*"],
+          accounts: ["*"],
         })),
       },
     ],

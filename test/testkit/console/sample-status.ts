@@ -20,11 +20,19 @@ function authority(
 ): AuthorityStatus {
   const [publishedFrom, signsFrom, signsUntil, retiresAt] = days;
   return {
-    ...{ id: hex(seed, 40), kind: "authority", phase, signs, key: "EC-P256" },
-    ...{ isTainted: false, taintedAt: undefined, fingerprint: hex(seed + 1, 64) },
+    id: hex(seed, 40),
+    kind: "authority",
+    phase,
+    signs,
+    key: "EC-P256",
+    isTainted: false,
+    taintedAt: undefined,
+    fingerprint: hex(seed + 1, 64),
     schedule: {
-      ...{ publishedFrom: at(publishedFrom), signsFrom: at(signsFrom) },
-      ...{ signsUntil: at(signsUntil), retiresAt: at(retiresAt) },
+      publishedFrom: at(publishedFrom),
+      signsFrom: at(signsFrom),
+      signsUntil: at(signsUntil),
+      retiresAt: at(retiresAt),
     },
   };
 }
@@ -34,7 +42,10 @@ const signing = authority(5, "signing", [-148, -58, 214, 304], true);
 const next = authority(8, "published", [-2, 88, 360, 450]);
 const root: AuthorityStatus = {
   ...authority(12, "verifying", [-120, -120, -120, 2900]),
-  ...{ id: hex(12, 64), kind: "additional root", key: undefined, fingerprint: hex(12, 64) },
+  id: hex(12, 64),
+  kind: "additional root",
+  key: undefined,
+  fingerprint: hex(12, 64),
 };
 
 const calls = (issued: number, refused: number) => ({ issued, refused, failed: 0 });
@@ -55,7 +66,8 @@ export const sampleStatus: CaStatus = {
   signers: [
     {
       name: "",
-      ...{ nextStep: undefined, unopened: undefined },
+      nextStep: undefined,
+      unopened: undefined,
       authorities: [older, signing, root, next],
       events: [
         { at: at(32), id: older.id, event: "leaves the bundle" },
@@ -99,14 +111,22 @@ export const sampleStatus: CaStatus = {
       name: "prod-eu-1",
       delivery: "complete",
       progress: {
-        ...{ sequence: 1, namespaces: 214, delivered: 214, since: at(-1.98), fault: undefined },
+        sequence: 1,
+        namespaces: 214,
+        delivered: 214,
+        since: at(-1.98),
+        fault: undefined,
       },
     },
     {
       name: "prod-us-1",
       delivery: "pending",
       progress: {
-        ...{ sequence: 1, namespaces: 180, delivered: 171, since: undefined, fault: undefined },
+        sequence: 1,
+        namespaces: 180,
+        delivered: 171,
+        since: undefined,
+        fault: undefined,
       },
     },
     { name: "edge-sites", delivery: "elsewhere" },
@@ -139,19 +159,26 @@ export const sampleStatus: CaStatus = {
   ],
   rules: [
     {
-      ...{ name: "payments", shadow: false, when: { namespace: ["payments", "pay-*"] } },
+      name: "payments",
+      shadow: false,
+      when: { namespace: ["payments", "pay-*"] },
       then: { maximum_life: 3600, key_types: ["EC-P256", "EC-P384"] },
       lastHour: { requests: 41, denied: 2, changed: 39 },
       lastDay: { requests: 960, denied: 2, changed: 958 },
     },
     {
-      ...{ name: "edge-names", shadow: true, when: { caller: { account: ["gateway"] } } },
+      name: "edge-names",
+      shadow: true,
+      when: { caller: { account: ["gateway"] } },
       then: { deny: "only the edge has names" },
       lastHour: { requests: 0, denied: 0, changed: 0 },
       lastDay: { requests: 12, denied: 12, changed: 0 },
     },
     {
-      ...{ name: "everybody", shadow: false, when: {}, then: {} },
+      name: "everybody",
+      shadow: false,
+      when: {},
+      then: {},
       lastHour: { requests: 582, denied: 0, changed: 0 },
       lastDay: { requests: 8_852, denied: 0, changed: 0 },
     },

@@ -87,9 +87,16 @@ async function requireSignature(url: URL, request: Request, body: string): Promi
   );
   const sessionToken = request.headers.get("x-amz-security-token");
   const signer = new AwsV4Signer({
-    ...{ method: "POST", url: url.href, body, headers, accessKeyId, secretAccessKey },
-    ...{ service: "kms", region: "eu-central-1" },
-    ...{ datetime: request.headers.get("x-amz-date") ?? "", sessionToken: sessionToken ?? "" },
+    method: "POST",
+    url: url.href,
+    body,
+    headers,
+    accessKeyId,
+    secretAccessKey,
+    service: "kms",
+    region: "eu-central-1",
+    datetime: request.headers.get("x-amz-date") ?? "",
+    sessionToken: sessionToken ?? "",
   });
   const expected = (await signer.sign()).headers.get("authorization");
   if (request.headers.get("authorization") !== expected) throw new Error("another signature");

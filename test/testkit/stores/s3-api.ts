@@ -142,7 +142,11 @@ export async function startS3Api(): Promise<S3Api> {
   const api: S3Api = {
     origin: `http://${host}`,
     place: {
-      ...{ kind: "s3", bucket, prefix: "mesh-1/", region, rootsFile: undefined },
+      kind: "s3",
+      bucket,
+      prefix: "mesh-1/",
+      region,
+      rootsFile: undefined,
       url: `http://${host}/${bucket}`,
       credentials: async () => s3Credential,
     },

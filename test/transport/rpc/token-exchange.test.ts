@@ -35,7 +35,10 @@ async function start() {
     peer = shown;
     const body = new URLSearchParams({
       grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
-      ...{ subject_token, subject_token_type: jwtType, audience, ...more },
+      subject_token,
+      subject_token_type: jwtType,
+      audience,
+      ...more,
     });
     const sent = new Request(`${origin}/token`, { method: "POST", headers: header, body });
     const answer = (await (await app.fetch(sent)).json()) as Record<string, string>;

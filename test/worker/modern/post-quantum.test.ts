@@ -44,8 +44,11 @@ async function start() {
   const key = await createTokenKey("ES256", "k1");
   const signer = { name: "pq", authority_key: "ML-DSA-65", callers: [{ issuer }] };
   const environment = {
-    ...{ ...env, ...logValues, CRL: "on" },
-    ...{ MAX_WORKLOAD_CERT_TTL: "1h", DEFAULT_WORKLOAD_CERT_TTL: "1h" },
+    ...env,
+    ...logValues,
+    CRL: "on",
+    MAX_WORKLOAD_CERT_TTL: "1h",
+    DEFAULT_WORKLOAD_CERT_TTL: "1h",
     ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
     SIGNERS: [{ ...signer, inception_date: now.toISOString().slice(0, 10) }],
   };
@@ -75,7 +78,11 @@ async function start() {
   await cron();
   await cron();
   return {
-    ...{ service, get, roots, cron, now: () => now },
+    service,
+    get,
+    roots,
+    cron,
+    now: () => now,
     operator: { certificateAuthority: { ...certificateAuthority, issuance }, mint },
     ownMint: composition.mint,
     pass: (milliseconds: number) => {

@@ -81,9 +81,14 @@ export function planJson(plan: Plan): object {
   const { now, authorities, needsAttention, nextStep, ...others } = plan;
   const { events, onTaint, deliveries, rootReach } = others;
   return {
-    ...{ now, authorities, needsAttention },
+    now,
+    authorities,
+    needsAttention,
     ...(nextStep && { nextStep: stepJson(nextStep, now) }),
-    ...{ events, onTaint, deliveries, rootReach },
+    events,
+    onTaint,
+    deliveries,
+    rootReach,
   };
 }
 

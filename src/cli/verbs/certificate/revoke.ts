@@ -133,10 +133,7 @@ function expiryOf({ mint, now }: Session, { expiresAt }: RevokeOptions): Date {
 }
 
 function distinct(candidates: readonly Candidate[]): readonly Candidate[] {
-  const named = candidates.map((each): [string, Candidate] => [
-    `${each.authority}/${each.serialNumber}`,
-    each,
-  ]);
+  const named = candidates.map((each) => [`${each.authority}/${each.serialNumber}`, each] as const);
   return [...new Map(named).values()];
 }
 
@@ -153,8 +150,12 @@ function statementsFor(
       own.map(({ serialNumber, notAfter }) => [serialNumber, Math.ceil(notAfter.getTime() / 1000)]),
     );
     return statementsOf({
-      ...{ authority, revokedAt, knownFrom: knownFrom(mint, now) },
-      ...{ reason, why, certificates },
+      authority,
+      revokedAt,
+      knownFrom: knownFrom(mint, now),
+      reason,
+      why,
+      certificates,
     });
   });
 }

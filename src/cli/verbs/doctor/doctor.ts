@@ -72,7 +72,9 @@ export function doctorCommand(terminal: Terminal): Command {
 const page = (name: string): string => `docs/reference/doctor.md#${name}`;
 
 const examinationJson = ({ place, at, findings }: Examination): object => ({
-  ...{ place, at, worst: worstOf(findings) },
+  place,
+  at,
+  worst: worstOf(findings),
   findings: findings.map((found) => ({ ...found, page: page(found.name) })),
 });
 

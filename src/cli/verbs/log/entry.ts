@@ -136,7 +136,9 @@ export function loggedEntry(entry: LogEntry): LoggedEntry {
 }
 
 const tokenNames = ({ spiffeId, jti, expiresAt }: TokenEntry["token"]): Names => ({
-  ...{ spiffeId, serial: jti, notAfter: expiresAt },
+  spiffeId,
+  serial: jti,
+  notAfter: expiresAt,
 });
 
 function parse(der: Uint8Array): X509Certificate {

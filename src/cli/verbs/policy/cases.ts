@@ -26,7 +26,10 @@ function circumstancesOf(
   );
   if (asks.signer !== undefined && !signers.some(({ name }) => name === asks.signer)) return [];
   return tables.map(({ cluster, issuer }) => ({
-    ...{ ...asks, cluster, issuer, caller },
+    ...asks,
+    cluster,
+    issuer,
+    caller,
     node: isNodeHidden ? undefined : asks.node,
     ...hiddenIn({ issuer: false, account: false, node: isNodeHidden }),
     signer: product === "workload" ? asks.signer : undefined,

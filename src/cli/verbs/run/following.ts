@@ -43,7 +43,8 @@ export async function runFollowing<C>({
   const variables = { ...environment };
   let reads = 0;
   const source = {
-    ...{ parse, restartKeys },
+    parse,
+    restartKeys,
     read: () => readConfigurationFile(path, variables, { mayBePipe: reads++ === 0 }),
     state: () => fileState(path),
   };

@@ -68,7 +68,9 @@ describe("rampart policy replay", () => {
     const shadow = short.replace("when", "shadow = true\nwhen");
     const { code, stdout } = await replay(shadow, "--json");
     expect(JSON.parse(stdout)).toMatchObject({
-      ...{ requests: 3, changes: 0, unused: ["never"] },
+      requests: 3,
+      changes: 0,
+      unused: ["never"],
       rules: [
         {
           rule: "short",
@@ -96,18 +98,23 @@ describe("rampart policy replay", () => {
 
   test("finds in the audit trail what rules have refused", async () => {
     const asked = {
-      ...{
-        cluster: "Kubernetes",
-        issuer: "https://cluster.test",
-        namespace: "pay",
-        account: "till",
-      },
-      ...{ caller: { namespace: "pay", account: "till" }, proof: "token", product: "workload" },
-      ...{ requested: 0, key_type: "EC-P256" },
+      cluster: "Kubernetes",
+      issuer: "https://cluster.test",
+      namespace: "pay",
+      account: "till",
+      caller: { namespace: "pay", account: "till" },
+      proof: "token",
+      product: "workload",
+      requested: 0,
+      key_type: "EC-P256",
     };
     const line = {
-      ...{ time: new Date().toISOString(), event: "create-certificate", outcome: "refused" },
-      ...{ reason: "policy-denied", detail: "the rule x denies it: y", asked },
+      time: new Date().toISOString(),
+      event: "create-certificate",
+      outcome: "refused",
+      reason: "policy-denied",
+      detail: "the rule x denies it: y",
+      asked,
     };
     const file = join(folder.path, "audit.jsonl");
     await writeFile(
@@ -116,7 +123,8 @@ describe("rampart policy replay", () => {
     );
     const { stdout } = await replay("", "--audit", file, "--json");
     expect(JSON.parse(stdout)).toMatchObject({
-      ...{ requests: 4, changes: 1 },
+      requests: 4,
+      changes: 1,
       rules: [{ effects: { allowed: 1 }, examples: [expect.stringContaining("line 2")] }],
     });
     const missing = await replay("", "--audit", join(folder.path, "nothing"));

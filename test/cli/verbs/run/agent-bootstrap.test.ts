@@ -15,7 +15,10 @@ const parse = (flags: Partial<ListenerFlags>) =>
 function passageOf(flags: Partial<ListenerFlags>) {
   const address = { host: "127.0.0.1", port: 15_000 };
   const bootstrap = createBootstrap({
-    ...{ nodeId: "n", nodeCluster: "c", sdsSocket: "/sds", admin: address },
+    nodeId: "n",
+    nodeCluster: "c",
+    sdsSocket: "/sds",
+    admin: address,
     ...parse(flags),
   });
   const { static_resources } = JSON.parse(JSON.stringify(bootstrap));

@@ -43,13 +43,16 @@ interface Overlay {
 }
 
 const secrets: Overlay = {
-  ...{ folder: "overlays/replicas", store: "kubernetes", volumes: ["configuration"] },
+  folder: "overlays/replicas",
+  store: "kubernetes",
+  volumes: ["configuration"],
   verbs: ["create", "delete", "get", "list", "update", "watch"],
   values: withSecrets,
 };
 
 const bucket: Overlay = {
-  ...{ folder: "overlays/bucket", store: "s3" },
+  folder: "overlays/bucket",
+  store: "s3",
   volumes: ["bucket-credentials", "configuration"],
   verbs: [],
   values: withBucket,
