@@ -102,9 +102,10 @@ export function planTokenKeys(
 ): TokenKeyPlan {
   // A relying party may keep the set of a key that is gone, and would not know a first one after it.
   const forgotten = publishedAheadSeconds + propagationSeconds;
-  const prune = keys
-    .filter(({ schedule }) => addSeconds(schedule.retiresAt, forgotten) <= now)
-    .map(({ id }) => id);
+  const old = keys.filter(({ schedule }) => addSeconds(schedule.retiresAt, forgotten) <= now);
+  // A reader that misses the old keys and does not see a new one yet would take the store for empty.
+  const isFollowed = keys.some((key) => !old.includes(key) && key.schedule.publishedFrom <= now);
+  const prune = isFollowed || algorithm === undefined ? old.map(({ id }) => id) : [];
   const live = keys.filter(
     (key) => !key.isTainted && key.algorithm === algorithm && now < key.schedule.signsUntil,
   );

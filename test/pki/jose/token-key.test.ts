@@ -77,11 +77,19 @@ describe("the plan", () => {
     expect(tokenKeyAt(both, "ES256", known)?.id).toBe("k");
   });
 
-  test("forgets a key once nobody can hold a set that has it, and no sooner", () => {
+  test("forgets a key once nobody can hold a set that has it, and every reader sees one after it", () => {
     const forgotten = addSeconds(first.retiresAt, publishedAheadSeconds + 600);
-    const pruned = (at: Date) => planTokenKeys([key(first)], "ES256", 600, at).prune;
-    expect(pruned(addSeconds(forgotten, -1))).toEqual([]);
-    expect(pruned(forgotten)).toEqual(["k"]);
+    const { mint } = planTokenKeys([key(first)], "ES256", 600, addSeconds(forgotten, -600));
+    const next = { ...key(mint as Schedule), id: "next" };
+    const pruned = (at: Date, ...after: (typeof next)[]) =>
+      planTokenKeys([key(first), ...after], "ES256", 600, at).prune;
+    expect(pruned(addSeconds(forgotten, -1), next)).toEqual([]);
+    expect(pruned(forgotten, next)).toEqual(["k"]);
+    // Whoever misses it and sees none yet would have the next key sign unknown.
+    expect(pruned(forgotten)).toEqual([]);
+    const late = planTokenKeys([key(first)], "ES256", 600, forgotten).mint as Schedule;
+    expect(pruned(forgotten, { ...key(late), id: "late" })).toEqual([]);
+    expect(planTokenKeys([key(first)], undefined, 600, forgotten).prune).toEqual(["k"]);
   });
 
   test("makes no key where no token is issued", () => {
