@@ -104,7 +104,7 @@ describe.each([
   ])("is not read from %s, and the error does not quote it", async (_, content) => {
     const error = await read(await tokenFile(content)).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(OperatorError);
-    expect(String(error)).not.toContain("s3");
+    expect(String(error)).not.toContain("s3c");
   });
 
   test("is not read from a folder", async () => {
