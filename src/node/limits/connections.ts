@@ -69,7 +69,7 @@ export class Connections {
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
-    this.slowed = new SlowedNetworks(limits, this.#all, (address) => this.#shares.of(address));
+    this.slowed = new SlowedNetworks(limits, this.#all, this.#shares);
     this.#reached = reached;
     this.#clock = clock;
   }
@@ -100,9 +100,7 @@ export class Connections {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
-    const { connections: ofNetwork } = this.#shares.of(address).network.amounts;
-    const largest = this.#shares.largest("connections")?.network.amounts.connections ?? 0;
-    if (this.slowed.isMuch(ofNetwork, largest)) this.slowed.slow(connection);
+    this.slowed.slowIfMuch(connection);
     return true;
   }
 

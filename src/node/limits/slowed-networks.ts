@@ -1,6 +1,6 @@
 import { networkOf } from "../../foundation/addresses.ts";
 import type { Limits } from "./limits.ts";
-import type { Share } from "./shares.ts";
+import type { Shares } from "./shares.ts";
 
 /** A connection whose requests at once can be bounded. */
 interface Slowable {
@@ -24,18 +24,18 @@ const muchShare = 0.25;
 export class SlowedNetworks {
   readonly #limits: Limits;
   readonly #all: Iterable<Slowable>;
-  readonly #shareOf: (address: string) => Share<unknown, "connections">;
+  readonly #shares: Pick<Shares<Slowable, "connections">, "of" | "largest">;
   readonly #requests = new Map<string, number>();
 
   /** @param all Those that there are. */
   constructor(
     limits: Limits,
     all: Iterable<Slowable>,
-    shareOf: (address: string) => Share<unknown, "connections">,
+    shares: Pick<Shares<Slowable, "connections">, "of" | "largest">,
   ) {
     this.#limits = limits;
     this.#all = all;
-    this.#shareOf = shareOf;
+    this.#shares = shares;
   }
 
   requestsAtOnce({ address, from }: Slowable): number {
@@ -46,18 +46,20 @@ export class SlowedNetworks {
 
   /** Whether an address has less than half of what the addresses of its network have on average. */
   #isBystander(address: string): boolean {
-    const { amounts, network } = this.#shareOf(address);
+    const { amounts, network } = this.#shares.of(address);
     return 2 * amounts.connections * network.addresses < network.amounts.connections;
   }
 
   /**
-   * Whether so many connections of a network may have a large share of all requests, and no network has far more of
-   * them: that one is slowed in place of its victims.
+   * Has the connections of a network take few where they may have a large share of all requests, and no network has far
+   * more of them: that one is slowed in place of its victims.
    */
-  isMuch(connections: number, ofLargest: number): boolean {
+  slowIfMuch(connection: Slowable): void {
     const { streams, streams_per_connection } = this.#limits;
-    const isLarge = connections * streams_per_connection > streams * muchShare;
-    return isLarge && 2 * connections > ofLargest;
+    const { connections } = this.#shares.of(connection.address).network.amounts;
+    if (connections * streams_per_connection <= streams * muchShare) return;
+    const ofLargest = this.#shares.largest("connections")?.network.amounts.connections ?? 0;
+    if (2 * connections > ofLargest) this.slow(connection);
   }
 
   /** Has the connections of its network take few, because one of its requests found no room. */
