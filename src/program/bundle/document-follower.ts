@@ -216,8 +216,9 @@ export class DocumentFollower<Document> {
 
   /** Keeps the connection of an answer that was held: the next request follows soon. */
   #keep(client: HttpClient, { headers }: WholeAnswer): void {
-    client.settle();
-    if (headers["preference-applied"] === undefined) client.close();
-    this.#last = client;
+    const isHeld = headers["preference-applied"] !== undefined;
+    if (isHeld) client.settle();
+    else client.close();
+    this.#last = isHeld ? client : undefined;
   }
 }
