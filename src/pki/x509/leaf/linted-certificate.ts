@@ -1,7 +1,7 @@
 import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { type Interval, readInterval, version3 } from "../certificate.ts";
-import { type CertificateExtensions, readExtensions } from "../certificate-extensions.ts";
+import { type CertificateExtensions, readExtensions, uriName } from "../certificate-extensions.ts";
 import type { SubjectPublicKey } from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
 import type { IdentityProof } from "./identity-proof.ts";
@@ -123,7 +123,6 @@ function readKeyUsage(extensions: CertificateExtensions): number {
 }
 
 const dnsName = Tag.contextPrimitive(2);
-const uriName = Tag.contextPrimitive(6);
 
 function hasOnlyNames(extensions: CertificateExtensions, intent: Intent): boolean {
   const { kind, spiffeId, dnsNames = [] } = intent;
