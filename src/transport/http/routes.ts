@@ -1,4 +1,4 @@
-import { createContextValues } from "@connectrpc/connect";
+import { type ContextValues, createContextValues } from "@connectrpc/connect";
 import { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { readinessIn } from "../../ca/readiness.ts";
@@ -9,7 +9,13 @@ import type { CertificateAuthority } from "../certificate-authority.ts";
 import { newAudit } from "../rpc/audited-call.ts";
 import { createCertificateService, createJwtSvidService } from "../rpc/certificate-service.ts";
 import { requestBody } from "../rpc/request-body.ts";
-import { type Peer, peerKey, type RpcResponse, type RpcService } from "../rpc/rpc.ts";
+import {
+  type Peer,
+  peerKey,
+  type RpcRequest,
+  type RpcResponse,
+  type RpcService,
+} from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";
 import { addLogRoutes } from "./log-routes.ts";
 import { LongPolls, type Waiter, waiting } from "./long-poll.ts";
@@ -150,18 +156,23 @@ export function createFetchHandler(
     const peer = peerOf(request);
     if (isGrpcContentType(request.headers.get("content-type")))
       return refuseNativeGrpc(ca, request.headers, peer);
-    return toResponse(
-      await rpc({
-        httpVersion: "",
-        method: request.method,
-        url: request.url,
-        header: request.headers,
-        headers: () => request.headers,
-        body: () => requestBody(request),
-        signal: request.signal,
-        contextValues: createContextValues().set(peerKey, peer),
-      }),
-    );
+    const contextValues = createContextValues().set(peerKey, peer);
+    return toResponse(await rpc(rpcRequestOf(request, contextValues)));
+  };
+}
+
+/** A request of `fetch` as one of an RPC. */
+export function rpcRequestOf(request: Request, contextValues: ContextValues): RpcRequest {
+  const { method, url, headers: header, signal } = request;
+  return {
+    httpVersion: "",
+    method,
+    url,
+    header,
+    headers: () => header,
+    body: () => requestBody(request),
+    signal,
+    contextValues,
   };
 }
 

@@ -1,14 +1,13 @@
 import { X509Certificate } from "node:crypto";
 import { Code, createContextValues } from "@connectrpc/connect";
 import { IstioCertificateService } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
-import { createCertificatePath } from "../../../src/transport/http/routes.ts";
+import { createCertificatePath, rpcRequestOf } from "../../../src/transport/http/routes.ts";
 import { audited, statusCodeOf } from "../../../src/transport/rpc/audited-call.ts";
 import {
   createCertificateService,
   issuingFallback,
 } from "../../../src/transport/rpc/certificate-service.ts";
 import { createCertificate } from "../../../src/transport/rpc/issuing-calls.ts";
-import { requestBody } from "../../../src/transport/rpc/request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "../../../src/transport/rpc/rpc.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { csrPem } from "../../testkit/pki/csr.ts";
@@ -187,12 +186,6 @@ function toRequest({ method, headers, body }: WireCall, { path }: Door): Request
 }
 
 const toRpc = (request: Request): RpcRequest => ({
+  ...rpcRequestOf(request, createContextValues()),
   httpVersion: "2",
-  method: request.method,
-  url: request.url,
-  header: request.headers,
-  headers: () => request.headers,
-  body: () => requestBody(request),
-  signal: request.signal,
-  contextValues: createContextValues(),
 });
