@@ -34,13 +34,21 @@ export class AgentProcess {
     this.#child = launchRampart(["agent", "run", ...proxy], options);
   }
 
+  /** @throws Error with the agent's last words, if it ends or is not ready within a minute. */
   async ready(): Promise<void> {
-    const isReady = () =>
-      this.status().then(
+    const child = this.#child;
+    const isReady = async () => {
+      if (child?.process.exitCode != null) throw new Error("the agent has ended");
+      return this.status().then(
         ({ isReady }) => isReady,
         () => false,
       );
-    await until(`the agent at ${this.#statusUrl}`, isReady);
+    };
+    try {
+      await until(`the agent at ${this.#statusUrl}`, isReady);
+    } catch (error) {
+      throw new Error(`${error}; it said: ${child?.lines.slice(-3).join(" / ")}`);
+    }
   }
 
   async status(): Promise<AgentStatus> {
