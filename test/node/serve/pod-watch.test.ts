@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
@@ -8,6 +6,7 @@ import {
   type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 describe("rampart serve", () => {
@@ -61,10 +60,7 @@ describe("rampart serve", () => {
   });
 
   test("leaves no port open if it cannot start", async () => {
-    const probe = createServer().listen(0, "127.0.0.1");
-    await once(probe, "listening");
-    const { port } = probe.address() as AddressInfo;
-    await new Promise((resolve) => probe.close(resolve));
+    const [port] = await freePorts(1);
     const listens = {
       MONITORING_LISTEN: `127.0.0.1:${port}`,
       PLAINTEXT_LISTEN: new URL(api.origin).host,

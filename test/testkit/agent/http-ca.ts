@@ -1,6 +1,5 @@
 import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import type { Hono } from "hono";
@@ -15,6 +14,7 @@ import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
 import { randomKek } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { freePorts } from "../network/free-ports.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { taintSigner } from "./taint-signer.ts";
 
@@ -79,8 +79,9 @@ export async function startHttpCa(
       server.close(() => resolve());
       server.closeAllConnections();
     });
-  await listen(0);
-  const { port } = server.address() as AddressInfo;
+  // It comes back to its port, which nobody else gets in a pause.
+  const [port = 0] = await freePorts(1);
+  await listen(port);
   const ca: HttpCa = {
     url: `http://127.0.0.1:${port}`,
     store,
