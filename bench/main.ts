@@ -1,3 +1,4 @@
+import { parseArgs } from "node:util";
 import { discoveryRows } from "./agent/discovery/rows.ts";
 import { agentRows } from "./agent/rows.ts";
 import { crlRows } from "./crl-rows.ts";
@@ -212,4 +213,6 @@ async function run(): Promise<Row[]> {
   ];
 }
 
+// It has no options, and refuses them before minutes of work.
+parseArgs();
 process.exitCode = printRows(await run()) ? 0 : 1;

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { stringify } from "smol-toml";
 import type { Circumstances } from "../../src/ca/policy/circumstances.ts";
 import { createPolicy, decide } from "../../src/ca/policy/policy.ts";
@@ -16,7 +17,8 @@ import { printRows, type Row } from "../measurement/report.ts";
 import { createMeshLog } from "./mesh-log.ts";
 
 /** The entries of the replay; fewer make a quick run. */
-const [entries = "1000000"] = process.argv.slice(2);
+const { positionals } = parseArgs({ allowPositionals: true });
+const [entries = "1000000"] = positionals;
 const synchronized = 100_000;
 
 const rules = Array.from({ length: 100 }, (_, i) => ({

@@ -1,5 +1,6 @@
 import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
+import { parseArgs } from "node:util";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
@@ -11,7 +12,8 @@ import { type Attempt, type Pair, pairsOf } from "./attempts.ts";
 import { createTenantCluster } from "./clusters.ts";
 import { compare } from "./statistics.ts";
 
-const [times = "3000"] = process.argv.slice(2);
+const { positionals } = parseArgs({ allowPositionals: true });
+const [times = "3000"] = positionals;
 const warmUpTimes = 1500;
 
 /** A smaller difference is no verdict even beyond chance, because other processes share the machine. */
