@@ -196,6 +196,7 @@ footer{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 2rem;colo
 footer a+a{margin-left:.9rem}
 @media(max-width:44rem){body{padding:0 .9rem 2rem}section{padding:1rem}header{padding-top:1.1rem}
 text.spare{display:none}.lane{grid-template-columns:1fr;margin-bottom:.3rem}.lane.axis .who{display:none}
+.chart figcaption>:nth-child(2){order:1;flex-basis:100%}
 .events li{grid-template-columns:max-content 1fr}.events li>:last-child{grid-column:1/-1}
 footer{display:block}}
 @media print{nav,.skip,#log-search{display:none}section,.card{break-inside:avoid}}

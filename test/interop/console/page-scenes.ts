@@ -55,10 +55,15 @@ const lookScenes = Object.fromEntries(
 const cutUnseen = `[...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth &&
   getComputedStyle(each).backgroundImage.split("linear-gradient").length < 5).map((each) => each.ariaLabel)`;
 
+/** Runs in the page: the two ends of each chart's axis that are not on one line. */
+const brokenAxes = `[...document.querySelectorAll(".chart figcaption")].map(({ firstElementChild, lastElementChild }) =>
+  [firstElementChild, lastElementChild]).filter(([a, b]) => a.getBoundingClientRect().top !== b.getBoundingClientRect().top)
+  .map((ends) => ends.map((each) => each.textContent).join(" and "))`;
+
 /** On a phone, a tablet and a desk. */
 const widthScenes = Object.fromEntries(
   [320, 390, 768, 1280].map((width): [string, Scene] => [
-    `${width} pixels: no text lies over another, and cut tables show it`,
+    `${width} pixels: no text lies over another, axes have one line, and cut tables show it`,
     async (browser) => {
       using server = await sample();
       for (const colorScheme of ["light", "dark"] as const) {
@@ -66,6 +71,7 @@ const widthScenes = Object.fromEntries(
         const { page } = await openPage(browser, server.url, { colorScheme, viewport });
         expectEqual(await overlaps(page), [], colorScheme);
         expectEqual(await page.evaluate(cutUnseen), [], colorScheme);
+        expectEqual(await page.evaluate(brokenAxes), [], colorScheme);
       }
     },
   ]),
