@@ -99,6 +99,10 @@ const findings = {
     "error",
     "The store takes no record, and a CA whose issuance log takes no entry issues no certificate.",
   ],
+  "store-nearly-full": [
+    "warning",
+    "Soon the store takes no record, and the issuance log no entry.",
+  ],
   "store-read-only": [
     "error",
     "The store takes no record: no new authority, no denial, no revocation and no taint.",

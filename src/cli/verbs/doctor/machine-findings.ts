@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { constants } from "node:fs";
 import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
+import { maximumRecordOctets } from "../../../custody/authority-store.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type CertificateFiles, certificateInFiles } from "../../../node/tls.ts";
 import { systemCode } from "../../../program/files/small-file.ts";
@@ -101,14 +102,11 @@ const leastRoom = 16 * 1024 * 1024;
  * Findings about the owner and the mode of a store's files and the room that is left for them, or that this
  * user may not look at them.
  */
-export async function fileFindings(
-  directory: string,
-  room = leastRoom,
-): Promise<readonly Finding[]> {
+export async function fileFindings(directory: string): Promise<readonly Finding[]> {
   try {
     return [
       ...(await ownersAndModes(directory)),
-      ...(await fullDisk(directory, room)),
+      ...(await fullDisk(directory)),
       ...(await readOnly(directory)),
     ];
   } catch (error) {
@@ -135,12 +133,17 @@ async function ownersAndModes(directory: string): Promise<readonly Finding[]> {
   ];
 }
 
-async function fullDisk(directory: string, room: number): Promise<Finding[]> {
+async function fullDisk(directory: string): Promise<readonly Finding[]> {
   const disk = await statfs(directory).catch(ignoringAbsence);
-  const left = disk ? disk.bavail * disk.bsize : Number.POSITIVE_INFINITY;
-  if (left >= room) return [];
+  return disk ? roomFindings(directory, disk.bavail * disk.bsize) : [];
+}
+
+/** A finding about a disk with too few octets left. The CA, too, tries whether the longest record has room. */
+export function roomFindings(directory: string, left: number): readonly Finding[] {
+  if (left >= leastRoom) return [];
   const what = `The disk of the store in ${directory} has ${Math.floor(left / 1024)} KiB left.`;
-  return [finding("store-full", what, `Make room: \`df -h ${quoted(directory)}\``)];
+  const name = left < maximumRecordOctets ? "store-full" : "store-nearly-full";
+  return [finding(name, what, `Make room: \`df -h ${quoted(directory)}\``)];
 }
 
 async function readOnly(directory: string): Promise<Finding[]> {

@@ -1,12 +1,18 @@
 import { chmod } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { installedTools } from "../../../../src/cli/session/local-worker.ts";
-import { fileFindings, toolFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
+import {
+  fileFindings,
+  roomFindings,
+  toolFindings,
+} from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { wranglerVersion } from "../../../../src/cli/wrangler-version.ts";
+import { maximumRecordOctets } from "../../../../src/custody/authority-store.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const tested = { wrangler: wranglerVersion, workerd: "1.20261023.1" };
 const date = "2026-10-23";
+const mebibyte = 1024 * 1024;
 
 test("the tools of the tests have no finding", () => {
   expect(installedTools("wrangler.toml")).toEqual(tested);
@@ -43,11 +49,19 @@ test.each([
   expect(found).toMatchObject([{ name: "workerd-version", what: expect.stringContaining(what) }]);
 });
 
-test("a disk without room is found, and one with room is not", async () => {
+test.each([
+  ["full where the longest record has no room", maximumRecordOctets - 1, ["store-full", "error"]],
+  ["nearly full where it has", maximumRecordOctets, ["store-nearly-full", "warning"]],
+  ["nearly full below 16 MiB", 16 * mebibyte - 1, ["store-nearly-full", "warning"]],
+  ["not found from there on", 16 * mebibyte, []],
+])("a disk is %s", (_, left, expected) => {
+  const found = roomFindings("store", left);
+  expect(found.flatMap(({ name, severity }) => [name, severity])).toEqual(expected);
+});
+
+test("the disk of a store that is absent is not looked at, and that of one which is there has room", async () => {
   const folder = await temporaryFolder();
   await chmod(folder, 0o700);
   expect(await fileFindings(folder)).toEqual([]);
-  const found = await fileFindings(folder, Number.POSITIVE_INFINITY);
-  expect(found).toMatchObject([{ name: "store-full", severity: "error" }]);
-  expect(await fileFindings(`${folder}/absent`, Number.POSITIVE_INFINITY)).toEqual([]);
+  expect(await fileFindings(`${folder}/absent`)).toEqual([]);
 });
