@@ -76,6 +76,10 @@ export class FollowerIndex implements Disposable {
     }
   }
 
+  #dropIndexes(): void {
+    for (const column of columns) this.#database.exec(`DROP INDEX entry_${column}_at`);
+  }
+
   /**
    * Older copies of a log have indexes that know no time, and serial numbers with an odd number of digits. A
    * trigger stays, because an older program may still follow the log into this copy.
@@ -109,23 +113,17 @@ export class FollowerIndex implements Disposable {
   async transaction<T>(work: () => Promise<T>): Promise<T> {
     this.#database.exec("BEGIN IMMEDIATE");
     try {
+      const isFirst = !this.state();
+      // Indexes that are made at the end of an empty copy's first step take less than half of the time.
+      if (isFirst) this.#dropIndexes();
       const result = await work();
+      if (isFirst) this.#createIndexes();
       this.#database.exec("COMMIT");
       return result;
     } catch (error) {
       this.#database.exec("ROLLBACK");
       throw error;
     }
-  }
-
-  /** {@link transaction} for an empty copy. An index that is made at its end takes less than half of the time. */
-  firstTransaction<T>(work: () => Promise<T>): Promise<T> {
-    return this.transaction(async () => {
-      for (const column of columns) this.#database.exec(`DROP INDEX entry_${column}_at`);
-      const result = await work();
-      this.#createIndexes();
-      return result;
-    });
   }
 
   addEntry(idx: number, octets: Uint8Array, entry: LoggedEntry): void {

@@ -108,7 +108,7 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
   const text = new TextDecoder().decode(octets);
   const accepted = await openByPolicy(text, policy);
   requireSameLog(accepted, known?.checkpoint);
-  await index[known ? "transaction" : "firstTransaction"](async () => {
+  await index.transaction(async () => {
     const read = recording(source.read, index);
     const frontier = await extendVerified(
       known?.frontier ?? Frontier.empty(),

@@ -38,7 +38,7 @@ test.each(bounded)("a search by %j reads an index alone, and sorts nothing", (fi
 test("a copy has its indexes after its first step, and where that failed", async () => {
   for (const work of [async () => {}, () => Promise.reject(new Error("the log does not hold"))]) {
     const index = new FollowerIndex();
-    await index.firstTransaction(work).catch(() => {});
+    await index.transaction(work).catch(() => {});
     for (const [fields, terms] of bounded) expect(planOf(fields, index)).toContain(`(${terms})`);
   }
 });
