@@ -1,5 +1,5 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
 import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";
@@ -22,6 +22,7 @@ import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { currentBundle, currentView } from "./composed.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
+import { errorsOf, logOf } from "./verb-log.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
@@ -57,8 +58,7 @@ export async function withSession(
     terminal,
     "a part may be done: `rampart authority list` shows what the store holds",
   );
-  // The standard output is for the answer of the verb.
-  const log = createEventLog(terminal.clock, (line) => terminal.notice(line));
+  const log = logOf(terminal);
   const open = () => openDeployment(options, terminal.environment, terminal.clock());
   const deployment = await terminal.progress("opening the store", open, options);
   const { place, close } = deployment;
@@ -110,7 +110,7 @@ async function sessionOn(
     signerStore: () => store,
     cryptoProvider: nodeCryptoProvider,
     fetchingUpstream: { fetchTrusting },
-    log: isDry ? errorsOf(log) : log,
+    log: isDry || terminal.isWatched ? errorsOf(log) : log,
     clock: () => now,
     keyCustody: nodeKeyCustody(configuration, terminal.environment, terminal.clock),
   });
@@ -181,16 +181,6 @@ export async function openStore({ mint }: Session): Promise<OpenedStore> {
 export function requireAllOpen({ refusals }: OpenedStore): void {
   if (refusals.length > 0)
     throw new OperatorError(`the store holds records that do not open: ${refusals.length}`);
-}
-
-/** A log of errors only: in a dry run, the other events did not happen. */
-function errorsOf(log: EventLog): EventLog {
-  return {
-    ...log,
-    operation: (event) => {
-      if (event.level === "error") log.operation(event);
-    },
-  };
 }
 
 /** A command on the CA that a verb works on, as an operator types it. */

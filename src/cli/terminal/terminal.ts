@@ -62,6 +62,11 @@ export class Terminal implements Screen {
     return this.#process.stdin.isTTY ?? false;
   }
 
+  /** Whether a person reads what is said beside the answer. */
+  get isWatched(): boolean {
+    return this.#process.stderr.isTTY ?? false;
+  }
+
   /** For the standard output. */
   readonly styled = (meaning: Meaning, text: string): string =>
     this.#screen(this.#process.stdout).styled(meaning, text);
@@ -85,29 +90,25 @@ export class Terminal implements Screen {
 
   /** Says something beside the answer. */
   notice(lines: string, { json = false }: Audience = {}): void {
-    const { stderr } = this.#process;
-    if (!json || stderr.isTTY) stderr.write(`${this.typed(lines)}\n`);
+    if (!json || this.isWatched) this.#process.stderr.write(`${this.typed(lines)}\n`);
   }
 
   /** Says what a verb works on. */
   noticePlace(place: string, audience: Audience): void {
-    const { styled } = this.#screen(this.#process.stderr);
-    this.notice(styled("quiet", `On the ${place}:`), audience);
+    this.notice(this.#said("quiet", `On the ${place}:`), audience);
   }
 
   /** Says what an operator does after a verb. */
   noticeNext(steps: readonly NextStep[]): void {
-    const { styled } = this.#screen(this.#process.stderr);
     const lines = steps.map(
-      ([command, reason]) => `  ${styled("heading", this.typed(command))}\n      ${reason}`,
+      ([command, reason]) => `  ${this.#said("heading", this.typed(command))}\n      ${reason}`,
     );
     this.notice(["", "Next:", ...lines].join("\n"));
   }
 
   /** Says why a verb did not do it. */
   complain(sentence: string): void {
-    const { styled } = this.#screen(this.#process.stderr);
-    this.notice(`${styled("bad", "rampart:")} ${sentence}`);
+    this.notice(`${this.#said("bad", "rampart:")} ${sentence}`);
   }
 
   /** The line that somebody types; `undefined` if they end it with Ctrl-C or Ctrl-D instead. */
@@ -144,8 +145,7 @@ export class Terminal implements Screen {
     { json = false }: Audience = {},
   ): Promise<T> {
     const { stderr } = this.#process;
-    const isTerminal = stderr.isTTY ?? false;
-    if (json && !isTerminal) return work();
+    if (json && !this.isWatched) return work();
     let seconds = Math.round(this.#slowMilliseconds / 1000);
     let ticking: NodeJS.Timeout | undefined;
     const tick = (): void => {
@@ -154,12 +154,9 @@ export class Terminal implements Screen {
       seconds++;
     };
     const starting = setTimeout(() => {
-      if (isTerminal) {
-        tick();
-        ticking = setInterval(tick, 1000);
-      } else {
-        stderr.write(`rampart: still ${what}\n`);
-      }
+      if (!this.isWatched) return void stderr.write(`rampart: still ${what}\n`);
+      tick();
+      ticking = setInterval(tick, 1000);
     }, this.#slowMilliseconds);
     try {
       return await work();
@@ -175,9 +172,12 @@ export class Terminal implements Screen {
     this.#process.exitCode = code;
   }
 
-  #screen(stream: ScreenStream): Screen {
-    return screenOf(stream, this.environment as Environment);
-  }
+  /** For the standard error stream. */
+  readonly #said = (meaning: Meaning, text: string): string =>
+    this.#screen(this.#process.stderr).styled(meaning, text);
+
+  readonly #screen = (stream: ScreenStream): Screen =>
+    screenOf(stream, this.environment as Environment);
 }
 
 const eraseLine = "\r\u001b[K";

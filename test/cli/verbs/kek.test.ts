@@ -84,3 +84,11 @@ test("a verb says in one sentence why the KEK does not open", async () => {
     "must have a form that `rampart kek wrap --help` shows",
   );
 });
+
+test("at a terminal, that sentence is all that is said", async () => {
+  const variables = { ...terminal.environment, KEK: (await kek("wrap", "k1", uri)).trim() };
+  terminal = new MemoryTerminal({ isTTY: true, environment: variables });
+  service.fault = awsFault("AccessDeniedException");
+  await expect(authority("list")).rejects.toThrow("the KEK is not open: KEK k1: ");
+  expect(terminal.said).not.toContain("KEK");
+});
