@@ -135,6 +135,8 @@ const manifest = ({ name, rampart }: ProjectSettings): object => ({
   },
   dependencies: { [packageName]: rampart },
   devDependencies: { wrangler: wranglerVersion },
+  // Wrangler works without them, and npm warns of scripts that nobody has decided about.
+  allowScripts: { esbuild: false, workerd: false },
 });
 
 /** The lines of the repository's configuration that a project has otherwise. */

@@ -47,6 +47,22 @@ test("a project depends on the package and on wrangler alone", () => {
   expect(devDependencies).toEqual({ wrangler: wranglerVersion });
 });
 
+test("a project decides about every script that its packages would run when npm installs them", async () => {
+  const lock = JSON.parse(await readFile(resolve("package-lock.json"), "utf8"));
+  const scripted = new Set<string>();
+  const seen = new Set<string>();
+  const visit = (name: string): void => {
+    const found = lock.packages[`node_modules/${name}`];
+    if (!found || seen.has(name)) return;
+    seen.add(name);
+    if (found.hasInstallScript) scripted.add(name);
+    Object.keys({ ...found.dependencies, ...found.optionalDependencies }).forEach(visit);
+  };
+  const { allowScripts, devDependencies } = JSON.parse(fileOf("package.json"));
+  Object.keys({ ...devDependencies, ...manifest.dependencies }).forEach(visit);
+  expect(allowScripts).toEqual(Object.fromEntries([...scripted].map((name) => [name, false])));
+});
+
 test("a project ignores the secrets and the state of development", () => {
   expect(fileOf(".gitignore").split("\n")).toEqual(
     expect.arrayContaining([".dev.vars", ".wrangler/"]),
