@@ -255,9 +255,13 @@ describe.each([
     await rotateAll([ca.mint], mesh.now);
     expect(ca.log.operations.filter(({ event }) => event === "root-crl-signed")).toHaveLength(3);
   });
+});
+
+describe("a root in a key service, whichever it is,", () => {
+  const [first = "", second = ""] = awsRootUris;
 
   test("revokes no tainted intermediate that its bundle still has, and none of another root", async () => {
-    const service = await play();
+    const service = await playAws();
     const mesh = newMesh();
     const root = await rootOf(service, first);
     const taintSigner = async ({ mint, certificateAuthority }: RunningCa) => {
@@ -282,7 +286,7 @@ describe.each([
   });
 
   test("may be certified by a company's CA, whose root the mesh then trusts", async () => {
-    const service = await play();
+    const service = await playAws();
     const { root, company } = await certifiedElsewhere(await rootOf(service, first));
     // OpenSSL's own clock has made them.
     const mesh = { ...newMesh(), now: new Date() };
@@ -303,7 +307,7 @@ describe.each([
   });
 
   test("renews itself before it ends, and is published before anything relies on that", async () => {
-    const service = await play();
+    const service = await playAws();
     const mesh = newMesh();
     const root = await rootOf(service, first, start, 60);
     const ca = await startIn(mesh, service, { ...below([first], root), CRL: "on" });
@@ -320,7 +324,7 @@ describe.each([
   });
 
   test("may be that of a named signer alone", async () => {
-    const service = await play();
+    const service = await playAws();
     const mesh = newMesh();
     const root = await rootOf(service, first);
     const { UPSTREAM_AUTHORITY: upstream_authority } = below([first], root);
@@ -340,7 +344,7 @@ describe.each([
   });
 
   test("takes the place of a self-signed root, of another key, and gives it back", async () => {
-    const service = await play();
+    const service = await playAws();
     const mesh = newMesh();
     const own = { AUTHORITY_ROOT: "self" };
     const before = await startIn(mesh, service, own);

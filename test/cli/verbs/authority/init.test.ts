@@ -1,5 +1,6 @@
 import { mkdir, readdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
@@ -21,8 +22,7 @@ beforeEach(async () => {
 });
 
 const terminalOf = (isTTY = false): MemoryTerminal => {
-  const environment = { KEK: kek, RAMPART_PASSPHRASE: "correct horse battery" };
-  return new MemoryTerminal({ environment, clock: () => now, isTTY });
+  return new MemoryTerminal({ environment: { KEK: kek }, clock: () => now, isTTY });
 };
 
 async function configured(...lines: readonly string[]): Promise<string[]> {
@@ -93,9 +93,13 @@ describe("a folder that is missing beside an inception date that is over", () =>
     const config = await configured(over);
     await mkdir(join(folder, "store"), { mode: 0o700 });
     await authority(["init", "--yes", ...config]);
-    await authority(["export", "--out", join(folder, "a.age"), ...config]);
+    const [backup, key] = [join(folder, "a.age"), join(folder, "identity")];
+    const identity = await generateX25519Identity();
+    await writeFile(key, identity);
+    const recipient = await identityToRecipient(identity);
+    await authority(["export", "--out", backup, "-r", recipient, ...config]);
     await rename(join(folder, "store"), join(folder, "lost"));
-    await authority(["restore", join(folder, "a.age"), "--yes", ...config]);
+    await authority(["restore", backup, "-i", key, "--yes", ...config]);
     expect(JSON.parse(await authority(["list", "--json", ...config]))).toHaveLength(1);
   });
 
