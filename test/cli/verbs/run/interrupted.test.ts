@@ -5,8 +5,9 @@ import { open, readdir, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
+import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { Ended } from "../../../testkit/programs/child-process.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import {
@@ -31,7 +32,6 @@ function verbsOf(command: Command, words: readonly string[] = []): [string, Comm
 }
 
 const whole = await rampart("", new MemoryTerminal());
-const nouns = whole.commands.map((noun) => noun.name());
 
 /**
  * How a verb without a configuration is brought to wait: it opens `FIFO`, which nobody has written to, or calls
@@ -74,6 +74,7 @@ const waits = verbsOf(whole)
   .filter(([verb]) => !programs.includes(verb))
   .map(([verb, command]) => ({
     verb,
+    noun: verb.split(" ")[0] ?? "",
     isKnown: verb in others || hasConfiguration(command),
     words: verb in others ? others[verb] : requiredWords(command),
   }));
@@ -94,8 +95,19 @@ const interrupted = (signal: keyof typeof codes): Ended => ({
 /** Opens a pipe for writing, which fails until somebody reads it. */
 const opened = (fifo: string) => open(fifo, constants.O_WRONLY | constants.O_NONBLOCK);
 
+/** These read their configuration without a session. */
+const alone = ["authority root", "kek unwrap"];
+
+const isInSession = ({ verb }: { readonly verb: string }): boolean =>
+  !(verb in others) && !alone.includes(verb);
+
+/** One verb of a noun shows by a signal what the others show by their session. */
+const isInProcess = (each: (typeof waits)[number], i: number): boolean =>
+  isInSession(each) &&
+  i > waits.findIndex(({ noun, verb }) => noun === each.noun && isInSession({ verb }));
+
 const waiting = waits
-  .filter(({ words }) => words !== undefined)
+  .filter((each, i) => each.words !== undefined && !isInProcess(each, i))
   .map(({ verb, words = "" }, i) => [verb, signals[i % 2] ?? "SIGINT", words] as const);
 
 test.each(waiting)(
@@ -129,6 +141,35 @@ test.each(waiting)(
   },
 );
 
+// A session explains signals, as the tests above show of a verb of each noun.
+test.each(waits.filter(isInProcess))(
+  "$verb waits for its configuration in a session, and leaves signals to that",
+  async ({ verb, noun, words = "" }) => {
+    const folder = await temporaryFolder();
+    const fifo = join(folder, "fifo.toml");
+    execFileSync("mkfifo", [fifo]);
+    const listeners = () => signals.map((name) => process.listenerCount(name));
+    const before = listeners();
+    const program = await rampart(noun, new MemoryTerminal());
+    const typed = [...verb.split(" "), ...words.split(" ")];
+    const ended = program
+      .parseAsync(
+        typed.map((word) => word.replace("FIFO", fifo)),
+        { from: "user" },
+      )
+      .catch((error: unknown) => error);
+    const reached = await Promise.race([eventually(() => opened(fifo)), ended]);
+    if (!(reached instanceof Object && "writeFile" in reached)) throw reached;
+    expect(listeners()).toEqual(before.map((count) => count + 1));
+    expect(await readdir(folder)).toEqual(["fifo.toml"]);
+    const pipe = reached as Awaited<ReturnType<typeof opened>>;
+    await pipe.writeFile("= no TOML");
+    await pipe.close();
+    expect(await ended).toBeInstanceOf(OperatorError);
+    expect(listeners()).toEqual(before);
+  },
+);
+
 /** A hook that gives the command line, for a noun, a module that sends this process a signal and never completes. */
 const atImport = (signal: string): string => `
   import { registerHooks } from "node:module";
@@ -142,40 +183,33 @@ const atImport = (signal: string): string => `
         : next(specifier, context),
   });`;
 
-test.each(nouns.map((noun, i) => [noun, signals[i % 2] ?? "SIGINT"] as const))(
-  "a signal while %s is imported ends it with a sentence: %s",
-  async (noun, signal) => {
-    const folder = await temporaryFolder();
-    const hook = join(await temporaryFolder(), "hook.mjs");
-    await writeFile(hook, atImport(signal));
-    const environment = { NODE_OPTIONS: `--import ${hook}` };
-    const command = [process.execPath, sourceProgram];
-    const { ended } = startRampart([noun, "--help"], environment, { folder, command });
-    expect(await ended).toEqual(interrupted(signal));
-    expect(await readdir(folder)).toEqual([]);
-  },
-);
-
-let config: string;
-
-beforeEach(async () => {
+test.each([
+  ["authority", "SIGINT"],
+  ["serve", "SIGTERM"],
+] as const)("a signal while %s is imported ends it with a sentence: %s", async (noun, signal) => {
   const folder = await temporaryFolder();
-  config = join(folder, "rampart.toml");
-  const values = { AUTHORITY_KEY: "RSA-4096", ISSUERS: [{ issuer: "https://a.test" }] };
-  await writeFile(config, serveToml(join(folder, "store"), values));
+  const hook = join(await temporaryFolder(), "hook.mjs");
+  await writeFile(hook, atImport(signal));
+  const environment = { NODE_OPTIONS: `--import ${hook}` };
+  const command = [process.execPath, sourceProgram];
+  const { ended } = startRampart([noun, "--help"], environment, { folder, command });
+  expect(await ended).toEqual(interrupted(signal));
+  expect(await readdir(folder)).toEqual([]);
 });
 
-describe.each(["SIGINT", "SIGTERM"] as const)("%s", (signal) => {
-  test("while serve founds its first authority ends it with a sentence, and no trace", async () => {
-    const { onLine, send, ended, lines: said } = startRampart(["serve", "-c", config]);
-    onLine((line) => {
-      if (line.includes("monitoring on")) send(signal);
-    });
-    expect(await ended).toMatchObject({ exitCode: 0 });
-    // The error stream has warnings of the log, and nothing else.
-    expect(said.filter((line) => line.includes(`"event":"ending"`))).toEqual([
-      expect.stringContaining(signal),
-    ]);
-    expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
+test("SIGTERM while serve founds its first authority ends it with a sentence, and no trace", async () => {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  const values = { AUTHORITY_KEY: "RSA-4096", ISSUERS: [{ issuer: "https://a.test" }] };
+  await writeFile(config, serveToml(join(folder, "store"), values));
+  const { onLine, send, ended, lines: said } = startRampart(["serve", "-c", config]);
+  onLine((line) => {
+    if (line.includes("monitoring on")) send("SIGTERM");
   });
+  expect(await ended).toMatchObject({ exitCode: 0 });
+  // The error stream has warnings of the log, and nothing else.
+  expect(said.filter((line) => line.includes(`"event":"ending"`))).toEqual([
+    expect.stringContaining("SIGTERM"),
+  ]);
+  expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
 });
