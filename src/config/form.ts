@@ -16,28 +16,31 @@ export function partition(values: Values, isOne: (key: string) => boolean): [Val
   ];
 }
 
-/** @throws ConfigurationError with every fault of the values. */
+/** @throws ConfigurationError with the first fault of every place. */
 export function parseForm<Output>(form: z.ZodMiniType<Output>, values: Values): Output {
   const parsed = form.safeParse(values, { ...inEnglish, reportInput: true });
-  if (!parsed.success) throw new ConfigurationError(parsed.error.issues.flatMap(faultLines));
-  return parsed.data;
+  if (parsed.success) return parsed.data;
+  const faults = new Map<string, string>();
+  // A later fault of a place may follow from its first one.
+  for (const [place, fault] of parsed.error.issues.flatMap(faultsIn)) {
+    if (!faults.has(place)) faults.set(place, `${place}: ${fault}`);
+  }
+  throw new ConfigurationError([...faults.values()]);
 }
 
-/** One line for each fault, its place first. zod's messages for these forms never quote a value. */
-function faultLines(issue: z.core.$ZodIssue): string[] {
+/** The places of a fault, and what is wrong there. zod's messages for these forms never quote a value. */
+function faultsIn(issue: z.core.$ZodIssue): [place: string, fault: string][] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => `${placeOf([...issue.path, key])}: is not a key of Rampart`);
+    return issue.keys.map((key) => [placeOf([...issue.path, key]), "is not a key of Rampart"]);
   }
   const missing = issue.code === "invalid_type" && issue.input === undefined;
-  return [`${placeOf(issue.path)}: ${missing ? "is required" : issue.message}`];
+  return [[placeOf(issue.path), missing ? "is required" : issue.message]];
 }
 
 function placeOf(path: readonly PropertyKey[]): string {
   return path
-    .reduce<string>(
-      (place, key) => (typeof key === "number" ? `${place}[${key}]` : `${place}.${String(key)}`),
-      "",
-    )
+    .map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`))
+    .join("")
     .slice(1);
 }
 
@@ -54,8 +57,6 @@ export const clusterName = z
 export const audienceGlobs = globList(/^[\x21-\x7e]{1,255}$/, "audience").check(
   z.minLength(1, "must not be empty"),
 );
-
-export const filePath = z.string().check(z.minLength(1, "must not be empty"));
 
 export const trustDomainText = parsedText(
   parseTrustDomain,
@@ -75,7 +76,7 @@ export const tableOrText = <Shape extends z.core.$ZodShape>(
 /** A ServiceAccount, as operators write it. */
 export const accountName = parsedText(parseAccountName, "must be <namespace>/<service account>");
 
-function parseAccountName(text: string): ServiceAccount | undefined {
+export function parseAccountName(text: string): ServiceAccount | undefined {
   const [namespace = "", name = "", ...rest] = text.split("/");
   return rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
 }

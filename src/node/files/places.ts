@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { clusterName, filePath, signerName, trustDomainText } from "../../config/form.ts";
+import { clusterName, signerName, trustDomainText } from "../../config/form.ts";
 import { bracketed, parseListenAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { baseUrl, parsedText } from "../../foundation/text.ts";
@@ -13,6 +13,11 @@ const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** Where a kubelet keeps the token of a pod. */
 export const accountTokenFile: string = `${account}/token`;
+
+/** A line break at the end of a path, for instance, names a file that nobody has. */
+export const filePath = z
+  .string()
+  .check(z.regex(/^\P{Cc}+$/u, "must be a path, without control characters"));
 
 /** The keys of any program with an API server. docs/how-to/distribute.md explains them. */
 export const apiServerKeys = {

@@ -1,12 +1,12 @@
 import * as z from "zod/mini";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
-import { dnsName, filePath, parseForm, partition } from "../../config/form.ts";
+import { dnsName, parseForm, partition } from "../../config/form.ts";
 import { keyServiceCredential } from "../../config/keks.ts";
 import { logKeys } from "../../config/optional-parts.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";
-import { type Environment, listenAddress } from "../files/places.ts";
+import { type Environment, filePath, listenAddress } from "../files/places.ts";
 import { limitsTable } from "../limits/limits.ts";
 import {
   propagationOf,

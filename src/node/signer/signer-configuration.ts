@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
-import { accountName, parseForm, signerName } from "../../config/form.ts";
+import { accountName, parseAccountName, parseForm, signerName } from "../../config/form.ts";
 import { globList, globs } from "../../foundation/globs.ts";
-import { durationSeconds } from "../../foundation/text.ts";
+import { durationSeconds, parsedText } from "../../foundation/text.ts";
 import {
   accessKeys,
   apiServerKeys,
@@ -77,7 +77,11 @@ const signers = z.array(signer).check(
 const form = z.strictObject({
   ...accessKeys,
   SIGNERS: signers,
-  LEASE: z.prefault(accountName, "istio-system/rampart-signer"),
+  // The names of ServiceAccounts and Leases have one form.
+  LEASE: z.prefault(
+    parsedText(parseAccountName, "must be <namespace>/<name of a Lease>"),
+    "istio-system/rampart-signer",
+  ),
   ...apiServerKeys,
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });

@@ -1,6 +1,5 @@
 import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
-import { filePath } from "../../config/form.ts";
 import { dnsLabel } from "../../foundation/addresses.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { baseUrl } from "../../foundation/text.ts";
@@ -10,6 +9,7 @@ import {
   apiServerKeys,
   apiServerPlaceOf,
   type Environment,
+  filePath,
 } from "../files/places.ts";
 
 /** Where the records of `rampart serve` rest. */

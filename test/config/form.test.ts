@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { configurationKeys } from "../../src/config/configuration.ts";
+import { ConfigurationError } from "../../src/foundation/errors.ts";
+import {
+  distributeKeys,
+  parseDistributeConfiguration,
+} from "../../src/node/distribute/distribute.ts";
+import {
+  gatewayKeys,
+  parseGatewayConfiguration,
+} from "../../src/node/gateway/gateway-configuration.ts";
+import { parseServeConfiguration, serveKeys } from "../../src/node/serve/serve-configuration.ts";
+import {
+  parseSignerConfiguration,
+  signerKeys,
+} from "../../src/node/signer/signer-configuration.ts";
+import { randomKek } from "../testkit/configuration.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+
+const follower = { UPSTREAM: "https://ca.test" };
+const programs: Readonly<Record<string, [readonly string[], Values, (values: Values) => unknown]>> =
+  {
+    serve: [
+      [...new Set([...configurationKeys, ...serveKeys])],
+      { KEK: randomKek(), STORE_DIRECTORY: "store", ISSUERS: [{ issuer: "https://a.test" }] },
+      (values) => parseServeConfiguration(values, {}),
+    ],
+    gateway: [gatewayKeys, follower, (values) => parseGatewayConfiguration(values, {})],
+    distribute: [distributeKeys, follower, (values) => parseDistributeConfiguration(values, {})],
+    signer: [signerKeys, follower, (values) => parseSignerConfiguration(values, {})],
+  };
+
+const wrong = [-1, 1e300, "", "é".repeat(3000), "a\nb", [], [[]], new Date(0), Number.NaN];
+
+function faultsOf(parse: () => unknown): readonly string[] {
+  try {
+    parse();
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.faults;
+    throw error;
+  }
+}
+
+const rows = Object.entries(programs).flatMap(([program, [keys]]) =>
+  keys.map((key): [string, string] => [program, key]),
+);
+
+test.each(rows)("rampart %s says one sentence for a value that %s cannot have", (program, key) => {
+  const [, base, parse] = programs[program] ?? [];
+  for (const value of wrong) {
+    const faults = faultsOf(() => parse?.({ ...base, [key]: value }));
+    const about = faults.filter((fault) => fault.startsWith(`${key}: `));
+    expect(about.length, `${about}`).toBeLessThanOrEqual(1);
+    for (const fault of faults) expect(fault).toMatch(/^[A-Z_0-9]+\S*: [^\n]{1,250}$/);
+  }
+});
+
+test.each([
+  ["gateway", "TOKEN_FILE", "/token\n", "must be a path, without control characters"],
+  ["signer", "LEASE", "rampart", "must be <namespace>/<name of a Lease>"],
+  ["serve", "SERVING_NAMES", "", "must be array, not string"],
+  ["serve", "__proto__x", 1, "is not a key of Rampart"],
+])("rampart %s: %s: %j: %s", (program, key, value, fault) => {
+  const [, base, parse] = programs[program] ?? [];
+  expect(faultsOf(() => parse?.({ ...base, [key]: value }))).toContain(`${key}: ${fault}`);
+});
