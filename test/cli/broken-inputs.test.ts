@@ -67,9 +67,13 @@ const verbs = [
   "cluster check",
 ];
 const configurations = ["none.toml", "dir", "bad.toml", "type.toml", "on-file.toml", "open.toml"];
-const onConfigurations = configurations.flatMap((name) =>
-  verbs.map((verb) => `${verb} -c @${name}`),
-);
+/** Every verb with one fault, and every fault with two verbs: they read a configuration in one place. */
+const onConfigurations = new Set([
+  ...verbs.map((verb) => `${verb} -c @type.toml`),
+  ...["authority list", "cluster check"].flatMap((verb) =>
+    configurations.map((name) => `${verb} -c @${name}`),
+  ),
+]);
 
 /** Arguments and options that name a wrong file, or hold a wrong text. */
 const onFiles = [
