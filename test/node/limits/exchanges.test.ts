@@ -37,7 +37,12 @@ function start(limits: Partial<typeof usualLimits>) {
 }
 
 const never = () => new Promise<never>(() => {});
-const one = { requests_at_work: 1, requests_at_work_per_address: 1 };
+/** One turn, which is never overdue, however slow the machine. */
+const one = {
+  requests_at_work: 1,
+  requests_at_work_per_address: 1,
+  progress_timeout: 2 ** 31 - 1,
+};
 
 /** Collects all garbage once what is due has been done. One collection keeps what came while it marked. */
 async function collect(): Promise<void> {
