@@ -20,7 +20,7 @@ const mebibyte = 1024 * 1024;
 export function memoryShortage(
   limits: Limits,
   clock: () => number,
-  collection?: Pick<Collection, "relieve">,
+  collection?: Pick<Collection, "relieve" | "dropExternal">,
 ): () => boolean {
   let isShort = false;
   let measuredAt = Number.NEGATIVE_INFINITY;
@@ -28,6 +28,7 @@ export function memoryShortage(
     const now = clock();
     if (now - measuredAt < measurementMilliseconds) return isShort;
     measuredAt = now;
+    collection?.dropExternal(now);
     isShort = isShortOfMemory(limits);
     if (isShort && collection?.relieve(now)) isShort = isShortOfMemory(limits);
     return isShort;
@@ -52,6 +53,10 @@ function memoryToHave(): number {
 export interface Collectable {
   /** Collects all garbage, and gives memory back to the machine. */
   readonly collect: () => void;
+  /** Collects garbage in one pass, and keeps what the program soon needs again. */
+  readonly collectBriefly: () => void;
+  /** Octets beside V8's heap that leave with objects in it. */
+  readonly external: () => number;
   /** Octets that the process holds. */
   readonly held: () => number;
   /** Milliseconds for which its event loop has been at work. */
@@ -61,11 +66,18 @@ export interface Collectable {
 /** This process; `undefined` if Node was started without `--expose-gc`. */
 export function thisProcess(): Collectable | undefined {
   const { gc } = globalThis;
-  // An ordinary collection frees memory, but gives little of it back.
-  const collect = gc && (() => gc({ type: "major", flavor: "last-resort" }));
   // Not its CPU: a process that a quota of CPU slows is busy too.
   const worked = () => performance.eventLoopUtilization().active;
-  return collect && { collect, held: () => heldOctets() ?? 0, worked };
+  return (
+    gc && {
+      // An ordinary collection frees memory, but gives little of it back.
+      collect: () => gc({ type: "major", flavor: "last-resort" }),
+      collectBriefly: () => gc(),
+      external: () => getHeapStatistics().external_memory,
+      held: () => heldOctets() ?? 0,
+      worked,
+    }
+  );
 }
 
 /** The share of its time beyond which a process is busy: what a collection takes from it, it soon needs again. */
@@ -80,6 +92,12 @@ const reliefMilliseconds = 1_000;
 /** What the process must have taken since the last collection to make another one worthwhile, in octets. */
 const worthwhileOctets = 8 * mebibyte;
 
+/** What must have come beside the heap. Honest callers send less of it until V8 collects by itself. */
+const worthwhileExternalOctets = 4 * mebibyte;
+
+/** The time between two collections of that, which would otherwise double the work of a flood of bodies. */
+const dropMilliseconds = 250;
+
 /**
  * Collects garbage when the process is short of memory, and when it is calm. V8 collects when a program allocates,
  * so a process with little work would keep what a flood took.
@@ -87,6 +105,8 @@ const worthwhileOctets = 8 * mebibyte;
 export class Collection {
   readonly #process: Collectable;
   #heldBefore = 0;
+  #externalBefore = Number.POSITIVE_INFINITY;
+  #droppedAt = Number.NEGATIVE_INFINITY;
   /** Native memory of sockets leaves after the objects that own it, for the next collection. */
   #hasFreedMuch = false;
   #collectedAt = Number.NEGATIVE_INFINITY;
@@ -107,6 +127,20 @@ export class Collection {
     if (now - Math.max(this.#busyAt, this.#collectedAt) < calmMilliseconds) return;
     const isWorthwhile = this.#process.held() >= this.#heldBefore + worthwhileOctets;
     if (this.#hasFreedMuch || isWorthwhile) this.#collect(now);
+  }
+
+  /**
+   * Collects what is beside the heap, even while the process is busy. A field of a request is such a string, which only
+   * a full collection frees, and V8 makes none for tens of mebibytes of them. malloc keeps what they took.
+   */
+  dropExternal(now: number): void {
+    const external = this.#process.external();
+    this.#externalBefore = Math.min(this.#externalBefore, external);
+    const isWorthwhile = external >= this.#externalBefore + worthwhileExternalOctets;
+    if (!isWorthwhile || now - this.#droppedAt < dropMilliseconds) return;
+    this.#droppedAt = now;
+    this.#process.collectBriefly();
+    this.#externalBefore = this.#process.external();
   }
 
   /** Collects because memory is short, unless that was of no use a moment ago. @returns Whether it has. */

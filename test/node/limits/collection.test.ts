@@ -6,13 +6,18 @@ const mebibyte = 1024 * 1024;
 
 /** A process that holds 100 MiB after each collection. */
 function start() {
-  const state = { held: 100 * mebibyte, collections: 0, worked: 0 };
+  const state = { held: 100 * mebibyte, collections: 0, worked: 0, external: 0, live: 0, brief: 0 };
   const collection = new Collection({
     held: () => state.held,
     worked: () => state.worked,
     collect: () => {
       state.collections++;
       state.held = 100 * mebibyte;
+    },
+    external: () => state.external,
+    collectBriefly: () => {
+      state.brief++;
+      state.external = state.live;
     },
   });
   /** Lets seconds pass, in each of which the process works for so many milliseconds. */
@@ -68,12 +73,29 @@ test("a process that is short of memory is collected at once, and in five second
   expect(state.collections).toBe(3);
 });
 
+test("fields of requests are collected in a busy process once four mebibytes of them have come, four times a second", () => {
+  const { state, collection } = start();
+  let now = 0;
+  const isShort = memoryShortage(usualLimits, () => now, collection);
+  const measure = (mebibytes: number): number => {
+    state.external = mebibytes * mebibyte;
+    now += 125;
+    isShort();
+    return state.brief;
+  };
+  expect([12, 15, 10, 13].map(measure)).toEqual([0, 0, 0, 0]);
+  state.live = 11 * mebibyte;
+  expect([14, 14, 15, 11, 14].map(measure)).toEqual([1, 1, 2, 2, 2]);
+  expect([15, 15, 15, 15].map(measure)).toEqual([3, 3, 4, 4]);
+  expect(state.collections).toBe(0);
+});
+
 test("a request is not refused for the garbage of others: memory is measured again after a collection", () => {
   const limits = { ...usualLimits, memory: 1 };
   const relieve = (): boolean => {
     limits.memory = 1_000_000;
     return true;
   };
-  expect(memoryShortage(limits, () => 0, { relieve })()).toBe(false);
+  expect(memoryShortage(limits, () => 0, { relieve, dropExternal: () => {} })()).toBe(false);
   expect(memoryShortage({ ...limits, memory: 1 }, () => 0)()).toBe(true);
 });
