@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { waitFor } from "../../src/foundation/pause.ts";
 import { startKeyServer } from "../key-server.ts";
 import { createCluster, createWorkload } from "../workload.ts";
 import { startIstiods } from "./istiod.ts";
@@ -17,6 +18,7 @@ const { values } = parseArgs({
   options: {
     rounds: { type: "string", default: "61" },
     "warm-up": { type: "string", default: "5000" },
+    "build-seconds": { type: "string", default: "300" },
     write: { type: "boolean", default: false },
   },
 });
@@ -24,23 +26,48 @@ const timesPerRound = 40;
 
 type Started = readonly (Peer | MissingPeer)[];
 
+const starts: Readonly<Record<string, (stage: Stage) => Promise<Peer | MissingPeer | Started>>> = {
+  "the Worker": startWorker,
+  serve: (stage) => startServe(stage, "EC-P256", 1),
+  "serve, 2 processes": (stage) => startServe(stage, "EC-P256", 2),
+  "serve, RSA": (stage) => startServe(stage, "RSA-2048", 1),
+  istiod: startIstiods,
+  "step-ca": startStepCa,
+  "Vault's PKI engine": startVault,
+  "SPIRE server": startSpire,
+};
+
+/** Says what the run does, which may take minutes. */
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+
 /** One after the other, so that no start disturbs another. */
 async function startAll(stage: Stage): Promise<Started> {
-  return [
-    ...(await startWorker(stage)),
-    await startServe(stage, "EC-P256", 1),
-    await startServe(stage, "EC-P256", 2),
-    await startServe(stage, "RSA-2048", 1),
-    ...(await startIstiods(stage)),
-    await startStepCa(stage),
-    await startVault(stage),
-    ...(await startSpire(stage)),
-  ];
+  const started: (Peer | MissingPeer)[] = [];
+  for (const [name, start] of Object.entries(starts)) {
+    say(`starts ${name}; a build may take ${stage.buildSeconds} s`);
+    started.push(...[await start(stage)].flat());
+  }
+  return started;
+}
+
+const longestLoadSeconds = 600;
+
+/** Has a CA issue so many certificates. @throws Error if it takes too long. */
+async function issue({ name, load }: Peer, times: number): Promise<void> {
+  const done = await waitFor(
+    load(times).then(() => true),
+    1000 * longestLoadSeconds,
+  );
+  if (!done) throw new Error(`${name} has not issued ${times} in ${longestLoadSeconds} s`);
 }
 
 /** CPU of one certificate for each peer and round. In a round the peers take turns, first one way, then back. */
 async function measure(peers: readonly Peer[]): Promise<number[][]> {
-  for (const { load } of peers) await load(Number(values["warm-up"]));
+  for (const peer of peers) {
+    say(`warms up ${peer.name}, ${peer.rootKey}`);
+    await issue(peer, Number(values["warm-up"]));
+  }
+  say(`measures ${values.rounds} rounds`);
   const costs = peers.map((): number[] => []);
   for (let round = 0; round < Number(values.rounds); round++) {
     const order = [...peers.keys()];
@@ -48,7 +75,7 @@ async function measure(peers: readonly Peer[]): Promise<number[][]> {
       const peer = peers[i];
       if (!peer) continue;
       const before = peer.cpu();
-      await peer.load(timesPerRound);
+      await issue(peer, timesPerRound);
       costs[i]?.push((peer.cpu() - before) / timesPerRound);
     }
   }
@@ -60,7 +87,8 @@ async function run(): Promise<Run> {
   const cluster = await createCluster("https://cluster.example", "RS256");
   const keyServer = await startKeyServer([cluster]);
   const workload = await createWorkload(cluster);
-  const stage = { cluster, keysUrl: keyServer.urlOf(cluster), workload, folder };
+  const buildSeconds = Number(values["build-seconds"]);
+  const stage = { cluster, keysUrl: keyServer.urlOf(cluster), workload, folder, buildSeconds };
   const started = await startAll(stage);
   const peers = started.filter((one) => "load" in one);
   const missing = started.filter((one) => "why" in one);

@@ -21,7 +21,9 @@ const batches = [1, 10];
 
 /** SPIRE's server with one attested agent, which renews the X509-SVIDs of its workloads. */
 export async function startSpire(stage: Stage): Promise<readonly (Peer | MissingPeer)[]> {
-  const built = await fromGoRelease("github.com/spiffe/spire", version, "cmd/spire-server");
+  const built = await fromGoRelease("github.com/spiffe/spire", version, "cmd/spire-server", {
+    seconds: stage.buildSeconds,
+  });
   if ("missing" in built) return [{ name, why: built.missing }];
   const folder = join(stage.folder, "spire");
   const [port = 0] = await freePorts(1);

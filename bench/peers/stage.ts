@@ -7,4 +7,6 @@ export interface Stage {
   readonly workload: Workload;
   /** For files of a run, removed after it. */
   readonly folder: string;
+  /** The longest that the program of a CA may take to build. */
+  readonly buildSeconds: number;
 }

@@ -21,7 +21,10 @@ const spiffeId = "spiffe://cluster.local/ns/foo/sa/httpbin";
 /** step-ca with a JWK provisioner, whose one-time tokens stand for those of a cluster. */
 export async function startStepCa(stage: Stage): Promise<Peer | MissingPeer> {
   // As its own Makefile builds it: with cgo it would need the library of smart cards.
-  const built = await fromGoProxy(path, { CGO_ENABLED: "0" });
+  const built = await fromGoProxy(path, {
+    settings: { CGO_ENABLED: "0" },
+    seconds: stage.buildSeconds,
+  });
   if ("missing" in built) return { name, why: built.missing };
   const folder = join(stage.folder, name);
   await writeRoot(folder, "EC-P256");

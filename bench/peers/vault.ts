@@ -18,7 +18,7 @@ const key = { key_type: "ec", key_bits: 256 };
 
 /** The PKI engine of Vault, from which OpenBao's comes, in the server of the suite `own-root`. */
 export async function startVault(stage: Stage): Promise<Peer | MissingPeer> {
-  const built = await fromGoModule(source, "vault-pki");
+  const built = await fromGoModule(source, "vault-pki", { seconds: stage.buildSeconds });
   if ("missing" in built) return { name, why: built.missing };
   const folder = join(stage.folder, "vault");
   await mkdir(folder);

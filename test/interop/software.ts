@@ -2,7 +2,7 @@ import { access, mkdir, readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { run, runWell } from "../testkit/programs/child-process.ts";
+import { type RunOptions, run, runWell } from "../testkit/programs/child-process.ts";
 
 /** The command of an installed program, or the reason why it is missing. */
 export type Software = { readonly program: string } | { readonly missing: string };
@@ -15,12 +15,20 @@ const cacheFolder: string = join(root, ".interop");
 /** The first build compiles everything, which takes long. */
 const buildSeconds = 900;
 
-/** Runs one build at a time among all suites. The system takes the lock back from a suite that is killed. */
-async function alone<T>(build: () => Promise<T>): Promise<T> {
+/**
+ * Runs one build at a time among all suites. The system takes the lock back from a suite that is killed.
+ *
+ * @param seconds The longest wait for the builds of others.
+ */
+async function alone<T>(build: () => Promise<T>, seconds = buildSeconds): Promise<T> {
   await mkdir(cacheFolder, { recursive: true });
   const lock = new DatabaseSync(join(cacheFolder, "lock"), { timeout: 0 });
+  const end = performance.now() + 1000 * seconds;
   try {
-    while (!isLocked(lock)) await sleep(200);
+    while (!isLocked(lock)) {
+      if (performance.now() > end) throw new Error(`other suites have built for ${seconds} s`);
+      await sleep(200);
+    }
     return await build();
   } finally {
     lock.close();
@@ -53,22 +61,43 @@ export function ofTheMachine(
   });
 }
 
-/**
- * A program from the Go module proxy, `example.com/module/cmd/name@v1.2.3`, built once.
- *
- * @param settings More variables of the build, such as `CGO_ENABLED`.
- */
+/** How a program is built. */
+interface Build {
+  /** More variables of the build, such as `CGO_ENABLED`. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** When the build is killed, with all that it has started. */
+  readonly seconds?: number;
+}
+
+/** A program from the Go module proxy, `example.com/module/cmd/name@v1.2.3`, built once. */
 export function fromGoProxy(
   versioned: string,
-  settings: Readonly<Record<string, string>> = {},
+  { settings = {}, seconds = buildSeconds }: Build = {},
 ): Promise<Software> {
   const [path = "", version = ""] = versioned.split("@");
   // `example.com/name/v5` is the fifth version of `name`.
   const name = path.split("/").findLast((part) => !/^v\d+$/.test(part)) ?? path;
-  return builtOnce(name, version, async (folder) => {
+  const build = async (folder: string): Promise<void> => {
     const environment = { ...settings, GOBIN: folder, GOFLAGS: "-mod=mod" };
-    await runWell("go", ["install", versioned], { environment, timeoutSeconds: buildSeconds });
-  });
+    await runBuild("go", ["install", versioned], { environment, timeoutSeconds: seconds });
+  };
+  return builtOnce(name, version, build, seconds);
+}
+
+/** @throws Error that says so where the build takes too long. */
+async function runBuild(
+  program: string,
+  values: readonly string[],
+  options: RunOptions,
+): Promise<void> {
+  const begun = performance.now();
+  const { timeoutSeconds = buildSeconds } = options;
+  try {
+    await runWell(program, values, { ...options, timeoutSeconds, isGroup: true });
+  } catch (error) {
+    const isLate = performance.now() - begun >= 1000 * timeoutSeconds;
+    throw isLate ? new Error(`its build was not done in ${timeoutSeconds} s`) : error;
+  }
 }
 
 /**
@@ -77,14 +106,20 @@ export function fromGoProxy(
  *
  * @param command Its folder within the module.
  */
-export function fromGoRelease(module: string, version: string, command: string): Promise<Software> {
+export function fromGoRelease(
+  module: string,
+  version: string,
+  command: string,
+  { seconds = buildSeconds }: Build = {},
+): Promise<Software> {
   const name = basename(command);
-  return builtOnce(name, version, async (goal) => {
+  const build = async (goal: string): Promise<void> => {
     const download = ["mod", "download", "-json", `${module}@${version}`];
     const { Dir: folder } = JSON.parse(await runWell("go", download));
-    const options = { folder, timeoutSeconds: buildSeconds };
-    await runWell("go", ["build", "-o", join(goal, name), `./${command}`], options);
-  });
+    const options = { folder, timeoutSeconds: seconds };
+    await runBuild("go", ["build", "-o", join(goal, name), `./${command}`], options);
+  };
+  return builtOnce(name, version, build, seconds);
 }
 
 /** A program of a release, which a build puts into the folder, unless it is there already. */
@@ -92,6 +127,7 @@ export function builtOnce(
   name: string,
   version: string,
   build: (folder: string) => Promise<void>,
+  seconds?: number,
 ): Promise<Software> {
   return orMissing(async () => {
     const folder = join(cacheFolder, "go", `${name}@${version}`);
@@ -100,26 +136,22 @@ export function builtOnce(
       if (await isThere(program)) return;
       await mkdir(folder, { recursive: true });
       await build(folder);
-    });
+    }, seconds);
     return program;
   });
 }
 
-/**
- * A program of a Go module in this repository. Go builds only what has changed.
- *
- * @param environment More variables of the build, such as `GOTOOLCHAIN`.
- */
+/** A program of a Go module in this repository. Go builds only what has changed. */
 export function fromGoModule(
   folder: string,
   name: string,
-  environment: Readonly<Record<string, string>> = {},
+  { settings: environment = {}, seconds = buildSeconds }: Build = {},
 ): Promise<Software> {
   return orMissing(async () => {
     await mkdir(join(cacheFolder, "go"), { recursive: true });
     const program = join(cacheFolder, "go", name);
-    const options = { folder, environment, timeoutSeconds: buildSeconds };
-    await alone(() => runWell("go", ["build", "-o", program, "."], options));
+    const options = { folder, environment, timeoutSeconds: seconds };
+    await alone(() => runBuild("go", ["build", "-o", program, "."], options), seconds);
     return program;
   });
 }

