@@ -1,5 +1,4 @@
-import { createHash } from "node:crypto";
-import { AwsV4Signer } from "aws4fetch";
+import { signedHeaders } from "../../custody/shared/aws-signature.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {
   AnswerTooLong,
@@ -60,11 +59,11 @@ export function createBucketClient(
   clock: () => Date,
 ): SendToBucket {
   async function answerTo(request: BucketRequest): Promise<Response> {
-    const signed = await sign(place, request, clock());
+    const [url, init] = await signed(place, request, clock());
     const timeout = AbortSignal.timeout(usualFetchTimeoutMilliseconds);
     const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
     try {
-      return await fetch(signed.url, { ...signed, redirect: "manual", signal });
+      return await fetch(url, { ...init, redirect: "manual", signal });
     } catch (error) {
       throw toFetchError(error, "did not answer");
     }
@@ -93,42 +92,26 @@ async function octetsOf(response: Response, maximum: number): Promise<Uint8Array
   }
 }
 
-interface SignedRequest {
-  readonly url: string;
-  readonly method: string;
-  readonly headers: Headers;
-  readonly body?: string | Uint8Array<ArrayBuffer>;
-}
-
-/** Signs with Signature Version 4: the time, the condition, and the octets of the body. */
-async function sign(
-  { url, region, credentials }: Pick<BucketPlace, "url" | "region" | "credentials">,
-  { method, name, query = {}, replaces, body }: BucketRequest,
+/** The URL of a request, and what `fetch` takes beside it: signed are the condition and the octets of the body. */
+async function signed(
+  { url: place, region, credentials }: Pick<BucketPlace, "url" | "region" | "credentials">,
+  { method, name, query, replaces, body = "" }: BucketRequest,
   now: Date,
-): Promise<SignedRequest> {
-  const credential = await credentials().catch((error: unknown) => {
+): Promise<[url: string, init: RequestInit]> {
+  const keys = await credentials().catch((error: unknown) => {
     throw new FetchError(`cannot be asked: ${messageOf(error)}`, { cause: error });
   });
-  const { accessKeyId, secretAccessKey, sessionToken } = credential;
-  const target = new URL(name === "" ? url : `${url}/${name}`);
-  for (const [key, value] of Object.entries(query)) target.searchParams.set(key, value);
-  const digest = createHash("sha256")
-    .update(body ?? "")
-    .digest("hex");
-  const signer = new AwsV4Signer({
-    method,
-    url: target.href,
-    accessKeyId,
-    secretAccessKey,
-    region,
-    service: "s3",
-    headers: { ...(replaces && conditionOf(replaces)), "x-amz-content-sha256": digest },
-    datetime: now.toISOString().replace(/[:-]|\.\d{3}/g, ""),
-    ...(sessionToken !== undefined && { sessionToken }),
-  });
-  const { headers } = await signer.sign();
-  return { url: target.href, method, headers, ...(body !== undefined && { body }) };
+  const url = new URL(name === "" ? place : `${place}/${name}`);
+  const pairs = Object.entries(query ?? {}).map((pair) => pair.map(escaped).join("="));
+  url.search = pairs.toSorted().join("&");
+  const request = { method, url, headers: replaces ? conditionOf(replaces) : {}, body };
+  const headers = await signedHeaders(request, keys, [region, "s3"], now);
+  return [url.href, { method, headers, ...(method === "PUT" && { body }) }];
 }
+
+/** RFC 3986 reserves more than `encodeURIComponent` escapes. */
+const escaped = (part: string): string =>
+  encodeURIComponent(part).replace(/[!'()*]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`);
 
 const conditionOf = ({
   version,

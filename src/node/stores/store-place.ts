@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
+import type { AwsKeys } from "../../custody/shared/aws-signature.ts";
 import { dnsLabel } from "../../foundation/addresses.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { baseUrl } from "../../foundation/text.ts";
@@ -175,16 +176,8 @@ function bucketUrl(values: BucketValues): string {
 const suffixOf = (region: string): string =>
   region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
 
-/** The credential for an S3-compatible service. No log or error quotes any of it. */
-export interface S3Credential {
-  readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-  /** Of a credential that lasts for some hours. */
-  readonly sessionToken: string | undefined;
-}
-
 /** The credential of this moment. @throws OperatorError */
-type S3Credentials = () => Promise<S3Credential>;
+type S3Credentials = () => Promise<AwsKeys>;
 
 const maximumOctets = 65_536;
 
@@ -221,7 +214,7 @@ function parseDefaultProfile(text: string): ReadonlyMap<string, string> {
   return values;
 }
 
-function toCredential(values: ReadonlyMap<string, string>): S3Credential | undefined {
+function toCredential(values: ReadonlyMap<string, string>): AwsKeys | undefined {
   const accessKeyId = values.get("aws_access_key_id") ?? "";
   const secretAccessKey = values.get("aws_secret_access_key") ?? "";
   const sessionToken = values.get("aws_session_token") || undefined;

@@ -1,6 +1,7 @@
 import { createHash, createHmac, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { BucketPlace, S3Credential } from "../../../src/node/stores/store-place.ts";
+import type { AwsKeys } from "../../../src/custody/shared/aws-signature.ts";
+import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 
 interface S3Object {
@@ -34,7 +35,7 @@ export interface S3Api {
   readonly asked: string[];
   readonly put: (name: string, body: string) => void;
   /** The credential that it takes. */
-  credential: S3Credential;
+  credential: AwsKeys;
   /** A condition that it ignores, as some services do. */
   ignores: "if-match" | "if-match-of-nothing" | "if-none-match" | undefined;
   instead: Instead | undefined;
@@ -47,7 +48,7 @@ export interface S3Api {
   readonly close: () => Promise<void>;
 }
 
-export const s3Credential: S3Credential = {
+export const s3Credential: AwsKeys = {
   accessKeyId: "AKIDOFTHETEST",
   secretAccessKey: "secret/of+the/test",
   sessionToken: undefined,
@@ -86,7 +87,7 @@ export async function startS3Api(): Promise<S3Api> {
 
   function list({ searchParams }: URL): Answer {
     const prefix = searchParams.get("prefix") ?? "";
-    const from = searchParams.get("continuation-token") ?? "";
+    const from = (searchParams.get("continuation-token") ?? "").slice(reserved.length);
     const names = [...(api.shown ?? objects).keys()]
       .filter((name) => name.startsWith(prefix))
       .toSorted();
@@ -103,7 +104,7 @@ export async function startS3Api(): Promise<S3Api> {
       return `<Contents><Key>${key}</Key><ETag>${tag}</ETag><Owner><ID>1</ID></Owner></Contents>`;
     });
     const token =
-      next === undefined ? "" : `<NextContinuationToken>${next}</NextContinuationToken>`;
+      next === undefined ? "" : `<NextContinuationToken>${reserved}${next}</NextContinuationToken>`;
     return `<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>${bucket}</Name><EncodingType>url</EncodingType><IsTruncated>${next !== undefined}</IsTruncated>${token}${contents.join("")}</ListBucketResult>`;
   }
@@ -175,12 +176,20 @@ const sha256 = (text: string): string => createHash("sha256").update(text).diges
 const hmac = (key: string | Buffer, text: string): Buffer =>
   createHmac("sha256", key).update(text).digest();
 
+/** What a token may hold, and `encodeURIComponent` leaves as it is. */
+const reserved = "!'()*";
+const inRfc3986 = (text: string): string =>
+  encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (letter) => `%${Buffer.from(letter).toString("hex")}`,
+  );
+
 /** Signature Version 4, by its specification and without the library that signs. */
 export function signatureFault(
   { method, headers }: Pick<IncomingMessage, "method" | "headers">,
   url: URL,
   body: string,
-  credential: S3Credential,
+  credential: AwsKeys,
 ): string | undefined {
   const [, accessKeyId, day = "", names = "", signature] =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/eu-test-1\/s3\/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
@@ -190,7 +199,7 @@ export function signatureFault(
   if (headers["x-amz-security-token"] !== credential.sessionToken) return "InvalidToken";
   if (headers["x-amz-content-sha256"] !== sha256(body)) return "XAmzContentSHA256Mismatch";
   const query = [...url.searchParams]
-    .map((pair) => pair.map(encodeURIComponent).join("="))
+    .map((pair) => pair.map(inRfc3986).join("="))
     .toSorted()
     .join("&");
   const signed = names.split(";");
