@@ -9,7 +9,7 @@ import {
   createPolledEndpoint,
   type Publisher,
   type ReadDocument,
-  type Representation,
+  readWritten,
   representationOf,
 } from "../../transport/http/polled-endpoint.ts";
 import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
@@ -46,9 +46,7 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
   };
   add(
     "/bundle.pem",
-    readWritten(roots, async ({ pem }) =>
-      representationOf(octetsOf(pem), "application/x-pem-file"),
-    ),
+    readWritten(roots, ({ pem }) => representationOf(pem, "application/x-pem-file")),
   );
   add(
     "/bundle.json",
@@ -56,8 +54,7 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
       const ders = parseCertificates(pem).map(({ raw }) => Uint8Array.from(raw));
       const bundle = await toSpiffeBundle(ders, sequence, trust().published.refreshSeconds());
       const keys = [...bundle.keys, ...jwtKeys.map((key) => ({ ...toJwk(key), use: "jwt-svid" }))];
-      const text = `${JSON.stringify({ ...bundle, keys })}\n`;
-      return representationOf(octetsOf(text), "application/json");
+      return representationOf(`${JSON.stringify({ ...bundle, keys })}\n`, "application/json");
     }),
   );
   const lists = createPolledEndpoint(
@@ -65,26 +62,11 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
     longPolls,
     readWritten(
       async () => trust().document(),
-      async (crls) => representationOf(octetsOf(crlsPem(crls)), "application/x-pem-file"),
+      (crls) => representationOf(crlsPem(crls), "application/x-pem-file"),
     ),
   );
   app.get("/crl.pem", async (c: Context) => {
     if (!trust().document()) await Turn.aside(() => untilEnding(trust().asked, ending));
     return trust().document()?.length === 0 ? c.notFound() : lists(c);
   });
-}
-
-const octetsOf = (text: string) => new TextEncoder().encode(text);
-
-/** Writes a document once, and gives the same while what it says is the same. */
-function readWritten<Content extends object>(
-  read: () => Promise<Content | undefined>,
-  write: (content: Content) => Promise<Representation>,
-): ReadDocument {
-  let latest: { readonly content: Content; readonly document: Promise<Representation> } | undefined;
-  return async () => {
-    const content = await read();
-    if (content && latest?.content !== content) latest = { content, document: write(content) };
-    return content && latest?.document;
-  };
 }

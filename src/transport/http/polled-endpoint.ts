@@ -13,8 +13,13 @@ export interface Representation {
   readonly etag: string;
 }
 
-/** A document that is tagged by its hash. */
-export async function representationOf(body: Bytes, contentType: string): Promise<Representation> {
+/** A text that is tagged by its hash; an empty one is no document. */
+export async function representationOf(
+  text: string,
+  contentType: string,
+): Promise<Representation | undefined> {
+  const body = new TextEncoder().encode(text);
+  if (body.length === 0) return undefined;
   const digest = await crypto.subtle.digest("SHA-256", body);
   return { body, contentType, etag: `"${toHex(new Uint8Array(digest, 0, 16))}"` };
 }
@@ -27,6 +32,21 @@ export type Publisher = Pick<
 
 /** Reads a document; the same object while it has not changed. `undefined` while there is none to publish. */
 export type ReadDocument = () => Promise<Representation | undefined>;
+
+/** Writes a document once, and gives the same while what it says is the same. */
+export function readWritten<Content extends object>(
+  read: () => Promise<Content | undefined>,
+  write: (content: Content) => Promise<Representation | undefined> | Representation | undefined,
+): ReadDocument {
+  let latest: { content: Content; document: Representation | undefined } | undefined;
+  return async () => {
+    const content = await read();
+    if (!content || latest?.content === content) return content && latest?.document;
+    const document = await write(content);
+    latest = { content, document };
+    return document;
+  };
+}
 
 /** The answer while there is nothing to publish, or the store cannot be read. */
 export function unavailable(now: Date): Response {

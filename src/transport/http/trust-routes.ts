@@ -9,8 +9,8 @@ import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";
 import {
   createPolledEndpoint,
-  type ReadDocument,
   type Representation,
+  readWritten,
   representationOf,
 } from "./polled-endpoint.ts";
 
@@ -61,7 +61,11 @@ export function createBundleEndpoint(
       return ca.longPollLimits;
     },
   };
-  return createPolledEndpoint(publisher, longPolls, createReadBundle(ca, format, authorities));
+  const written = readWritten(
+    async () => authorities()?.at(ca.clock()),
+    async (view) => representationOf(await format.write(view), format.contentType),
+  );
+  return createPolledEndpoint(publisher, longPolls, written);
 }
 
 /** The bundle of a named signer as PEM: that of the mesh, and the roots that are kept apart from it. */
@@ -97,23 +101,6 @@ export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: Lon
     createBundleEndpoint(ca, longPolls, format(name));
   app.get(`${path}${discoveryPath}`, endpoint("discovery"));
   app.get(`${path}${keySetPath}`, endpoint("keySet"));
-}
-
-function createReadBundle(
-  ca: CertificateAuthority,
-  { contentType, write }: BundleFormat,
-  authorities: () => Authorities | undefined,
-): ReadDocument {
-  let latest: { view: AuthorityView; document: Representation | undefined } | undefined;
-  return async () => {
-    const view = await authorities()?.at(ca.clock());
-    if (!view) return undefined;
-    if (latest?.view === view) return latest.document;
-    const body = new TextEncoder().encode(await write(view));
-    const document = body.length > 0 ? await representationOf(body, contentType) : undefined;
-    latest = { view, document };
-    return document;
-  };
 }
 
 /** DER (RFC 2585 §4.2). */
@@ -172,19 +159,6 @@ const derOf = ({ der, digest }: PublishedCrl): Representation => ({
 });
 
 const weakTag = (digest: string): string => `W/"${digest}"`;
-
-/** Writes a list once, and gives the same document while the list is the same. */
-function readWritten<List extends object>(
-  read: () => Promise<List | undefined>,
-  write: (list: List) => Representation | undefined,
-): ReadDocument {
-  let latest: { readonly list: List; readonly document: Representation | undefined } | undefined;
-  return async () => {
-    const list = await read();
-    if (latest?.list !== list) latest = list && { list, document: write(list) };
-    return latest?.document;
-  };
-}
 
 /** The path of the discovery document below the issuer (OpenID Connect Discovery 1.0 §4). */
 export const discoveryPath = "/.well-known/openid-configuration";
