@@ -6,12 +6,12 @@ import { parse } from "yaml";
 import * as z from "zod/mini";
 import { isSecretKey } from "../../config/configuration.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/fetch.ts";
+import { type Fetch, FetchError, readText, toFetchError } from "../../foundation/fetch.ts";
 import { inEnglish } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import { fetchWith, HttpClient, parseTarget } from "../../program/http/http-client.ts";
+import { fetchWith } from "../../program/http/http-client.ts";
 
 /** A cluster, reached as kubectl would. */
 export interface ClusterLogin {
@@ -82,7 +82,7 @@ export async function readKubeconfig(
   environment: NodeJS.ProcessEnv,
 ): Promise<ClusterLogin> {
   const path = chosenPath ?? defaultKubeconfig(environment);
-  const file = parseAs(form, parseYaml(await readText(path), path), path);
+  const file = parseAs(form, parseYaml(await readFileText(path), path), path);
   const name = contextName ?? file["current-context"];
   const context = file.contexts.find((each) => each.name === name);
   if (!context) throw new OperatorError(`${path} has no context ${JSON.stringify(name)}`);
@@ -94,23 +94,16 @@ export async function readKubeconfig(
   const octets: TextOf = (data, at) => textOf(data, at, dirname(resolve(path)));
   const ca = await octets(cluster["certificate-authority-data"], cluster["certificate-authority"]);
   const server = cluster.server.replace(/\/+$/, "");
-  const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets, environment);
+  const login = parseAs(userForm, user ?? {}, path);
+  const { token = "", cert, key } = await credentialOf(login, octets, environment);
+  const fetch = fetchWith({ ...(ca !== undefined && { ca }), ...(cert && key && { cert, key }) });
   return {
     name,
     server,
     ca,
-    read: (at) => readFrom(`${server}${at}`, ca, credential),
-    client: clientOf(server, ca, credential),
+    read: (at) => readFrom(`${server}${at}`, fetch, token),
+    client: createKubernetesClient({ server, credential: () => token }, fetch),
   };
-}
-
-function clientOf(
-  server: string,
-  ca: string | undefined,
-  { token = "", cert, key }: Credential,
-): KubernetesClient {
-  const tls = { ...(ca !== undefined && { ca }), ...(cert && key && { cert, key }) };
-  return createKubernetesClient({ server, credential: () => token }, fetchWith(tls));
 }
 
 /** zod's messages do not quote the value. */
@@ -192,11 +185,11 @@ async function textOf(
   folder: string,
 ): Promise<string | undefined> {
   if (data !== undefined) return Buffer.from(data, "base64").toString("utf8");
-  return file === undefined ? undefined : readText(resolve(folder, file));
+  return file === undefined ? undefined : readFileText(resolve(folder, file));
 }
 
 /** @throws OperatorError */
-export function readText(path: string): Promise<string> {
+export function readFileText(path: string): Promise<string> {
   return readSmallFile(path, maximumFileOctets, { mayBePipe: true });
 }
 
@@ -210,35 +203,17 @@ function parseYaml(text: string, path: string): unknown {
 }
 
 /** @throws OperatorError for every failure, also for a key or a token that cannot be sent. */
-async function readFrom(
-  url: string,
-  ca: string | undefined,
-  { token, cert, key }: Credential,
-): Promise<string> {
-  const shown = cert !== undefined && key !== undefined ? { cert, key } : {};
-  const client = new HttpClient({ ...(ca !== undefined && { ca }), ...shown }, 1);
-  const request = {
-    target: parseTarget(url),
-    method: "GET",
-    headers: {
-      accept: "application/json, application/jwk-set+json",
-      ...(token && { authorization: `Bearer ${token}` }),
-    },
-    timeoutMilliseconds: 10_000,
+async function readFrom(url: string, fetch: Fetch, token: string): Promise<string> {
+  const headers = {
+    accept: "application/json, application/jwk-set+json",
+    ...(token && { authorization: `Bearer ${token}` }),
   };
   try {
-    const { status, octets } = await client.send(request, maximumPageOctets);
-    if (status !== 200) throw new FetchError(`answered with status ${status}`);
-    return Buffer.from(octets).toString("utf8");
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) });
+    const text = await readText(response, maximumPageOctets);
+    if (response.status === 200) return text;
+    throw new FetchError(`answered with status ${response.status}`);
   } catch (error) {
-    throw new OperatorError(`${url}: ${reasonsOf(error)}`);
-  } finally {
-    client.close();
+    throw new OperatorError(`${url}: ${toFetchError(error, "did not answer").message}`);
   }
-}
-
-/** The operator chose the server, so its error messages may be shown. */
-function reasonsOf(error: unknown): string {
-  if (error instanceof Error === false) return "no reason given";
-  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;
 }

@@ -11,7 +11,7 @@ import {
   type DeploymentChoice,
   openDeployment,
 } from "../../session/deployment.ts";
-import { type ClusterLogin, readKubeconfig, readText } from "../../session/kubeconfig.ts";
+import { type ClusterLogin, readFileText, readKubeconfig } from "../../session/kubeconfig.ts";
 import {
   addDeploymentOptions,
   addExitCodes,
@@ -132,16 +132,13 @@ async function loadIssuerDocuments(
 ): Promise<IssuerDocuments> {
   if (issuer !== undefined) return { issuer, jwks: undefined };
   if (login) {
-    const read = login.read;
-    return parseIssuerDocuments(
-      await read("/.well-known/openid-configuration"),
-      await read("/openid/v1/jwks"),
-    );
+    const discovery = await login.read("/.well-known/openid-configuration");
+    return parseIssuerDocuments(discovery, await login.read("/openid/v1/jwks"));
   }
   if (discovery === undefined || jwks === undefined) {
     throw usageError("--discovery and --jwks must be given together");
   }
-  return parseIssuerDocuments(await readText(discovery), await readText(jwks));
+  return parseIssuerDocuments(await readFileText(discovery), await readFileText(jwks));
 }
 
 function settingsOf(
