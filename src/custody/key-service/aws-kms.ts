@@ -1,4 +1,5 @@
 import { toBase64 } from "../../pki/encoding/base64.ts";
+import { fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { type AwsKeys, signedHeaders } from "../shared/aws-signature.ts";
 import { type Credential, KeyServiceError, type OpenKey } from "./key-service.ts";
 import {
@@ -102,7 +103,8 @@ async function signed(
 ): Promise<Asked> {
   const content = JSON.stringify(body);
   const headers = { "x-amz-target": `TrentService.${action}` };
-  const request = { method: "POST", url: new URL(url), headers, body: content };
+  const digest = fingerprintOf(new TextEncoder().encode(content));
+  const request = { method: "POST", url: new URL(url), headers, digest };
   const all = await signedHeaders(request, keys, [region, "kms"], now);
   const type = { "content-type": "application/x-amz-json-1.1" };
   return { method: "POST", headers: { ...all, ...type }, body: content };

@@ -14,21 +14,20 @@ interface SignedRequest {
   readonly url: URL;
   /** With names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Bytes;
+  /** SHA-256 of the body, in hexadecimal. */
+  readonly digest: string;
 }
 
 /** The headers of a request with its signature: Signature Version 4 of AWS, over all of them and the body. */
 export async function signedHeaders(
-  { method, url, headers, body }: SignedRequest,
+  { method, url, headers, digest }: SignedRequest,
   { accessKeyId, secretAccessKey, sessionToken }: AwsKeys,
   [region, service]: readonly [region: string, service: string],
   now: Date,
 ): Promise<Record<string, string>> {
   const date = now.toISOString().replace(/[:-]|\.\d{3}/g, "");
-  const digest = sha256(body);
   const signed = {
     ...headers,
-    "x-amz-content-sha256": digest,
     "x-amz-date": date,
     ...(sessionToken && { "x-amz-security-token": sessionToken }),
   };
@@ -38,7 +37,8 @@ export async function signedHeaders(
   const parts = [method, url.pathname, url.search.slice(1), head, names, digest];
   const day = [date.slice(0, 8), region, service, "aws4_request"];
   const scope = day.join("/");
-  const said = ["AWS4-HMAC-SHA256", date, scope, sha256(parts.join("\n"))].join("\n");
+  const asked = fingerprintOf(text.encode(parts.join("\n")));
+  const said = ["AWS4-HMAC-SHA256", date, scope, asked].join("\n");
   let key = text.encode(`AWS4${secretAccessKey}`) as Bytes;
   for (const part of [...day, said]) key = await hmac(key, part);
   const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${toHex(key)}`;
@@ -46,9 +46,6 @@ export async function signedHeaders(
 }
 
 const text = new TextEncoder();
-
-const sha256 = (content: string | Bytes): string =>
-  fingerprintOf(typeof content === "string" ? text.encode(content) : content);
 
 async function hmac(octets: Bytes, said: string): Promise<Bytes> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { signedHeaders } from "../../custody/shared/aws-signature.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {
@@ -104,7 +105,14 @@ async function signed(
   const url = new URL(name === "" ? place : `${place}/${name}`);
   const pairs = Object.entries(query ?? {}).map((pair) => pair.map(escaped).join("="));
   url.search = pairs.toSorted().join("&");
-  const request = { method, url, headers: replaces ? conditionOf(replaces) : {}, body };
+  const digest = hash("sha256", body, "hex");
+  const condition = replaces && conditionOf(replaces);
+  const request = {
+    method,
+    url,
+    headers: { ...condition, "x-amz-content-sha256": digest },
+    digest,
+  };
   const headers = await signedHeaders(request, keys, [region, "s3"], now);
   return [url.href, { method, headers, ...(method === "PUT" && { body }) }];
 }

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
 import { expect, it } from "vitest";
 import { signedHeaders } from "../../../src/custody/shared/aws-signature.ts";
@@ -15,9 +16,11 @@ it.each([
   ["POST", "https://kms.eu-test-1.amazonaws.com/", "{}", { "x-amz-target": "TrentService.Sign" }],
 ])("signs a %s of %s as another implementation does", async (method, url, body, headers) => {
   const now = new Date("2026-11-22T09:30:01.500Z");
+  const digest = createHash("sha256").update(body).digest("hex");
+  const all = { ...headers, "x-amz-content-sha256": digest };
   const place = ["eu-test-1", url.includes("kms") ? "kms" : "s3"] as const;
   const { authorization, ...signed } = await signedHeaders(
-    { method, url: new URL(url), headers, body },
+    { method, url: new URL(url), headers: all, digest },
     keys,
     place,
     now,
