@@ -80,6 +80,14 @@ function rethrown(error: unknown): never {
   throw new ConnectError(error.message, codes[error.reason], undefined, undefined, error);
 }
 
+type Constant<Word extends string> = Word extends `${infer First} ${infer Rest}`
+  ? `${Uppercase<First>}_${Constant<Rest>}`
+  : Uppercase<Word>;
+
+/** A word as the enums of messages write it: `not fetched` is `NOT_FETCHED`. */
+const constant = <Word extends string>(word: Word) =>
+  word.toUpperCase().replaceAll(" ", "_") as Constant<Word>;
+
 const timestamp = (at: Date | undefined) => at && timestampFromDate(at);
 
 function statusMessage(status: CaStatus): MessageInitShape<typeof GetStatusResponseSchema> {
@@ -108,20 +116,11 @@ function statusMessage(status: CaStatus): MessageInitShape<typeof GetStatusRespo
     },
     checkup: {
       at: timestampFromDate(now),
-      findings: findings.map((each) => ({ ...each, severity: severities[each.severity] })),
+      findings: findings.map((each) => ({ ...each, severity: Severity[constant(each.severity)] })),
     },
-    log: { off: LogState.OFF, readable: LogState.READABLE, closed: LogState.CLOSED }[log],
+    log: LogState[constant(log)],
   };
 }
-
-const acts = { request: Act.REQUEST, install: Act.INSTALL, ask: Act.ASK };
-const whats = {
-  minted: What.MINTED,
-  published: What.PUBLISHED,
-  signs: What.SIGNS,
-  "stops signing": What.STOPS_SIGNING,
-  "leaves the bundle": What.LEAVES_BUNDLE,
-};
 
 function signerMessage({
   name,
@@ -135,31 +134,22 @@ function signerMessage({
     events: events.map(({ at, id, event }) => ({
       at: timestampFromDate(at),
       authority: id,
-      what: whats[event],
+      what: What[constant(event)],
     })),
     nextStep: nextStep && {
-      act: acts[nextStep.act],
+      act: Act[constant(nextStep.act)],
       due: timestamp(nextStep.due),
       deadline: timestamp(nextStep.deadline),
     },
   };
 }
 
-const kinds = { authority: Kind.AUTHORITY, "additional root": Kind.ADDITIONAL_ROOT };
-export const phaseNumbers = {
-  future: Phase.FUTURE,
-  published: Phase.PUBLISHED,
-  signing: Phase.SIGNING,
-  verifying: Phase.VERIFYING,
-  retired: Phase.RETIRED,
-};
-
 function authorityMessage(authority: AuthorityStatus): MessageInitShape<typeof AuthoritySchema> {
   const { schedule } = authority;
   return {
     ...authority,
-    kind: kinds[authority.kind],
-    phase: phaseNumbers[authority.phase],
+    kind: Kind[constant(authority.kind)],
+    phase: Phase[constant(authority.phase)],
     key: authority.key ?? "",
     tainted: authority.isTainted,
     taintedAt: timestamp(authority.taintedAt),
@@ -170,37 +160,21 @@ function authorityMessage(authority: AuthorityStatus): MessageInitShape<typeof A
   };
 }
 
-const deliveries = {
-  elsewhere: Delivery.ELSEWHERE,
-  unknown: Delivery.UNKNOWN,
-  complete: Delivery.COMPLETE,
-  pending: Delivery.PENDING,
-  failed: Delivery.FAILED,
-};
-
 function clusterMessage({
   name,
   delivery,
   progress,
 }: ClusterStatus): MessageInitShape<typeof ClusterSchema> {
-  if (!progress) return { name, delivery: deliveries[delivery] };
+  if (!progress) return { name, delivery: Delivery[constant(delivery)] };
   return {
     ...progress,
     name,
-    delivery: deliveries[delivery],
+    delivery: Delivery[constant(delivery)],
     sequence: BigInt(progress.sequence),
     since: timestamp(progress.since),
     fault: progress.fault ?? "",
   };
 }
-
-const keyStates = {
-  configured: KeyState.CONFIGURED,
-  "not fetched": KeyState.NOT_FETCHED,
-  fetched: KeyState.FETCHED,
-  stale: KeyState.STALE,
-  unreachable: KeyState.UNREACHABLE,
-};
 
 function issuerMessage({
   keys,
@@ -211,7 +185,7 @@ function issuerMessage({
 }: IssuerStatus): MessageInitShape<typeof IssuerSchema> {
   return {
     ...issuer,
-    keys: keys ? keyStates[keys] : KeyState.UNSPECIFIED,
+    keys: KeyState[constant(keys ?? "unspecified")],
     knownKeys: knownKeys.map(({ keyId = "", algorithms }) => ({
       id: keyId,
       algorithms: [...algorithms],
@@ -221,10 +195,6 @@ function issuerMessage({
     failure: failure?.detail ?? "",
   };
 }
-
-const severities = { note: Severity.NOTE, warning: Severity.WARNING, error: Severity.ERROR };
-
-const distrustStates = { revoked: DistrustState.REVOKED, denied: DistrustState.DENIED };
 
 function entriesMessage({
   entries,
@@ -240,7 +210,7 @@ function entriesMessage({
       notAfter: timestampFromDate(entry.notAfter),
       distrust: entry.distrust && {
         ...entry.distrust,
-        state: distrustStates[entry.distrust.state],
+        state: DistrustState[constant(entry.distrust.state)],
         since: timestamp(entry.distrust.since),
       },
     })),

@@ -15,7 +15,7 @@ export interface ForecastEvent {
   readonly at: Date;
   /** The authority's id, or `next` for one that is not minted yet. */
   readonly id: string;
-  readonly event: "minted" | "published" | "signs" | "stops signing" | "leaves the bundle";
+  readonly event: "minted" | "published" | "signs" | "stops signing" | "leaves bundle";
 }
 
 /** The effects that a taint of one authority would have now. */
@@ -45,7 +45,7 @@ export function forecastRotation(
   const roots = applyTaints(state.additionalRoots, state.taints).flatMap(
     ({ id, schedule }): ForecastEvent[] => [
       { at: schedule.publishedFrom, id, event: "published" },
-      { at: schedule.retiresAt, id, event: "leaves the bundle" },
+      { at: schedule.retiresAt, id, event: "leaves bundle" },
     ],
   );
   return [...events, ...roots]
@@ -66,13 +66,13 @@ function mintEvents(
 
 function eventsOf({ id, schedule }: ScheduledAuthority): ForecastEvent[] {
   if (schedule.signsFrom >= schedule.signsUntil) {
-    return [{ at: schedule.retiresAt, id, event: "leaves the bundle" }];
+    return [{ at: schedule.retiresAt, id, event: "leaves bundle" }];
   }
   return [
     { at: schedule.publishedFrom, id, event: "published" },
     { at: schedule.signsFrom, id, event: "signs" },
     { at: schedule.signsUntil, id, event: "stops signing" },
-    { at: schedule.retiresAt, id, event: "leaves the bundle" },
+    { at: schedule.retiresAt, id, event: "leaves bundle" },
   ];
 }
 

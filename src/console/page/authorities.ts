@@ -131,7 +131,7 @@ function rowOf({ id, key, signs, phase, isTainted, schedule }: AuthorityStatus):
 function plannedRow(events: readonly ForecastEvent[]): Row[] {
   const at = (what: ForecastEvent["event"]): Date | undefined =>
     events.find(({ id, event }) => id === "next" && event === what)?.at;
-  const [from, until] = [at("published"), at("leaves the bundle")];
+  const [from, until] = [at("published"), at("leaves bundle")];
   if (!from || !until) return [];
   const minted = at("minted") ?? from;
   const title = `the next authority: minted ${instantText(minted)}, published ${instantText(from)}, leaves the bundle ${instantText(until)} UTC`;

@@ -89,7 +89,7 @@ const verbs: Readonly<Record<ForecastEvent["event"], string>> = {
   published: "is published",
   signs: "begins to sign",
   "stops signing": "stops signing",
-  "leaves the bundle": "leaves the bundle",
+  "leaves bundle": "leaves the bundle",
 };
 
 /** An event as a sentence, such as `3f2a… begins to sign`. */

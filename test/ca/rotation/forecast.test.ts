@@ -65,9 +65,9 @@ test("forecasts the whole life of a new authority and of its successor", async (
     "2027-04-05T12:20:00.000Z next published",
     "2027-07-04T12:30:00.000Z next signs",
     "2027-11-16T12:20:00.000Z first stops signing",
-    "2028-02-14T12:30:00.000Z first leaves the bundle",
+    "2028-02-14T12:30:00.000Z first leaves bundle",
     "2028-06-28T12:30:00.000Z next stops signing",
-    "2028-09-26T12:40:00.000Z next leaves the bundle",
+    "2028-09-26T12:40:00.000Z next leaves bundle",
   ]);
 });
 
@@ -91,11 +91,11 @@ test("forecasts that an additional root is published, and leaves when its remova
   if (!root) throw new Error("no root was added");
   expect(of(forecastRotation(store, lengths, inception), root.id)).toEqual([
     ["published", after(1)],
-    ["leaves the bundle", first.certificate.toBeSigned.validity.notAfter],
+    ["leaves bundle", first.certificate.toBeSigned.validity.notAfter],
   ]);
   await recordTaint(mint, retireRoot(root, after(3), after(2)));
   expect(of(forecastRotation(await opened(mint), lengths, after(2)), root.id)).toEqual([
-    ["leaves the bundle", after(3)],
+    ["leaves bundle", after(3)],
   ]);
 });
 

@@ -70,10 +70,10 @@ export const sampleStatus: CaStatus = {
       unopened: undefined,
       authorities: [older, signing, root, next],
       events: [
-        { at: at(32), id: older.id, event: "leaves the bundle" },
+        { at: at(32), id: older.id, event: "leaves bundle" },
         { at: at(88), id: next.id, event: "signs" },
         { at: at(214), id: signing.id, event: "stops signing" },
-        { at: at(304), id: signing.id, event: "leaves the bundle" },
+        { at: at(304), id: signing.id, event: "leaves bundle" },
       ],
     },
   ],
