@@ -10,13 +10,12 @@ import type { Mint } from "../ca/mint.ts";
 import type { StorePolicy } from "../ca/opened-store.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { HeldKeks, KekRing } from "../custody/kek.ts";
-import type { Fetching } from "../foundation/fetch.ts";
 import { pollForWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { Configuration } from "./configuration.ts";
 import { holdKeks } from "./keks.ts";
 import type { PlatformKeys } from "./platform-keys.ts";
-import { crlRootOf, upstreamOf } from "./upstream.ts";
+import { crlRootOf, type UpstreamMeans, upstreamOf } from "./upstream.ts";
 
 /** The means of a platform to keep authorities. */
 export interface StorePlatform {
@@ -34,10 +33,6 @@ export interface StorePlatform {
   readonly waitBriefly?: (load: Promise<void>) => Promise<void>;
   /** Absent on platforms whose requests may not await each other's promises. */
   readonly shareWork?: WorkSharing;
-  /** Absent in programs that authenticate nobody. */
-  readonly fetching?: Fetching;
-  /** For programs that authenticate nobody and may still ask a CA upstream. */
-  readonly fetchingUpstream?: Fetching;
   /** The KEKs, where the program holds them already. */
   readonly keks?: HeldKeks;
   /** Absent from programs that reach no key service. */
@@ -47,7 +42,7 @@ export interface StorePlatform {
 }
 
 /** A store, the KEKs that open its records, and the authorities in it. */
-interface CaStore {
+export interface CaStore {
   readonly store: AuthorityStore;
   readonly keks: KekRing;
   readonly log: EventLog;
@@ -200,18 +195,13 @@ export type Mints = Readonly<ReturnType<typeof mintsOf>>;
 export function mintsOf(
   { own, named }: CaStores,
   configuration: Configuration,
-  { cryptoProvider, fetching, fetchingUpstream, clock, keyCustody }: StorePlatform,
+  { cryptoProvider, ...means }: Pick<StorePlatform, "cryptoProvider"> & UpstreamMeans,
 ) {
   const { trustDomain, authorityKey, inceptionDate } = configuration;
   const { store, keks, log } = own;
   const rootIn = (of: Configuration) => ({
-    upstream: upstreamOf(of, {
-      fetching: fetching ?? fetchingUpstream,
-      isServer: fetching !== undefined,
-      clock,
-      keyCustody,
-    }),
-    crlRoot: of.crl && crlRootOf(of.upstream, keyCustody),
+    upstream: upstreamOf(of, means),
+    crlRoot: of.crl && crlRootOf(of.upstream, means.keyCustody),
   });
   const mint: Mint = {
     store,

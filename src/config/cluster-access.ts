@@ -1,7 +1,7 @@
 import { ClusterPush, type PushParts } from "../delivery/cluster-push.ts";
 import { crlContent, trustBundleContent } from "../delivery/push-content.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
-import { CaError, ConfigurationError } from "../foundation/errors.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
 import type { Fetching } from "../foundation/fetch.ts";
 import {
   type Credential,
@@ -63,19 +63,6 @@ function requireCredential(name: string, credentials: ClusterAccess["credentials
   const credential = credentials.get(name);
   if (!credential) throw new ConfigurationError([`${name}: is required`]);
   return credential;
-}
-
-/** For programs that authenticate nobody, such as an operator's verbs: they need no credential. */
-export function noApi(cluster: string): ClusterApi {
-  return {
-    cluster,
-    send: async () => {
-      throw new CaError(
-        { reason: "cluster-unreachable", cluster },
-        "this program has no access to the API server",
-      );
-    },
-  };
 }
 
 /** The pods of an issuer's cluster, given how to look them up. */

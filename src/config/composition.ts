@@ -129,7 +129,7 @@ export function composeOn(
       kekFault: stores.keks.fault,
       storeFault: platform.storeFault,
       port: platform.port,
-      keyFault: platform.fetching && findKeyFault(issuers, platform.waitBriefly),
+      keyFault: findKeyFault(issuers, platform.waitBriefly),
     },
     crls: crlsOf(own, configuration, means),
     publishedLog: platform.publishedLog,

@@ -15,12 +15,7 @@ import {
 } from "../ca/issuance/identity-policy.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { Lasting } from "../foundation/caches.ts";
-import {
-  createDocumentFetch,
-  FetchError,
-  type Fetching,
-  type JsonFetch,
-} from "../foundation/fetch.ts";
+import { createDocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
@@ -30,7 +25,6 @@ import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
 import {
   apiOpener,
   type ClusterAccess,
-  noApi,
   type OpenApi,
   type PodsOf,
   watchedPods,
@@ -43,8 +37,7 @@ import { issuerRights } from "./rights.ts";
 export interface ClusterPlatform {
   readonly log: EventLog;
   readonly cryptoProvider: CryptoProvider;
-  /** Absent in programs that authenticate nobody. */
-  readonly fetching?: Fetching;
+  readonly fetching: Fetching;
   /** Absent on platforms that look up each pod. */
   readonly watchPods?: WatchPods;
   readonly shareWork: WorkSharing;
@@ -56,16 +49,14 @@ export interface ClusterPlatform {
 const maximumWaiting = 2000;
 const maximumWaitingOperators = 100;
 
-type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;
-
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function tokenIssuers(
   { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
   platform: ClusterPlatform,
 ): readonly TokenIssuer[] {
   const { log, fetching, watchPods, lasting = lastingParts() } = platform;
-  const access = fetching && { ...fetching, credentials, failed: clusterLog(log) };
-  const podsOf = access && watchPods && watchedPods(access, watchPods);
+  const access = { ...fetching, credentials, failed: clusterLog(log) };
+  const podsOf = watchPods && watchedPods(access, watchPods);
   const keys = keyFetching(platform, maximumWaiting);
   return issuers.map((table) => {
     const { renewal_limit = renewalSeconds } = table;
@@ -87,8 +78,10 @@ function keyFetching(
   { log, cryptoProvider, fetching, shareWork }: ClusterPlatform,
   maximumWaiting: number,
 ): KeyFetching {
+  const { fetchTimeoutMilliseconds } = fetching;
   return {
-    ...keyFetchOf(fetching),
+    fetchJson: createDocumentFetch(fetching),
+    fetchTimeoutMilliseconds,
     keyFetchFailed: keyFetchLog(log),
     cryptoProvider,
     shareWork,
@@ -96,15 +89,9 @@ function keyFetching(
   };
 }
 
-function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
-  if (!fetching) return { fetchJson: { anywhere: noFetch, public: noFetch } };
-  const { fetchTimeoutMilliseconds } = fetching;
-  return { fetchJson: createDocumentFetch(fetching), fetchTimeoutMilliseconds };
-}
-
 interface IssuerMeans {
   readonly keys: KeyFetching;
-  readonly access: ClusterAccess | undefined;
+  readonly access: ClusterAccess;
   readonly podsOf: PodsOf | undefined;
   readonly lasting: LastingParts;
 }
@@ -113,7 +100,9 @@ function tokenIssuer(
   table: IssuerTable & { readonly renewal_limit: number },
   { keys, access, podsOf, lasting }: IssuerMeans,
 ): TokenIssuer {
-  const checks = { openApi: apiOf(table, access), podsOf, lasting };
+  const { cluster, kubernetes } = table;
+  const openApi = kubernetes && apiOpener(cluster, kubernetes, access);
+  const checks = { openApi, podsOf, lasting };
   return {
     name: table.issuer,
     digest: issuerDigest(table.issuer),
@@ -127,19 +116,6 @@ function tokenIssuer(
     requireNode: nodeAuthorizer(table, checks),
   };
 }
-
-function apiOf(
-  { cluster, kubernetes }: IssuerTable,
-  access: ClusterAccess | undefined,
-): OpenApi | undefined {
-  if (!kubernetes) return undefined;
-  return access ? apiOpener(cluster, kubernetes, access) : () => noApi(cluster);
-}
-
-/** A program that authenticates nobody needs no keys of issuers. */
-const noFetch: JsonFetch = async () => {
-  throw new FetchError("cannot be reached from here");
-};
 
 function issuerKeys(
   { issuer, jwks, jwks_uri }: IssuerTable,

@@ -65,10 +65,10 @@ export type UpstreamTable = z.output<typeof table>;
 export const upstreamTable = z.pipe(jsonText, table);
 
 /** What a platform gives to ask a CA upstream. */
-interface UpstreamMeans {
-  readonly fetching: Fetching | undefined;
-  /** Whether a credential is required at the start. A verb may lack it until it asks. */
-  readonly isServer: boolean;
+export interface UpstreamMeans {
+  readonly fetching: Fetching;
+  /** Whether a credential may be missing until the CA upstream is asked, as in a verb. */
+  readonly mayLackCredential?: boolean;
   readonly clock: () => Date;
   readonly keyCustody?: PlatformKeys | undefined;
 }
@@ -90,19 +90,18 @@ const timeoutMilliseconds = 30_000;
  */
 export function upstreamOf(
   configuration: UpstreamConfiguration,
-  { fetching, isServer, clock, keyCustody }: UpstreamMeans,
+  { fetching, mayLackCredential, clock, keyCustody }: UpstreamMeans,
 ): UpstreamAuthority | undefined {
   const { upstream: table, clusterCredentials, trustDomain } = configuration;
   if (!table) return undefined;
   if (table.kind === "key-service") return rootInService(table, trustDomain, clock, keyCustody);
   const credential = clusterCredentials.get(upstreamCredential);
-  if (isServer && !credential) throw new ConfigurationError([`${upstreamCredential}: is required`]);
-  if (!fetching || !credential) {
-    return async () => {
-      throw new UpstreamError(`${upstreamCredential} is required to ask the CA upstream`);
-    };
-  }
-  return createUpstream(table, protocolOf(table, configuration), credential, fetching);
+  if (credential)
+    return createUpstream(table, protocolOf(table, configuration), credential, fetching);
+  if (!mayLackCredential) throw new ConfigurationError([`${upstreamCredential}: is required`]);
+  return async () => {
+    throw new UpstreamError(`${upstreamCredential} is required to ask the CA upstream`);
+  };
 }
 
 /** The root in a key service that signs CRLs, if the configuration has one. @throws ConfigurationError */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { apiOpener, type ClusterAccess, clientOf, noApi } from "../../src/config/cluster-access.ts";
+import { apiOpener, type ClusterAccess, clientOf } from "../../src/config/cluster-access.ts";
 import {
   type CheckMeans,
   lastingParts,
@@ -74,15 +74,6 @@ test("no client is made where the platform cannot trust the CA", () => {
     },
   });
   expect(() => clientOf(table, access)).toThrow("ISSUERS: not here");
-});
-
-test("a program without access to clusters reaches none, and says which", async () => {
-  const api = noApi("west");
-  expect(api.cluster).toBe("west");
-  expect(await refusalOf(() => api.send({ path: "/api" }, new Date()))).toEqual({
-    reason: "cluster-unreachable",
-    cluster: "west",
-  });
 });
 
 const now = new Date("2026-11-22T12:00:00Z");

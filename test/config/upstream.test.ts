@@ -36,7 +36,6 @@ function upstreamThat(kind: Kind, answer: () => Response | Promise<Response>) {
   });
   const ask = upstreamOf(configuration, {
     fetching: { fetchTrusting },
-    isServer: true,
     clock: () => new Date(),
   });
   if (!ask) throw new Error("no upstream");
@@ -125,8 +124,7 @@ describe("a configuration", () => {
   test("without a CA upstream has none", () => {
     expect(
       upstreamOf(configurationOf({}), {
-        fetching: fetching,
-        isServer: true,
+        fetching,
         clock: () => new Date(),
       }),
     ).toBeUndefined();
@@ -139,14 +137,13 @@ describe("a configuration", () => {
     });
     expect(() =>
       upstreamOf(configuration, {
-        fetching: fetching,
-        isServer: true,
+        fetching,
         clock: () => new Date(),
       }),
     ).toThrow("UPSTREAM_CREDENTIAL: is required");
     const ask = upstreamOf(configuration, {
-      fetching: fetching,
-      isServer: false,
+      fetching,
+      mayLackCredential: true,
       clock: () => new Date(),
     });
     await expect(ask?.(request)).rejects.toThrow("UPSTREAM_CREDENTIAL");

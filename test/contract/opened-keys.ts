@@ -6,6 +6,7 @@ import type { AuthorityKey } from "../../src/pki/authority/new-authority.ts";
 import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import { noFetching } from "../testkit/network/no-fetching.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -34,6 +35,7 @@ async function composeSigning(
   const log = createEventRecorder();
   const composition = await compose(configuration, {
     ...stores,
+    fetching: noFetching,
     cryptoProvider,
     log,
     clock: () => now,

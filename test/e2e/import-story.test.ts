@@ -15,6 +15,7 @@ import { createKvStore } from "../../src/worker/kv-store.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import { noFetching } from "../testkit/network/no-fetching.ts";
 import type { PeerCredentials } from "../testkit/network/tls-peer.ts";
 import { type ClockedCa, type ClockedCas, startClockedCas } from "./clocked-ca.ts";
 import { issuers, leafSeconds, liveUntilNow, meet, rootsOf, signerOf } from "./mesh.ts";
@@ -53,6 +54,7 @@ afterAll(() => cas.close());
 async function adopt(ca: ClockedCa, imported: ImportedAuthority): Promise<string> {
   const { mint } = await compose(parseConfiguration(configuration), {
     store: createKvStore(await ca.namespace()),
+    fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: ca.now,

@@ -1,5 +1,6 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import { type Composition, compose } from "../../config/composition.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import { mintsOf, openStores } from "../../config/ca-stores.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { kekOctets } from "../../custody/kek.ts";
 import type { KeyServices } from "../../custody/key-service/key-service.ts";
@@ -7,22 +8,30 @@ import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 
-/** The CA of a deployment at an instant. It logs nothing: its caller opens the store, and tells of the faults. */
-export function composedAt(
+const noLog: EventLog = { audit: () => {}, operation: () => {} };
+
+/** The stores of a deployment at an instant. Without a log, their caller opens them and tells of the faults. */
+export async function storesAt(
   { configuration, store, signerStore, environment }: Deployment,
   now: Date,
-): Promise<Composition> {
-  return compose(configuration, {
+  log = noLog,
+) {
+  const platform = {
     store,
     signerStore,
     cryptoProvider: nodeCryptoProvider,
-    log: { audit: () => {}, operation: () => {} },
+    fetching: { fetchTrusting },
+    mayLackCredential: true,
+    log,
     clock: () => now,
     keyCustody: nodeKeyCustody(configuration, environment, () => new Date()),
-  });
+  };
+  const stores = await openStores(configuration, platform);
+  return { ...stores, ...mintsOf(stores, configuration, platform) };
 }
 
 /** The authorities of a CA now, those of named signers included; `undefined` if the store cannot be read. */
@@ -31,8 +40,8 @@ export async function currentView(
   now: Date,
 ): Promise<AuthorityView | undefined> {
   try {
-    const { certificateAuthority } = await composedAt(deployment, now);
-    return await certificateAuthority.issuance.authorities.at(now);
+    const { own } = await storesAt(deployment, now);
+    return await own.authorities.at(now);
   } catch (error) {
     if (error instanceof CaError || error instanceof OperatorError) return undefined;
     throw error;

@@ -3,7 +3,6 @@ import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
 import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";
-import { compose, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import {
   type AuthorityStore,
@@ -13,14 +12,11 @@ import {
 } from "../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
-import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
 import { explainingSignals } from "../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { currentBundle, currentView } from "./composed.ts";
+import { currentBundle, currentView, storesAt } from "./composed.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { errorsOf, logOf } from "./verb-log.ts";
 
@@ -105,14 +101,12 @@ async function sessionOn(
     throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);
   }
   const store = createSessionStore(toldStore(terminal, deployment, options), isDry);
-  const mint = await mintOf(configuration, signer, {
-    store,
-    signerStore: () => store,
-    cryptoProvider: nodeCryptoProvider,
-    fetchingUpstream: { fetchTrusting },
-    log: isDry || terminal.isWatched ? errorsOf(log) : log,
-    clock: () => now,
-    keyCustody: nodeKeyCustody(configuration, terminal.environment, terminal.clock),
+  const chosen = { ...deployment, store, signerStore: () => store };
+  const stores = await storesAt(chosen, now, isDry || terminal.isWatched ? errorsOf(log) : log);
+  const mint = signer === undefined ? stores.mint : stores.signerMints.get(signer);
+  if (!mint) throw new Error("a signer whose store is not open");
+  await stores.keks.hold(now)?.catch((error: unknown) => {
+    throw error instanceof CaError ? new OperatorError(messageOf(error.cause)) : error;
   });
   return {
     mint: { ...mint, ...(isDry && { upstream: askNobody }), store },
@@ -157,20 +151,6 @@ function toldStore(
 const askNobody: UpstreamAuthority = async () => {
   throw new UpstreamError("a dry run does not ask the CA upstream for anything");
 };
-
-async function mintOf(
-  configuration: Configuration,
-  signer: string | undefined,
-  platform: Platform,
-): Promise<Mint> {
-  const { mint, signerMints, keks } = await compose(configuration, platform);
-  await keks.hold(platform.clock())?.catch((error: unknown) => {
-    throw error instanceof CaError ? new OperatorError(messageOf(error.cause)) : error;
-  });
-  const chosen = signer === undefined ? mint : signerMints.get(signer);
-  if (!chosen) throw new Error("a signer that was not composed");
-  return chosen;
-}
 
 export async function openStore({ mint }: Session): Promise<OpenedStore> {
   const stored = await mint.store.load();

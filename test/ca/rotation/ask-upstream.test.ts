@@ -257,7 +257,6 @@ describe("an upstream", () => {
     });
     const ask = upstreamOf(configuration, {
       fetching: { fetchTrusting, fetchTimeoutMilliseconds: 100 },
-      isServer: true,
       clock: () => new Date(),
     });
     const { csr } = await createIntermediateRequest(clusterLocal, "EC-P256");

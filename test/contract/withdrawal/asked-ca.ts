@@ -8,6 +8,7 @@ import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import { mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import type { SignerStores } from "./withheld-taint.ts";
 
 export const begin = new Date("2026-11-21T12:00:00Z");
@@ -39,6 +40,7 @@ export const composeOn = (
     {
       store: stores.own,
       signerStore: () => stores.signer,
+      fetching: noFetching,
       cryptoProvider,
       log: createEventRecorder(),
       clock: () => begin,

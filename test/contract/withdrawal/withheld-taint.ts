@@ -12,6 +12,7 @@ import { bytesEqual } from "../../../src/pki/encoding/bytes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const instant = "2026-11-21T12:00:00Z";
@@ -56,6 +57,7 @@ export function describeWithheldTaint(
       {
         store: stores.own,
         signerStore: () => stores.signer,
+        fetching: noFetching,
         cryptoProvider,
         log: createEventRecorder(),
         clock: () => now,

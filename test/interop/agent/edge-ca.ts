@@ -10,6 +10,7 @@ import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { repeatedly } from "../../testkit/time/until.ts";
 
@@ -57,6 +58,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   // The same CA a second time over the same KV, as in an operator's terminal, for taints.
   const operator = await compose(parseConfiguration({ ...vars, ...secrets }), {
     store: createKvStore((await worker.getEnv()).AUTHORITIES),
+    fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: () => new Date(),

@@ -14,6 +14,7 @@ import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { until } from "../../testkit/time/until.ts";
 import { mint } from "./cluster/accounts.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
@@ -111,6 +112,7 @@ async function keepsOneSet(scene: Scene): Promise<void> {
   const clock = () => new Date();
   const operator = await compose(parseConfiguration({ ...values, PROPAGATION_INTERVAL: "0s" }), {
     store: await openFileStore(served.storeDirectory),
+    fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock,

@@ -16,6 +16,7 @@ import {
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import type { Answer } from "../../testkit/programs/command-line.ts";
 import { serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -113,6 +114,7 @@ export async function startIncident() {
       });
       return compose(configuration, {
         store: await openFileStore(store),
+        fetching: noFetching,
         cryptoProvider: webCryptoProvider,
         log: createEventRecorder(),
         clock: () => new Date(),

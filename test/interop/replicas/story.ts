@@ -14,6 +14,7 @@ import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { until } from "../../testkit/time/until.ts";
 import { acts, type Scene, schedules } from "./acts.ts";
 import { startLoadBalancer } from "./load-balancer.ts";
@@ -174,6 +175,7 @@ export async function seedHistory(
   const platform = {
     store: memory,
     log,
+    fetching: noFetching,
     cryptoProvider: nodeCryptoProvider,
     clock: () => now,
   };

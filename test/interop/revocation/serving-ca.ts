@@ -10,6 +10,7 @@ import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { launchServer, runRampart } from "../../testkit/programs/rampart-process.ts";
 import { type Mesh, startMesh } from "../native-grpc/mesh.ts";
 
@@ -85,6 +86,7 @@ export async function startServingCa(
   await writeRoots();
   const operator = await compose(parseConfiguration({ ...shared, KEK: environment.KEK }), {
     store: await openFileStore(storeDirectory),
+    fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: () => new Date(),

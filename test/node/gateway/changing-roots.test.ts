@@ -15,6 +15,7 @@ import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -35,6 +36,7 @@ async function startBoth() {
   onTestFinished(ca.end);
   const operator = await compose(parseConfiguration(shared), {
     store: await openFileStore(ca.storeDirectory),
+    fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock,

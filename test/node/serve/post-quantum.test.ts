@@ -15,6 +15,7 @@ import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createPostQuantumCsr } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 import { runRampart, serveToml, startServe } from "../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -32,6 +33,7 @@ async function rotatedStore(
   const { mint, signerMints } = await compose(configuration, {
     store: await openFileStore(directory),
     signerStore: await openSignerStores({ storeDirectory: directory, ca: configuration }),
+    fetching: noFetching,
     cryptoProvider: nodeCryptoProvider,
     log: createEventRecorder(),
     clock: () => now,

@@ -15,6 +15,7 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
 import { randomKek } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { freePorts } from "../network/free-ports.ts";
+import { noFetching } from "../network/no-fetching.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { taintSigner } from "./taint-signer.ts";
 
@@ -60,6 +61,7 @@ export async function startHttpCa(
   });
   const composition = await compose(configuration, {
     store,
+    fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log,
     clock,

@@ -25,6 +25,7 @@ import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createPostQuantumCsr, createWorkload } from "../../testkit/callers/workload.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import { logValues } from "../runtime/log-values.ts";
@@ -63,6 +64,7 @@ async function start() {
     certificatesIn(await (await get(path)).text());
   const composition = await compose(parseConfiguration(variablesOf(environment)), {
     ...kvStores(env.AUTHORITIES),
+    fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: () => now,

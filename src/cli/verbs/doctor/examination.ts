@@ -15,7 +15,7 @@ import {
 } from "../../../status/finding.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { workerLimits } from "../../../worker/bindings.ts";
-import { composedAt } from "../../session/composed.ts";
+import { storesAt } from "../../session/composed.ts";
 import {
   configOf,
   type Deployment,
@@ -197,7 +197,7 @@ async function deploymentFindings(
 
 /** The findings of the unnamed authorities and of every named signer. */
 async function recordFindings(deployment: Deployment, now: Date): Promise<readonly Finding[]> {
-  const { mint, signerMints } = await composedAt(deployment, now);
+  const { mint, signerMints } = await storesAt(deployment, now);
   const found = await Promise.all(
     [["", mint] as const, ...signerMints].map(async ([name, each]) => {
       const stored = await load(each.store);

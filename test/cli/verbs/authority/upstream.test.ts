@@ -111,7 +111,6 @@ test("rotate with an upstream that hangs ends with 1 after its time, and the aut
   upstream.behaviour = () => undefined;
   const ask = upstreamOf(configuration, {
     fetching: { fetchTrusting, fetchTimeoutMilliseconds: 50 },
-    isServer: true,
     clock: () => new Date(),
   });
   if (!ask) throw new Error("no upstream");
