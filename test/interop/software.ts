@@ -2,7 +2,7 @@ import { access, mkdir, readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type RunOptions, run, runWell } from "../testkit/programs/child-process.ts";
+import { type ChildOptions, run, runWell } from "../testkit/programs/child-process.ts";
 
 /** The command of an installed program, or the reason why it is missing. */
 export type Software = { readonly program: string } | { readonly missing: string };
@@ -15,12 +15,15 @@ const cacheFolder: string = join(root, ".interop");
 /** The first build compiles everything, which takes long. */
 const buildSeconds = 900;
 
+/** A suite may wait for several builds of another one: no longer than the gate may take. */
+const queueSeconds = 2700;
+
 /**
  * Runs one build at a time among all suites. The system takes the lock back from a suite that is killed.
  *
  * @param seconds The longest wait for the builds of others.
  */
-async function alone<T>(build: () => Promise<T>, seconds = buildSeconds): Promise<T> {
+async function alone<T>(build: () => Promise<T>, seconds = queueSeconds): Promise<T> {
   await mkdir(cacheFolder, { recursive: true });
   const lock = new DatabaseSync(join(cacheFolder, "lock"), { timeout: 0 });
   const end = performance.now() + 1000 * seconds;
@@ -72,28 +75,27 @@ interface Build {
 /** A program from the Go module proxy, `example.com/module/cmd/name@v1.2.3`, built once. */
 export function fromGoProxy(
   versioned: string,
-  { settings = {}, seconds = buildSeconds }: Build = {},
+  { settings = {}, seconds }: Build = {},
 ): Promise<Software> {
   const [path = "", version = ""] = versioned.split("@");
   // `example.com/name/v5` is the fifth version of `name`.
   const name = path.split("/").findLast((part) => !/^v\d+$/.test(part)) ?? path;
   const build = async (folder: string): Promise<void> => {
     const environment = { ...settings, GOBIN: folder, GOFLAGS: "-mod=mod" };
-    await runBuild("go", ["install", versioned], { environment, timeoutSeconds: seconds });
+    await runGo(["install", versioned], { environment }, seconds);
   };
   return builtOnce(name, version, build, seconds);
 }
 
 /** @throws Error that says so where the build takes too long. */
-async function runBuild(
-  program: string,
+async function runGo(
   values: readonly string[],
-  options: RunOptions,
+  options: ChildOptions,
+  timeoutSeconds = buildSeconds,
 ): Promise<void> {
   const begun = performance.now();
-  const { timeoutSeconds = buildSeconds } = options;
   try {
-    await runWell(program, values, { ...options, timeoutSeconds, isGroup: true });
+    await runWell("go", values, { ...options, timeoutSeconds, isGroup: true });
   } catch (error) {
     const isLate = performance.now() - begun >= 1000 * timeoutSeconds;
     throw isLate ? new Error(`its build was not done in ${timeoutSeconds} s`) : error;
@@ -110,14 +112,13 @@ export function fromGoRelease(
   module: string,
   version: string,
   command: string,
-  { seconds = buildSeconds }: Build = {},
+  { seconds }: Build = {},
 ): Promise<Software> {
   const name = basename(command);
   const build = async (goal: string): Promise<void> => {
     const download = ["mod", "download", "-json", `${module}@${version}`];
     const { Dir: folder } = JSON.parse(await runWell("go", download));
-    const options = { folder, timeoutSeconds: seconds };
-    await runBuild("go", ["build", "-o", join(goal, name), `./${command}`], options);
+    await runGo(["build", "-o", join(goal, name), `./${command}`], { folder }, seconds);
   };
   return builtOnce(name, version, build, seconds);
 }
@@ -145,13 +146,13 @@ export function builtOnce(
 export function fromGoModule(
   folder: string,
   name: string,
-  { settings: environment = {}, seconds = buildSeconds }: Build = {},
+  { settings: environment = {}, seconds }: Build = {},
 ): Promise<Software> {
   return orMissing(async () => {
     await mkdir(join(cacheFolder, "go"), { recursive: true });
     const program = join(cacheFolder, "go", name);
-    const options = { folder, environment, timeoutSeconds: seconds };
-    await alone(() => runBuild("go", ["build", "-o", program, "."], options), seconds);
+    const build = ["build", "-o", program, "."];
+    await alone(() => runGo(build, { folder, environment }, seconds), seconds);
     return program;
   });
 }
