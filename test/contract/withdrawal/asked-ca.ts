@@ -56,8 +56,6 @@ export interface Asked {
   readonly claims?: Readonly<Record<string, unknown>>;
   /** The client of the caller, which is a gateway. */
   readonly forwarded?: string;
-  readonly identity?: string;
-  readonly certSigner?: string;
   readonly now?: Date;
 }
 
@@ -76,8 +74,7 @@ export async function ask(
   if (forwarded !== undefined) headers.set(forwardedHeader, forwarded);
   const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
   const caller = await authenticate({ headers, clientCertificate }, now);
-  const { identity: impersonatedIdentity = "", certSigner = "" } = asked;
-  const request = { csrPem, requestedSeconds: 0n, impersonatedIdentity, certSigner };
+  const request = { csrPem, requestedSeconds: 0n, impersonatedIdentity: "", certSigner: "" };
   const { signal } = new AbortController();
   const [issued = ""] = await issueCertificate(issuance, caller, request, {
     now,
