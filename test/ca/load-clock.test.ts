@@ -193,50 +193,13 @@ describe("a load in use", () => {
 /** Loads overlap only when one counts as lost. Here each does at once. */
 const unshared: SharedWork = { join: async (work) => work?.() };
 
-const begin = new Date("2026-11-21T12:00:00Z");
-
-test("overlapping loads serve every request, even if the first to begin ends last", async () => {
+/** Authorities of which each load ends when the test says so, with the records that it says. */
+async function overlapping(loadTimes: typeof times) {
   const keks = await createKekRing();
-  const record = await sealNewAuthority(keks, scheduleAfter(begin, [-100, 0, 86_400, 100_000]));
-  const store = createMemoryStore(record);
-  const ends: (() => void)[] = [];
-  const authorities = createAuthorities({
-    store: { ...store, load: () => new Promise((end) => ends.push(() => end([record]))) },
-    trustDomain: clusterLocal,
-    keks,
-    configuredTaints: [],
-    authorityRoot: "self",
-    phaseLengths: istioPhaseLengths,
-    cryptoProvider: webCryptoProvider,
-    log: createEventRecorder(),
-    refreshSeconds: 0,
-    surviveOutageSeconds: 0,
-    shareWork: () => unshared,
-  });
-  // With its key open already, a load takes no longer than the store.
-  const first = authorities.at(new Date(begin.getTime() - 1));
-  ends.shift()?.();
-  await first;
-  const later = new Date(begin.getTime() + 1);
-  const answers = [authorities.at(begin), authorities.at(later)];
-  // Both ends come in one turn, the earlier request's last.
-  for (const end of ends.toReversed()) end();
-  for (const answer of answers) {
-    expect((await answer).issuer?.authority.id).toBe(record.id);
-  }
-});
-
-test("a load that began before a taint does not undo the taint by ending last", async () => {
-  const keks = await createKekRing();
-  const record = await sealNewAuthority(keks, scheduleAfter(begin, [-100, 0, 86_400, 100_000]));
-  const { id } = record;
-  const taint = await sealStatement(
-    "taint",
-    { id, taintedAt: begin, retiresAt: begin },
-    { trustDomain: clusterLocal, keks },
-  );
+  const record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
   const ends: ((records: readonly StoredRecord[]) => void)[] = [];
   const authorities = createAuthorities({
+    ...loadTimes,
     store: { ...createMemoryStore(), load: () => new Promise((end) => ends.push(end)) },
     trustDomain: clusterLocal,
     keks,
@@ -245,15 +208,34 @@ test("a load that began before a taint does not undo the taint by ending last", 
     phaseLengths: istioPhaseLengths,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
-    refreshSeconds: 60,
-    surviveOutageSeconds: 600,
     shareWork: () => unshared,
   });
-  const after = (seconds: number): Date => new Date(begin.getTime() + seconds * 1000);
-  const answers = [authorities.at(after(1)), authorities.at(after(2))];
+  return { keks, record, ends, authorities };
+}
+
+test("overlapping loads serve every request, even if the first to begin ends last", async () => {
+  const stale = { refreshSeconds: 0, surviveOutageSeconds: 0 };
+  const { record, ends, authorities } = await overlapping(stale);
+  // With its key open already, a load takes no longer than the store.
+  const first = authorities.at(at(-0.001));
+  ends.shift()?.([record]);
+  await first;
+  const answers = [authorities.at(start), authorities.at(at(0.001))];
+  // Both ends come in one turn, the earlier request's last.
+  for (const end of ends.toReversed()) end([record]);
+  for (const answer of answers) {
+    expect((await answer).issuer?.authority.id).toBe(record.id);
+  }
+});
+
+test("a load that began before a taint does not undo the taint by ending last", async () => {
+  const { keks, record, ends, authorities } = await overlapping(times);
+  const said = { id: record.id, taintedAt: start, retiresAt: start };
+  const taint = await sealStatement("taint", said, { trustDomain: clusterLocal, keks });
+  const answers = [authorities.at(at(1)), authorities.at(at(2))];
   ends[1]?.([record, taint]);
   expect((await answers[1])?.issuer).toBeUndefined();
   ends[0]?.([record]);
   await answers[0];
-  expect((await authorities.at(after(3))).issuer).toBeUndefined();
+  expect((await authorities.at(at(3))).issuer).toBeUndefined();
 });

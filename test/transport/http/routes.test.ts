@@ -3,15 +3,7 @@ import { describe, expect, test } from "vitest";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { createMisconfiguredApp, createRoutes } from "../../../src/transport/http/routes.ts";
-import {
-  callWithClient,
-  connectJson,
-  grpcWeb,
-  outcomeOf,
-  protocols,
-  requestOf,
-} from "../../contract/rpc-calls.ts";
-import { rpcPath, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { rpcPath } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
   createKekRing,
@@ -227,12 +219,6 @@ describe("a misconfigured CA", () => {
     throw new Error("the configuration is valid");
   }
   const send = async (request: Request) => misconfigured().fetch(request);
-  const service: ServiceUnderTest = {
-    send,
-    key: { algorithm: "", privateKey: {} as CryptoKey, publicJwk: {} },
-    now: () => new Date(),
-    takeAudits: () => [],
-  };
 
   test("is alive, and names each faulty key once at /readyz, without its value", async () => {
     expect((await misconfigured().request("/healthz")).status).toBe(200);
@@ -252,26 +238,6 @@ describe("a misconfigured CA", () => {
   test.each(["/bundle.pem", "/bundle.json", "/"])("answers 503 at %s", async (path) => {
     expect((await misconfigured().request(path)).status).toBe(503);
   });
-
-  test("answers Unavailable over every protocol", async () => {
-    for (const protocol of protocols) {
-      expect(await callWithClient(protocol, service, { csr: "x" }, {})).toMatchObject({
-        code: "Unavailable",
-      });
-    }
-  });
-
-  test.each([connectJson, grpcWeb])(
-    "answers over $name in that protocol's form",
-    async (protocol) => {
-      const response = await send(requestOf(protocol, { csr: "x" }, {}));
-      if (protocol === grpcWeb && response.status !== 200) {
-        expect(response.status).toBe(503);
-        return;
-      }
-      expect(await outcomeOf(protocol, response)).toMatchObject({ code: "Unavailable" });
-    },
-  );
 
   test("answers native gRPC with anything but success", async () => {
     const headers = { "content-type": "application/grpc" };
