@@ -5,7 +5,7 @@ import { OperatorError } from "../../../src/foundation/errors.ts";
 import { type S3Api, s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
-import { startingReplicas } from "./starting-replicas.ts";
+import { mintedTogether, startingReplicas } from "./starting-replicas.ts";
 
 async function startBucket() {
   const api = await startS3Api();
@@ -34,12 +34,7 @@ const authoritiesIn = ({ objects }: S3Api): readonly string[] =>
 describe("replicas of one bucket", () => {
   test("found one CA together, and publish the same bundle", async () => {
     const { api, start } = await startBucket();
-    const replicas = await Promise.all([start(), start()]);
-    await eventually(async () => {
-      const bundles = await Promise.all(replicas.map(({ text }) => text("/bundle.pem")));
-      expect(bundles[0]).toContain("BEGIN CERTIFICATE");
-      expect(new Set(bundles).size).toBe(1);
-    });
+    expect(await mintedTogether(await Promise.all([start(), start()]))).toBe(1);
     expect(authoritiesIn(api)).toHaveLength(1);
     expect([...api.objects.keys()].filter((name) => name.includes("probes"))).toEqual([]);
   });

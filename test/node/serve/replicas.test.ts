@@ -10,7 +10,7 @@ import {
 } from "../../testkit/stores/secrets-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
-import { startingReplicas } from "./starting-replicas.ts";
+import { mintedTogether, startingReplicas } from "./starting-replicas.ts";
 
 async function startReplicas(count: number, api: SecretsApi) {
   const tokenFile = join(await temporaryFolder(), "token");
@@ -38,17 +38,8 @@ const authoritiesIn = async ({ client }: SecretsApi): Promise<number> => {
 describe("replicas of one store", () => {
   test("found one CA together, and publish the same bundle", async () => {
     const api = await startStore();
-    const replicas = await startReplicas(3, api);
-    await eventually(async () => {
-      const bundles = await Promise.all(replicas.map(({ text }) => text("/bundle.pem")));
-      expect(bundles[0]).toContain("BEGIN CERTIFICATE");
-      expect(new Set(bundles).size).toBe(1);
-    });
+    expect(await mintedTogether(await startReplicas(3, api))).toBe(1);
     expect(await authoritiesIn(api)).toBe(1);
-    const minted = replicas.flatMap(({ log }) =>
-      log.operations.filter(({ event }) => event === "authority-minted"),
-    );
-    expect(minted).toHaveLength(1);
   });
 
   test("say that nobody rotates while the API server is away, and go on when it is back", async () => {

@@ -1,8 +1,9 @@
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 /** `rampart serve` in this process, until the test ends. */
 interface Replica {
@@ -32,4 +33,15 @@ export function startingReplicas(store: object): () => Promise<Replica> {
     const text = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).text();
     return { log, text };
   };
+}
+
+/** Waits until replicas publish one bundle. @returns How many authorities they have minted together. */
+export async function mintedTogether(replicas: readonly Replica[]): Promise<number> {
+  await eventually(async () => {
+    const bundles = await Promise.all(replicas.map(({ text }) => text("/bundle.pem")));
+    expect(bundles[0]).toContain("BEGIN CERTIFICATE");
+    expect(new Set(bundles).size).toBe(1);
+  });
+  const operations = replicas.flatMap(({ log }) => log.operations);
+  return operations.filter(({ event }) => event === "authority-minted").length;
 }
