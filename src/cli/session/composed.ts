@@ -7,7 +7,6 @@ import type { KeyServices } from "../../custody/key-service/key-service.ts";
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
-import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
@@ -46,20 +45,6 @@ export async function currentView(
     if (error instanceof CaError || error instanceof OperatorError) return undefined;
     throw error;
   }
-}
-
-/** The trust bundle that a CA publishes now, named signers included; `undefined` if there is none. */
-export async function currentBundle(
-  deployment: Deployment,
-  now: Date,
-): Promise<NumberedBundle | undefined> {
-  return bundleOf(await currentView(deployment, now));
-}
-
-/** The trust bundle of a view; `undefined` if there is none. */
-export function bundleOf(view: AuthorityView | undefined): NumberedBundle | undefined {
-  if (!view || view.trustBundle.roots.length === 0) return undefined;
-  return { pem: view.trustBundle.pem, sequence: view.sequence };
 }
 
 /** The configuration of a CA, whose store stays closed, and the key services by the operator's credentials. */

@@ -12,11 +12,10 @@ import {
 } from "../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { explainingSignals } from "../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { currentBundle, currentView, storesAt } from "./composed.ts";
+import { currentView, storesAt } from "./composed.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { errorsOf, logOf } from "./verb-log.ts";
 
@@ -32,8 +31,6 @@ export interface Session {
   readonly log: OperationLog;
   /** Whether writes stay in the session. */
   readonly isDry: boolean;
-  /** The trust bundle that the CA publishes now, with the roots of all signers. */
-  readonly currentBundle: () => Promise<NumberedBundle | undefined>;
   /** The authorities of the CA as its store has them, with those of all signers. */
   readonly currentView: () => Promise<AuthorityView | undefined>;
 }
@@ -117,7 +114,6 @@ async function sessionOn(
     log,
     isDry,
     typed: (words) => typedCommand(words, options),
-    currentBundle: () => currentBundle(deployment, now),
     currentView: () => currentView(deployment, now),
   };
 }

@@ -19,7 +19,6 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
     now,
     log: mint.log,
     isDry: false,
-    currentBundle: async () => undefined,
     currentView: async () => undefined,
   };
 }

@@ -103,7 +103,7 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
     () => inspectClusters(configuration, options, terminal.environment),
     options,
   );
-  const deliveries = await reportDeliveries(inspections, session.currentBundle);
+  const deliveries = await reportDeliveries(inspections, session.currentView);
   const plan = planOf(store, { deliveries, rootReach: rootReach(store, inspections, now) }, now);
   terminal.answer(planJson(plan), options, () => formatPlan(terminal, plan));
   requireAllOpen(store);

@@ -4,7 +4,7 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { createDocumentFetch } from "../../../foundation/fetch.ts";
 
 import { fetchTrusting } from "../../../program/http/http-client.ts";
-import { currentBundle } from "../../session/composed.ts";
+import { currentView } from "../../session/composed.ts";
 
 import {
   type Deployment,
@@ -186,7 +186,7 @@ async function inspectDeliveries(
   terminal: Terminal,
 ): Promise<DeliveryReport[]> {
   const inspections = await inspectClusters(deployment.configuration, choice, terminal.environment);
-  return reportDeliveries(inspections, () => currentBundle(deployment, terminal.clock()));
+  return reportDeliveries(inspections, () => currentView(deployment, terminal.clock()));
 }
 
 /** Each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */

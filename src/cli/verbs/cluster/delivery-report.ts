@@ -1,3 +1,4 @@
+import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { latest } from "../../../delivery/push-to-cluster.ts";
 import { type HeldRoots, holds } from "../../../kubernetes/root-config-map.ts";
@@ -32,13 +33,15 @@ export interface DeliveryReport {
 
 const maximumNames = 10;
 
-/** @param currentBundle The bundle that the CA publishes now; called only if a cluster was inspected. */
+/** @param currentView The authorities of the CA now; called only if a cluster was inspected. */
 export async function reportDeliveries(
   inspections: readonly ClusterInspection[],
-  currentBundle: () => Promise<NumberedBundle | undefined>,
+  currentView: () => Promise<AuthorityView | undefined>,
 ): Promise<DeliveryReport[]> {
   const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
-  const bundle = hasInspected ? await currentBundle() : undefined;
+  const view = hasInspected ? await currentView() : undefined;
+  const hasRoots = view && view.trustBundle.roots.length > 0;
+  const bundle = hasRoots ? { pem: view.trustBundle.pem, sequence: view.sequence } : undefined;
   return inspections.map((each) => reportDelivery(each, bundle));
 }
 

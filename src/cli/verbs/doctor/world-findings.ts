@@ -19,7 +19,7 @@ import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../s
 import { type Finding, finding } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
 import { discoveryPath } from "../../../transport/http/trust-routes.ts";
-import { bundleOf, currentView } from "../../session/composed.ts";
+import { currentView } from "../../session/composed.ts";
 import type { Deployment } from "../../session/deployment.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
@@ -48,7 +48,7 @@ export async function worldFindings(
   ]);
   const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
   const view = hasInspected || tokens ? await currentView(deployment, now) : undefined;
-  const deliveries = await reportDeliveries(inspections, async () => bundleOf(view));
+  const deliveries = await reportDeliveries(inspections, async () => view);
   return [
     ...issuerFindings(issuers),
     ...skewFindings(issuers),
