@@ -117,9 +117,12 @@ async function signed(
   return [url.href, { method, headers, ...(method === "PUT" && { body }) }];
 }
 
-/** RFC 3986 reserves more than `encodeURIComponent` escapes. */
+/** RFC 3986 reserves more than `encodeURIComponent` escapes. AWS signs the digits of an escape in upper case. */
 const escaped = (part: string): string =>
-  encodeURIComponent(part).replace(/[!'()*]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`);
+  encodeURIComponent(part).replace(
+    /[!'()*]/g,
+    (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
 
 const conditionOf = ({
   version,

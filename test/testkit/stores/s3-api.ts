@@ -181,7 +181,7 @@ const reserved = "!'()*";
 const inRfc3986 = (text: string): string =>
   encodeURIComponent(text).replace(
     /[!'()*]/g,
-    (letter) => `%${Buffer.from(letter).toString("hex")}`,
+    (letter) => `%${Buffer.from(letter).toString("hex").toUpperCase()}`,
   );
 
 /** Signature Version 4, by its specification and without the library that signs. */
