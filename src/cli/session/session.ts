@@ -12,6 +12,7 @@ import {
 } from "../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
+import { unopenedRecords } from "../../status/authorities.ts";
 import { explainingSignals } from "../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
@@ -151,6 +152,14 @@ const askNobody: UpstreamAuthority = async () => {
 export async function openStore({ mint }: Session): Promise<OpenedStore> {
   const stored = await mint.store.load();
   return openStored(stored, mint);
+}
+
+/** {@link openStore} for a verb that writes. @throws OperatorError if the CA could not open what this KEK seals. */
+export async function openToWrite(session: Session): Promise<OpenedStore> {
+  const store = await openStore(session);
+  const unopened = unopenedRecords(store);
+  if (unopened === undefined) return store;
+  throw new OperatorError(`${unopened} Compare KEK with your copy of it: nothing was written`);
 }
 
 /** @throws OperatorError if a record did not open: an incomplete answer is a failure. */

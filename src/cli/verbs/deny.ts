@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { deniedForms, toDenial } from "../../ca/denial.ts";
 import { knownFrom, storeStatement } from "../../ca/mint.ts";
+import type { OpenedStore } from "../../ca/opened-store.ts";
 import { deniableSubject, formatDenied } from "../../config/distrust.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
@@ -12,6 +13,8 @@ import {
   confirmIn,
   inSession,
   openStore,
+  openToWrite,
+  requireAllOpen,
   type Session,
   type SessionOptions,
 } from "../session/session.ts";
@@ -60,22 +63,24 @@ export function denyCommand(terminal: Terminal): Command {
 }
 
 async function list(session: Session, options: SessionOptions): Promise<void> {
-  const denials = await denialsIn(session);
+  const store = await openStore(session);
+  const denials = denialsIn(session, store);
   session.terminal.answer(denials, options, () =>
     formatDenials(session.terminal, denials, "Nobody is denied certificates."),
   );
+  requireAllOpen(store);
 }
 
-async function denialsIn(session: Session): Promise<readonly DenialStatus[]> {
-  const { denials } = await openStore(session);
-  return denialStatuses(denials, session.configuration.configuredDenials, session.now);
-}
+const denialsIn = (
+  { configuration, now }: Session,
+  { denials }: OpenedStore,
+): readonly DenialStatus[] => denialStatuses(denials, configuration.configuredDenials, now);
 
 export async function add(session: Session, typed: string, options: AddOptions): Promise<void> {
   const { terminal, mint, isDry } = session;
   const subject = subjectOf(session, typed);
   const asked = denialOf(session, subject, options, session.now);
-  const { denials } = await openStore(session);
+  const { denials } = await openToWrite(session);
   if (denials.length >= maximumDenials) {
     throw new OperatorError(
       `the store holds ${denials.length} denials already: remove some, or deny a pattern`,
@@ -140,7 +145,7 @@ export async function remove(
   options: ConfirmationOptions,
 ): Promise<void> {
   const { terminal, mint, configuration } = session;
-  const found = (await openStore(session)).denials.filter((each) => each.subject === subject);
+  const found = (await openToWrite(session)).denials.filter((each) => each.subject === subject);
   const isConfigured = configuration.configuredDenials.some((each) => each.subject === subject);
   if (found.length === 0) {
     const where = isConfigured ? "only DENIED of the configuration denies" : "nothing denies";
@@ -160,7 +165,7 @@ async function printStored(session: Session): Promise<void> {
   terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would deny:` : `Denied in the ${place}:`,
   );
-  terminal.print(formatDenials(terminal, await denialsIn(session), "nobody"));
+  terminal.print(formatDenials(terminal, denialsIn(session, await openStore(session)), "nobody"));
 }
 
 export function formatDenials(

@@ -18,6 +18,7 @@ import {
   confirmIn,
   inSession,
   openStore,
+  openToWrite,
   requireAllOpen,
   type Session,
   type SessionOptions,
@@ -80,7 +81,7 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
 export async function add(session: Session, file: string): Promise<void> {
   const certificates = readCertificates(await loadSource(file, maximumOctets));
   for (const certificate of certificates) requireRoot(certificate, file, session.now);
-  const store = await openStore(session);
+  const store = await openToWrite(session);
   const { propagationSeconds } = session.mint.phaseLengths;
   const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
   const roots = await Promise.all(
@@ -135,7 +136,7 @@ function requireAddable(
 
 export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now } = session;
-  const { additionalRoots, taints } = await openStore(session);
+  const { additionalRoots, taints } = await openToWrite(session);
   // With the schedules that taints leave them: a removal can only be moved to an earlier time.
   const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);

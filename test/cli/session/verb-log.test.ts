@@ -24,7 +24,10 @@ test("what collects the log of a verb gets lines, and a person gets sentences", 
   const terminal = new MemoryTerminal({ isTTY: true });
   logOf(terminal).operation(warning);
   errorsOf(logOf(terminal)).operation(warning);
-  expect(stripVTControlCharacters(terminal.said)).toBe("rampart: the root ends soon\n");
+  logOf(terminal).operation({ ...warning, record: "authority", check: "seal" });
+  expect(stripVTControlCharacters(terminal.said)).toBe(
+    "rampart: the root ends soon\nrampart: the root ends soon (record authority, check seal)\n",
+  );
 });
 
 test.each([true, false])("no log says why a verb has no KEK (at a terminal: %s)", (isTTY) => {

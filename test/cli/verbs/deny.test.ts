@@ -57,6 +57,20 @@ describe("deny add", () => {
     );
   });
 
+  test("writes nothing, and lists nobody, with a KEK that opens no authority of the store", async () => {
+    await deny("add", "ns/shop/sa/a", "--yes");
+    const kek = terminal.environment["KEK"];
+    terminal.setVariable("KEK", randomKek());
+    const fault = /none opens with this KEK\. Compare KEK .*: nothing was written$/;
+    await expect(deny("add", "ns/shop/sa/*", "--yes")).rejects.toThrow(fault);
+    await expect(deny("remove", "ns/shop/sa/a", "--yes")).rejects.toThrow(fault);
+    await expect(deny("list")).rejects.toThrow("the store holds records that do not open: 2");
+    terminal.setVariable("KEK", kek);
+    expect((await list()).map(({ subject }: { subject: string }) => subject)).toEqual([
+      "ns/shop/sa/a",
+    ]);
+  });
+
   test("names no instant before one interval has passed since it was written", async () => {
     const at = new Date("2026-11-21T12:00:00.400Z");
     const clock = (): Date =>

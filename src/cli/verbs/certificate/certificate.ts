@@ -4,6 +4,7 @@ import { type RevokedStatus, revokedStatuses } from "../../../status/distrust.ts
 import {
   inSession,
   openStore,
+  requireAllOpen,
   type Session,
   type SessionOptions,
   withSession,
@@ -53,9 +54,10 @@ export function certificateCommand(terminal: Terminal): Command {
 
 async function list(session: Session, options: SessionOptions): Promise<void> {
   requireMainStore(options);
-  const { revocations } = await openStore(session);
-  const reports = revokedStatuses(revocations, session.configuration.configuredRevocations);
+  const store = await openStore(session);
+  const reports = revokedStatuses(store.revocations, session.configuration.configuredRevocations);
   session.terminal.answer(reports, options, () => formatRevocations(session.terminal, reports));
+  requireAllOpen(store);
 }
 
 export function formatRevocations(screen: Screen, revoked: readonly RevokedStatus[]): string {

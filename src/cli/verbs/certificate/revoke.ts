@@ -18,7 +18,7 @@ import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
   type ChangeOptions,
   confirmIn,
-  openStore,
+  openToWrite,
   type Session,
   type SessionOptions,
 } from "../../session/session.ts";
@@ -53,8 +53,8 @@ export async function revoke(
   requireMainStore(options);
   requireWhy(options.why);
   const { terminal, mint, now, isDry, place } = session;
+  const { revocations } = await openToWrite(session);
   const { candidates: chosen, ...others } = await choose(session, choices, options);
-  const { revocations } = await openStore(session);
   const known = [...revocations, ...session.configuration.configuredRevocations];
   const valid = chosen.filter(({ notAfter }) => notAfter >= now);
   const open = valid.filter((each) => !revocationOf(known, each));

@@ -92,6 +92,15 @@ describe("certificate revoke", () => {
     expect(told).toContain("knows of it by 2026-11-21T12:00:38.000Z.");
   });
 
+  test("revokes nothing, and lists nothing, with a KEK that opens no authority of the store", async () => {
+    const serial = await leafIn("leaf.pem", issuer);
+    environment = { KEK: randomKek() };
+    const fault = /none opens with this KEK\. Compare KEK .*: nothing was written$/;
+    for (const each of [serial, join(folder, "leaf.pem")])
+      await expect(revoke(each)).rejects.toThrow(fault);
+    await expect(list()).rejects.toThrow("the store holds records that do not open: 1");
+  });
+
   test("takes a serial number in the decimal digits of Go and Python, too", async () => {
     const serial = await leafIn("leaf.pem", issuer);
     await revoke(`${BigInt(`0x${serial}`)}`);
