@@ -5,19 +5,19 @@ import { sharePromises } from "../../program/promise-sharing.ts";
 import type { FairQueue, Work } from "./fair-queue.ts";
 
 /** The turn of a request. Work passes it on when another address needs one, and goes on without. */
-export class Turn {
+export class Turn implements Work {
   /** Known to all that a request does: it waits for others far below, behind the ports of a platform. */
   static readonly #current = new AsyncLocalStorage<Turn>();
   readonly #queue: FairQueue;
-  readonly #address: string;
+  readonly address: string;
   #isHeld = false;
   #isOver = false;
   #pass = (): void => {};
-  #giveUp = (): void => {};
+  #settle = (_comes: boolean): void => {};
 
   constructor(queue: FairQueue, address: string) {
     this.#queue = queue;
-    this.#address = address;
+    this.address = address;
   }
 
   get isHeld(): boolean {
@@ -27,20 +27,19 @@ export class Turn {
   /** @returns Whether it comes: not if too many wait, or if the request leaves or gives way meanwhile. */
   take(): Promise<boolean> {
     return new Promise((resolve) => {
-      const shed = (): void => resolve(false);
-      const begin = (done: () => void): void => {
-        this.#isHeld = true;
-        this.#pass = done;
-        resolve(true);
-      };
-      const work: Work = { address: this.#address, begin, shed };
-      // Its caller would otherwise hold what it has sent until its turn comes.
-      this.#giveUp = () => {
-        this.#queue.withdraw(work);
-        shed();
-      };
-      if (this.#isOver || this.#queue.take(work)) shed();
+      this.#settle = resolve;
+      if (this.#isOver || this.#queue.take(this)) this.shed();
     });
+  }
+
+  begin(done: () => void): void {
+    this.#isHeld = true;
+    this.#pass = done;
+    this.#settle(true);
+  }
+
+  shed(): void {
+    this.#settle(false);
   }
 
   /** @returns Whether it was held. */
@@ -54,7 +53,9 @@ export class Turn {
   /** Ends the wait for it. There is no other: its request has left, or a wait that nobody waits for has outlived its work. */
   end(): void {
     this.#isOver = true;
-    this.#giveUp();
+    // Its caller would otherwise hold what it has sent until its turn comes.
+    this.#queue.withdraw(this);
+    this.shed();
   }
 
   run<Answer>(work: () => Promise<Answer>): Promise<Answer> {
