@@ -108,12 +108,6 @@ export class FairQueue {
     this.#shares.remove(work, "waiting");
   }
 
-  /** Forgets all that wait. */
-  clear(): void {
-    for (const { members } of [...this.#shares.all()])
-      for (const work of members) this.withdraw(work);
-  }
-
   /** Rule 5. @returns Whether a work has left the queue. */
   #makeRoom(address: string): boolean {
     const oldest = this.#shares.oldestOfLargest("waiting");

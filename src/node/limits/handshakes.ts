@@ -59,7 +59,6 @@ export class Handshakes {
 
   /** Destroys every socket that has not completed its handshake. */
   close(): void {
-    this.#queue.clear();
     for (const socket of this.#sockets) socket.destroy();
   }
 
