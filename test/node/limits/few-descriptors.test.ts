@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
@@ -22,19 +22,37 @@ test("a server survives strangers who take every descriptor, and is ready once t
   const serve = await startServe(config, randomKek(), {}, descriptors);
   const { port, monitoringPort } = serve;
   const faults = storeFaults(serve.process.stderr);
-  const sockets = [port, monitoringPort].flatMap((each) =>
-    Array.from({ length: descriptors }, () => connect(each, "127.0.0.1").on("error", () => {})),
-  );
+  const strangers = [port, monitoringPort].map((each) => takeDescriptors(each));
   // The store is read every two seconds. Memory is measured for each request, which takes a descriptor as well.
   for (let i = 0; i < 2; i++)
     expect(await Promise.race([faults.next(), serve.ended])).toMatchObject({ done: false });
-  for (const socket of sockets) socket.destroy();
+  for (const leave of strangers) leave();
   await eventually(async () => {
     const response = await fetch(`http://127.0.0.1:${monitoringPort}/readyz`);
     expect(await response.json()).toEqual(expect.objectContaining({ ready: true, reasons: [] }));
   });
   expect(await serve.end()).toBe(0);
 });
+
+/** Strangers who come again when the server closes their connections. @returns What has them leave. */
+function takeDescriptors(port: number): () => void {
+  const sockets = new Set<Socket>();
+  let haveLeft = false;
+  const come = (): void => {
+    if (haveLeft) return;
+    const socket = connect(port, "127.0.0.1").on("error", () => {});
+    sockets.add(socket);
+    socket.once("close", () => {
+      sockets.delete(socket);
+      setTimeout(come, 100);
+    });
+  };
+  for (let i = 0; i < descriptors; i++) come();
+  return () => {
+    haveLeft = true;
+    for (const socket of sockets) socket.destroy();
+  };
+}
 
 const withoutDescriptor = `
 const { createGuard } = await import(process.argv[1]);
