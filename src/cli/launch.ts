@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The start of the installed program. */
 import { setFlagsFromString } from "node:v8";
-import { isNodeNewEnough } from "./oldest-node.ts";
+import { isNodeNewEnough } from "./versions.ts";
 
 /**
  * An agent stands beside each workload and mostly rests. V8's optimizing compilers would cost it 5 MiB, and do little

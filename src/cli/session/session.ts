@@ -13,12 +13,11 @@ import {
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { unopenedRecords } from "../../status/authorities.ts";
-import { explainingSignals } from "../terminal/failures.ts";
+import { errorsOf, explainingSignals, logOf } from "../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { currentView, storesAt } from "./composed.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
-import { errorsOf, logOf } from "./verb-log.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {

@@ -10,7 +10,7 @@ import { postQuantumGroup } from "../../../program/tls-policy.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
 import { quoted } from "../../session/session.ts";
-import { wranglerVersion } from "../../wrangler-version.ts";
+import { wranglerVersion } from "../../versions.ts";
 
 /** The Node of the tests. */
 export const testedNode = "24.21.0";

@@ -8,7 +8,7 @@ import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-own
 import { createFile } from "../../../program/files/atomic-file.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { wranglerVersion } from "../../wrangler-version.ts";
+import { wranglerVersion } from "../../versions.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
 
 /** Less the umask: a project is for whoever may read its user's files. */

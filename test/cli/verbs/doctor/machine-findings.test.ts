@@ -6,7 +6,7 @@ import {
   roomFindings,
   toolFindings,
 } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
-import { wranglerVersion } from "../../../../src/cli/wrangler-version.ts";
+import { wranglerVersion } from "../../../../src/cli/versions.ts";
 import { maximumRecordOctets } from "../../../../src/custody/authority-store.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 

@@ -5,7 +5,7 @@ import { parse } from "smol-toml";
 import { expect, test } from "vitest";
 import { packageName, projectFiles } from "../../../../src/cli/verbs/init/init.ts";
 import { wranglerToml } from "../../../../src/cli/verbs/init/wrangler-toml.ts";
-import { wranglerVersion } from "../../../../src/cli/wrangler-version.ts";
+import { wranglerVersion } from "../../../../src/cli/versions.ts";
 import { build, version } from "../../../../src/foundation/build.ts";
 import { run } from "../../../testkit/programs/child-process.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";

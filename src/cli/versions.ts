@@ -1,3 +1,6 @@
+/** The wrangler that a new project gets: the one of the tests. */
+export const wranglerVersion = "4.155.0";
+
 const oldest = 24;
 
 /** Whether this Node can run a program. Every Node can read this file, and an old one says a sentence. */

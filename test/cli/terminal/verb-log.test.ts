@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
-import { errorsOf, logOf } from "../../../src/cli/session/verb-log.ts";
+import { errorsOf, logOf } from "../../../src/cli/terminal/failures.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../src/cli/verbs/deny.ts";
 import { randomKek } from "../../testkit/configuration.ts";
