@@ -128,6 +128,9 @@ export async function restore(
 ): Promise<void> {
   const { terminal, mint, now, place, isDry } = session;
   const content = await readSmallFile(file, maximumBackupOctets, { mayBePipe: true });
+  if (!content.trimStart().startsWith(firstLine)) {
+    throw new OperatorError(`${file} is no file that \`rampart authority export\` wrote`);
+  }
   const key = await backupKey(terminal, options);
   const backup = await terminal.progress("decrypting the backup", () => openBackup(content, key));
   const store = await openStore(session);
@@ -145,6 +148,9 @@ export async function restore(
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([doctorStep(session), planStep(session)]);
 }
+
+/** Of the armour of age. Nobody is asked for the passphrase of a file without it. */
+const firstLine = "-----BEGIN AGE ENCRYPTED FILE-----";
 
 /** Room for a hundred authorities with long chains. */
 const maximumBackupOctets = 16 * 1024 * 1024;

@@ -52,6 +52,13 @@ const exported = () => authority("export", "-o", out(), "-r", recipient);
 const restored = (...more: readonly string[]) =>
   authority("restore", out(), "-i", join(folder, "key.txt"), ...more);
 
+test("a file that is no backup is refused before anybody is asked for its passphrase", async () => {
+  await writeFile(out(), "-----BEGIN CERTIFICATE-----\n");
+  await expect(authority("restore", out(), "--yes")).rejects.toThrow(
+    `${out()} is no file that \`rampart authority export\` wrote`,
+  );
+});
+
 describe("a taint", () => {
   test("prints the line of the configuration that keeps storage from withholding it", async () => {
     const id = await signing();
