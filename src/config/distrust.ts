@@ -55,7 +55,8 @@ interface Deniable {
 
 const accountForm = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
 const namedForm = /^(cluster|issuer|pod|token)\/(.*)$/;
-const upperUuid = /^(?=.*[A-F])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+/** Of a pod. The kubelet gives pods of files a UID without hyphens. */
+const uidForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/;
 
 /**
  * The subject as the CA compares it.
@@ -71,7 +72,12 @@ export function deniableSubject(
     return { fault: `${subject} is not of this trust domain, ${trustDomain}` };
   }
   const [, kind, name = ""] = namedForm.exec(subject) ?? [];
-  if (kind === "pod") return { subject: upperUuid.test(name) ? subject.toLowerCase() : subject };
+  if (kind === "pod") {
+    const pod = subject.toLowerCase();
+    return uidForm.test(pod.slice("pod/".length))
+      ? { subject: pod }
+      : { fault: `${subject} has no UID, which \`kubectl get pod -o yaml\` shows` };
+  }
   // The audit log of an API server has it so.
   if (kind === "token") return { subject: subject.replace(/^token\/JTI=/, "token/") };
   if (kind === "cluster") {

@@ -125,6 +125,7 @@ namespaces = ["shop", "team-*"]
         "token/7ee52be0-9045-4653-aa5e-0da57b8dccdc",
       ],
       ["pod/2D5B7F6A-0F0E-4BB5-8A3F-6A0F2F3C4D21", "pod/2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21"],
+      ["pod/2d5b7f6a0f0e4bb58a3f6a0f2f3c4d21", "pod/2d5b7f6a0f0e4bb58a3f6a0f2f3c4d21"],
       ["ns/team-a/sa/*", "ns/team-a/sa/*"],
       ["ns/*-a/sa/b", "ns/*-a/sa/b"],
       ["spiffe://cluster.local/ns/shop/sa/cart", "spiffe://cluster.local/ns/shop/sa/cart"],
@@ -141,6 +142,7 @@ namespaces = ["shop", "team-*"]
       ["ns/pay/sa/x", "has the namespace pay: there are ns/shop, ns/team-*"],
       ["spiffe://cluster.local/ns/pay/sa/x", "has the namespace pay"],
       ["ns/pay*/sa/*", "has the namespace pay*"],
+      ["pod/cart-7d4b9c6f5-x2x9k", "pod/cart-7d4b9c6f5-x2x9k has no UID, which `kubectl get pod"],
     ])("refuses %s, which is nobody's", async (typed, sentence) => {
       await issuers();
       await expect(deny("add", typed, "--yes")).rejects.toThrow(sentence);
@@ -193,7 +195,7 @@ describe("deny remove", () => {
 
 test("a backup brings denials back", async () => {
   await deny("add", "ns/a/sa/b", "--until", "1h", "--why", "stolen", "--yes");
-  await deny("add", "pod/7", "--yes");
+  await deny("add", "pod/2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21", "--yes");
   const before = await list();
   const identity = await generateX25519Identity();
   const [key, backup] = [join(folder, "key.txt"), join(folder, "backup.age")];
