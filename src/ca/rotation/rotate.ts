@@ -221,7 +221,7 @@ export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   const today = now.toISOString().slice(0, 10);
   if (mint.inceptionDate !== today) {
     throw new Error(
-      `the store holds no authority, and INCEPTION_DATE is ${mint.inceptionDate ?? "not set"}, not ${today}: ` +
+      `the store holds no authority, and INCEPTION_DATE is ${mint.inceptionDate ?? "not set"} (today: ${today}): ` +
         "a store that was emptied must be restored, a new one needs today's date",
     );
   }
