@@ -16,6 +16,7 @@ import {
 } from "../pki/encoding/serial-number.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
+import { podUidForm } from "../pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import { tableOrText } from "./form.ts";
 import type { IssuerTable } from "./issuer-table.ts";
@@ -55,8 +56,8 @@ interface Deniable {
 
 const accountForm = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
 const namedForm = /^(cluster|issuer|pod|token)\/(.*)$/;
-/** Of a pod. The kubelet gives pods of files a UID without hyphens. */
-const uidForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/;
+/** The UID that the kubelet gives to the pod of a file. */
+const filePodUidForm = /^[0-9a-f]{32}$/;
 
 /**
  * The subject as the CA compares it.
@@ -73,9 +74,9 @@ export function deniableSubject(
   }
   const [, kind, name = ""] = namedForm.exec(subject) ?? [];
   if (kind === "pod") {
-    const pod = subject.toLowerCase();
-    return uidForm.test(pod.slice("pod/".length))
-      ? { subject: pod }
+    const uid = name.toLowerCase();
+    return podUidForm.test(uid) || filePodUidForm.test(uid)
+      ? { subject: `pod/${uid}` }
       : { fault: `${subject} has no UID, which \`kubectl get pod -o yaml\` shows` };
   }
   // The audit log of an API server has it so.

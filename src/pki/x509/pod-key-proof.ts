@@ -24,7 +24,7 @@ export interface PodKeyProof {
 }
 
 /** A UUID in the one form in which Kubernetes writes it. */
-const uidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+export const podUidForm: RegExp = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
  * Reads a proof of possession; `undefined` for anything else.
@@ -36,7 +36,7 @@ const uidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  */
 export function parsePodKeyProof(podUid: string, signature: string): PodKeyProof | undefined {
   const octets = signature === "" ? undefined : parseBase64(signature);
-  return octets && uidForm.test(podUid) ? { podUid, signature: octets } : undefined;
+  return octets && podUidForm.test(podUid) ? { podUid, signature: octets } : undefined;
 }
 
 const maximumPemLength = 4096;
