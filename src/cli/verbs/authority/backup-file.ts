@@ -75,6 +75,10 @@ export async function writeBackup(session: Session, lock: BackupLock): Promise<s
   return armor.encode(await encrypter.encrypt(content));
 }
 
+/** Whether a text may be a backup: nobody is asked for the key of one that is not. */
+export const isArmoured = (text: string): boolean =>
+  text.trimStart().startsWith("-----BEGIN AGE ENCRYPTED FILE-----");
+
 function addRecipient(encrypter: Encrypter, recipient: string): void {
   try {
     encrypter.addRecipient(recipient);

@@ -22,6 +22,7 @@ import { formatInstant, shortId } from "../../terminal/text.ts";
 import {
   type BackupKey,
   type BackupLock,
+  isArmoured,
   openBackup,
   restoreBackup,
   writeBackup,
@@ -128,7 +129,7 @@ export async function restore(
 ): Promise<void> {
   const { terminal, mint, now, place, isDry } = session;
   const content = await readSmallFile(file, maximumBackupOctets, { mayBePipe: true });
-  if (!content.trimStart().startsWith(firstLine)) {
+  if (!isArmoured(content)) {
     throw new OperatorError(`${file} is no file that \`rampart authority export\` wrote`);
   }
   const key = await backupKey(terminal, options);
@@ -148,9 +149,6 @@ export async function restore(
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([doctorStep(session), planStep(session)]);
 }
-
-/** Of the armour of age. Nobody is asked for the passphrase of a file without it. */
-const firstLine = "-----BEGIN AGE ENCRYPTED FILE-----";
 
 /** Room for a hundred authorities with long chains. */
 const maximumBackupOctets = 16 * 1024 * 1024;
