@@ -16,8 +16,8 @@ import { unopenedRecords } from "../../status/authorities.ts";
 import { errorsOf, explainingSignals, logOf } from "../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { currentView, storesAt } from "./composed.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
+import { currentView, storesAt } from "./stores.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {

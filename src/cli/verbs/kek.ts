@@ -6,7 +6,6 @@ import { openWrapped } from "../../custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../custody/key-service/operators-keys.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { jsonIn } from "../../foundation/json.ts";
-import { ofKeyService, openKeyServices } from "../session/composed.ts";
 import {
   inSession,
   openStore,
@@ -14,6 +13,7 @@ import {
   type Session,
   type SessionOptions,
 } from "../session/session.ts";
+import { ofKeyService, openKeyServices } from "../session/stores.ts";
 import {
   addDeploymentOptions,
   addExitCodes,

@@ -6,7 +6,6 @@ import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
-import { ofKeyService, openKeyServices } from "../../session/composed.ts";
 import {
   confirmIn,
   inSession,
@@ -15,6 +14,7 @@ import {
   type Session,
   type SessionOptions,
 } from "../../session/session.ts";
+import { ofKeyService, openKeyServices } from "../../session/stores.ts";
 import { typedSeconds, usageError } from "../../terminal/command-line.ts";
 import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import { formatTable } from "../../terminal/table.ts";

@@ -4,14 +4,13 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { createDocumentFetch } from "../../../foundation/fetch.ts";
 
 import { fetchTrusting } from "../../../program/http/http-client.ts";
-import { currentView } from "../../session/composed.ts";
-
 import {
   type Deployment,
   type DeploymentChoice,
   openDeployment,
 } from "../../session/deployment.ts";
 import { type ClusterLogin, readFileText, readKubeconfig } from "../../session/kubeconfig.ts";
+import { currentView } from "../../session/stores.ts";
 import {
   addDeploymentOptions,
   addExitCodes,

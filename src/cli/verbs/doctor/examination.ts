@@ -15,7 +15,6 @@ import {
 } from "../../../status/finding.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { workerLimits } from "../../../worker/bindings.ts";
-import { storesAt } from "../../session/composed.ts";
 import {
   configOf,
   type Deployment,
@@ -24,6 +23,7 @@ import {
 } from "../../session/deployment.ts";
 import { installedTools, sourceOf } from "../../session/local-worker.ts";
 import { typedCommand } from "../../session/session.ts";
+import { storesAt } from "../../session/stores.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import type { LoginChoice } from "../cluster/cluster-inspection.ts";
 import {

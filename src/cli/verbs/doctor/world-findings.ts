@@ -19,8 +19,8 @@ import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../s
 import { type Finding, finding } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
 import { discoveryPath } from "../../../transport/http/trust-routes.ts";
-import { currentView } from "../../session/composed.ts";
 import type { Deployment } from "../../session/deployment.ts";
+import { currentView } from "../../session/stores.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { type IssuerReport, inspectIssuers, isSkewed } from "../cluster/cluster-check.ts";
