@@ -92,8 +92,8 @@ const reliefMilliseconds = 1_000;
 /** What the process must have taken since the last collection to make another one worthwhile, in octets. */
 const worthwhileOctets = 8 * mebibyte;
 
-/** What must have come beside the heap. Honest callers send less of it until V8 collects by itself. */
-const worthwhileExternalOctets = 4 * mebibyte;
+/** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
+const worthwhileExternalOctets = 8 * mebibyte;
 
 /** The time between two collections of that, which would otherwise double the work of a flood of bodies. */
 const dropMilliseconds = 250;

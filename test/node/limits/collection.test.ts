@@ -73,7 +73,7 @@ test("a process that is short of memory is collected at once, and in five second
   expect(state.collections).toBe(3);
 });
 
-test("fields of requests are collected in a busy process once four mebibytes of them have come, four times a second", () => {
+test("fields of requests are collected in a busy process once eight mebibytes of them have come, four times a second", () => {
   const { state, collection } = start();
   let now = 0;
   const isShort = memoryShortage(usualLimits, () => now, collection);
@@ -83,10 +83,10 @@ test("fields of requests are collected in a busy process once four mebibytes of 
     isShort();
     return state.brief;
   };
-  expect([12, 15, 10, 13].map(measure)).toEqual([0, 0, 0, 0]);
+  expect([12, 19, 10, 17].map(measure)).toEqual([0, 0, 0, 0]);
   state.live = 11 * mebibyte;
-  expect([14, 14, 15, 11, 14].map(measure)).toEqual([1, 1, 2, 2, 2]);
-  expect([15, 15, 15, 15].map(measure)).toEqual([3, 3, 4, 4]);
+  expect([18, 18, 19, 11, 18].map(measure)).toEqual([1, 1, 2, 2, 2]);
+  expect([19, 19, 19, 19].map(measure)).toEqual([3, 3, 4, 4]);
   expect(state.collections).toBe(0);
 });
 
