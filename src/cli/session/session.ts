@@ -167,6 +167,24 @@ export function requireAllOpen({ refusals }: OpenedStore): void {
     throw new OperatorError(`the store holds records that do not open: ${refusals.length}`);
 }
 
+/**
+ * Answers with all of one kind that a store holds. Of a store of which a record does not open nobody knows that it holds
+ * none, and no list of it is complete.
+ *
+ * @throws OperatorError as {@link requireAllOpen}
+ */
+export function answerList(
+  { terminal }: Session,
+  store: OpenedStore,
+  list: readonly unknown[],
+  options: SessionOptions,
+  format: () => string,
+): void {
+  if (list.length === 0) requireAllOpen(store);
+  terminal.answer(list, options, format);
+  requireAllOpen(store);
+}
+
 /** A command on the CA that a verb works on, as an operator types it. */
 export function typedCommand(
   words: string,

@@ -9,12 +9,12 @@ import { durationSeconds, instant } from "../../foundation/text.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { type DenialStatus, denialStatuses } from "../../status/distrust.ts";
 import {
+  answerList,
   type ChangeOptions,
   confirmIn,
   inSession,
   openStore,
   openToWrite,
-  requireAllOpen,
   type Session,
   type SessionOptions,
 } from "../session/session.ts";
@@ -65,10 +65,9 @@ export function denyCommand(terminal: Terminal): Command {
 async function list(session: Session, options: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const denials = denialsIn(session, store);
-  session.terminal.answer(denials, options, () =>
+  answerList(session, store, denials, options, () =>
     formatDenials(session.terminal, denials, "Nobody is denied certificates."),
   );
-  requireAllOpen(store);
 }
 
 const denialsIn = (

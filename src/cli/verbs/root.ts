@@ -14,12 +14,12 @@ import { isSelfIssued } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { authoritiesIn } from "../../status/authorities.ts";
 import {
+  answerList,
   type ChangeOptions,
   confirmIn,
   inSession,
   openStore,
   openToWrite,
-  requireAllOpen,
   type Session,
   type SessionOptions,
 } from "../session/session.ts";
@@ -72,10 +72,9 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
   const { terminal, now } = session;
   const store = await openStore(session);
   const roots = authoritiesIn(store, now).filter(({ kind }) => kind === "additional root");
-  terminal.answer(roots, options, () =>
+  answerList(session, store, roots, options, () =>
     formatAuthorities(terminal, roots, "The store holds no additional root."),
   );
-  requireAllOpen(store);
 }
 
 export async function add(session: Session, file: string): Promise<void> {

@@ -4,6 +4,7 @@ import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../src/cli/verbs/deny.ts";
+import { rootCommand } from "../../../src/cli/verbs/root.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
@@ -64,7 +65,14 @@ describe("deny add", () => {
     const fault = /none opens with this KEK\. Compare KEK .*: nothing was written$/;
     await expect(deny("add", "ns/shop/sa/*", "--yes")).rejects.toThrow(fault);
     await expect(deny("remove", "ns/shop/sa/a", "--yes")).rejects.toThrow(fault);
-    await expect(deny("list")).rejects.toThrow("the store holds records that do not open: 2");
+    const { printed } = terminal;
+    for (const run of [
+      deny("list"),
+      deny("list", "--json"),
+      terminal.run(rootCommand, ["list", "-c", config()]),
+    ])
+      await expect(run).rejects.toThrow("the store holds records that do not open: 2");
+    expect(terminal.printed).toBe(printed);
     terminal.setVariable("KEK", kek);
     expect((await list()).map(({ subject }: { subject: string }) => subject)).toEqual([
       "ns/shop/sa/a",

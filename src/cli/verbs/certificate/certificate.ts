@@ -2,9 +2,9 @@ import { Command, Option } from "commander";
 import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { type RevokedStatus, revokedStatuses } from "../../../status/distrust.ts";
 import {
+  answerList,
   inSession,
   openStore,
-  requireAllOpen,
   type Session,
   type SessionOptions,
   withSession,
@@ -56,8 +56,7 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
   requireMainStore(options);
   const store = await openStore(session);
   const reports = revokedStatuses(store.revocations, session.configuration.configuredRevocations);
-  session.terminal.answer(reports, options, () => formatRevocations(session.terminal, reports));
-  requireAllOpen(store);
+  answerList(session, store, reports, options, () => formatRevocations(session.terminal, reports));
 }
 
 export function formatRevocations(screen: Screen, revoked: readonly RevokedStatus[]): string {
