@@ -82,13 +82,15 @@ export function deniableSubject(
   // The audit log of an API server has it so.
   if (kind === "token") return { subject: subject.replace(/^token\/JTI=/, "token/") };
   if (kind === "cluster") {
-    const table = issuers.find((each) => [each.cluster, ...each.cluster_aliases].includes(name));
-    return table
-      ? { subject: `cluster/${table.cluster}` }
-      : absent(
-          `cluster ${name}`,
-          issuers.map(({ cluster }) => `cluster/${cluster}`),
-        );
+    const found = issuers.filter((each) => [each.cluster, ...each.cluster_aliases].includes(name));
+    const clusters = new Set(found.map(({ cluster }) => cluster));
+    // An alias may be the name of another cluster, or an alias of several.
+    const [cluster = name, other] = clusters.has(name) ? [name] : clusters;
+    if (found.length > 0 && other === undefined) return { subject: `cluster/${cluster}` };
+    return absent(
+      `cluster ${name}`,
+      (found.length > 0 ? found : issuers).map((each) => `cluster/${each.cluster}`),
+    );
   }
   const urls = issuers.map(({ issuer }) => issuer);
   if (kind === "issuer" && !urls.includes(name)) {

@@ -187,6 +187,21 @@ test.each([
   expect(warnings).toEqual(warning === undefined ? [] : [expect.stringContaining(warning)]);
 });
 
+test("a cluster's name goes before another's alias, and an alias of several names none of them", () => {
+  const warningsFor = (subject: string) =>
+    configurationOf({
+      ISSUERS: [
+        { issuer: "https://a.test", cluster: "alpha", cluster_aliases: ["Kubernetes", "old"] },
+        { issuer: "https://b.test", cluster_aliases: ["old"] },
+      ],
+      DENIED: [subject],
+    }).warnings.filter((warning) => warning.startsWith("DENIED"));
+  expect(warningsFor("cluster/Kubernetes")).toEqual([]);
+  expect(warningsFor("cluster/old")).toEqual([
+    "DENIED: no issuer of ISSUERS has the cluster old: there are cluster/alpha, cluster/Kubernetes",
+  ]);
+});
+
 test("DENIED refuses an identity of another trust domain, which would deny the own account of that name", () => {
   const values = (domain: string) => ({
     TRUST_DOMAIN: "mesh.test",

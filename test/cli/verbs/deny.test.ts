@@ -119,14 +119,20 @@ describe("deny add", () => {
         config(),
         `${storeToml(join(folder, "store"))}
 cluster = "alpha"
-cluster_aliases = ["old-alpha"]
+cluster_aliases = ["old-alpha", "Kubernetes", "shared"]
 namespaces = ["shop", "team-*"]
+
+[[ISSUERS]]
+issuer = "https://b.test"
+cluster_aliases = ["shared"]
+namespaces = ["shop"]
 `,
       );
 
     test.each([
       ["cluster/old-alpha", "cluster/alpha"],
       ["cluster/alpha", "cluster/alpha"],
+      ["cluster/Kubernetes", "cluster/Kubernetes"],
       ["issuer/https://a.test", "issuer/https://a.test"],
       [
         "token/JTI=7ee52be0-9045-4653-aa5e-0da57b8dccdc",
@@ -145,7 +151,8 @@ namespaces = ["shop", "team-*"]
 
     test.each([
       ["cluster/Alpha", "no issuer of ISSUERS has the cluster Alpha: there are cluster/alpha"],
-      ["cluster/beta", "has the cluster beta: there are cluster/alpha"],
+      ["cluster/beta", "has the cluster beta: there are cluster/alpha, cluster/Kubernetes"],
+      ["cluster/shared", "has the cluster shared: there are cluster/alpha, cluster/Kubernetes"],
       ["issuer/https://a.test/", "the URL https://a.test/: there are issuer/https://a.test"],
       ["ns/pay/sa/x", "has the namespace pay: there are ns/shop, ns/team-*"],
       ["spiffe://cluster.local/ns/pay/sa/x", "has the namespace pay"],
