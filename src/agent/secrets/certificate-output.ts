@@ -1,19 +1,10 @@
 import { randomUUID } from "node:crypto";
-import {
-  chmod,
-  chown,
-  lstat,
-  mkdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  symlink,
-} from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, readlink, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
+import { readSmallFile } from "../../program/files/small-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
 import type { OutputSettings } from "../configuration/configuration.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
@@ -145,7 +136,7 @@ export async function writeOutput(settings: OutputSettings, files: OutputFiles):
   await mkdir(folder, { recursive: true, mode: folderMode });
   const changed: string[] = [];
   for (const [name, content] of Object.entries(files)) {
-    if ((await readIfPresent(join(folder, name))) !== content) changed.push(name);
+    if (!(await holds(join(folder, name), content))) changed.push(name);
   }
   if (changed.length === 0) return false;
   if (isAtomic) await swapFolder(settings, files);
@@ -165,8 +156,16 @@ async function replace(
   });
 }
 
-const readIfPresent = (path: string): Promise<string | undefined> =>
-  readFile(path, "utf8").catch(() => undefined);
+/** Whether a file has this content, or is not there. No pipe or device that somebody put there is read. */
+async function holds(path: string, content: string | undefined): Promise<boolean> {
+  const maximumOctets = Buffer.byteLength(content ?? "");
+  const held = await readSmallFile(path, maximumOctets).catch(() => undefined);
+  if (held !== undefined || content !== undefined) return held === content;
+  return lstat(path).then(
+    (entry) => entry.isDirectory(),
+    () => true,
+  );
+}
 
 /**
  * Replaces all files at once as the kubelet does. They lie in a folder of their own, and one rename
@@ -191,11 +190,10 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
   }
   for (const [name, content] of Object.entries(files)) {
     const path = join(folder, name);
-    const isLink = await lstat(path)
-      .then((entry) => entry.isSymbolicLink())
-      .catch(() => false);
+    const target = join(currentLink, name);
     if (content === undefined) await rm(path, { force: true });
-    else if (!isLink) await replaceLink(path, join(currentLink, name));
+    else if ((await readlink(path).catch(() => undefined)) !== target)
+      await replaceLink(path, target);
   }
   // Whoever may write here could have the link lead anywhere.
   if (previous !== undefined && ownFolder.test(previous))

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -108,6 +109,22 @@ test.each([["../../victim"], ["../victim"], ["..victim"]])(
     await writeOutput(atomic, { ...files, "key.pem": "new" });
     expect(await readdir(victim)).toEqual(["precious"]);
     await rm(victim, { recursive: true });
+  },
+);
+
+test.each([false, true])(
+  "take the place of a pipe and of links to elsewhere, all at once: %s",
+  async (isAtomic) => {
+    const chosen = { ...settings, isAtomic };
+    await mkdir(settings.folder);
+    execFileSync("mkfifo", [join(settings.folder, "root-cert.pem")]);
+    await writeFile(join(settings.folder, "other"), "other");
+    await symlink("other", join(settings.folder, "key.pem"));
+    await symlink("/dev/zero", join(settings.folder, "cert-chain.pem"));
+    expect(await writeOutput(chosen, files)).toBe(true);
+    expect(await Promise.all(Object.keys(files).map(read))).toEqual(Object.values(files));
+    expect(await read("other")).toBe("other");
+    expect(await writeOutput(chosen, files)).toBe(false);
   },
 );
 
