@@ -1,0 +1,128 @@
+import { X509Certificate } from "node:crypto";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { bearer, callWithClient, connectBinary } from "../../contract/rpc-calls.ts";
+import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+
+const aws = "sts.amazonaws.com";
+const workload = "spiffe://cluster.local/ns/foo/sa/bar";
+
+const KEK = randomKek();
+let store: MemoryStore;
+let key: TokenKey;
+let csr: string;
+let ca: RunningCa;
+
+beforeAll(async () => {
+  key = await createTokenKey("ES256", "k1");
+  csr = (await createWorkload()).csrPem;
+});
+
+/** Starts the CA anew on its store. */
+async function start(values: object = {}): Promise<void> {
+  const table = {
+    ...issuerTables.cluster,
+    jwks: jwksOf(key),
+    jwt_audiences: [aws],
+    gateways: [
+      { account: "istio-system/gateway", dns_names: ["a.test"] },
+      { account: "istio-system/envoy", dns_names: ["b.test"], forwards: "identities" },
+    ],
+  };
+  ca = await startCa(
+    { KEK, ISSUERS: [table], JWT_ISSUER: "https://id.test", ...values },
+    { store },
+  );
+  await ca.rotate();
+}
+
+/** The CA, for a peer that shows this certificate or none. */
+const serviceFor = (shown?: X509Certificate): ServiceUnderTest => {
+  const clientCertificate = shown && new Uint8Array(shown.raw);
+  const app = createRoutes(ca.certificateAuthority, () => ({ clientCertificate }));
+  return {
+    send: async (request) => app.fetch(request),
+    key,
+    now: ca.now,
+    takeAudits: () => ca.log.audits.splice(0),
+  };
+};
+
+/** The certificate of the workload, by its token. */
+async function certificate(): Promise<X509Certificate> {
+  const service = serviceFor();
+  const headers = await bearer(service, "foo:bar");
+  const outcome = await callWithClient(connectBinary, service, { csr }, headers);
+  if ("code" in outcome) throw new Error(outcome.message);
+  return new X509Certificate(outcome.certChain[0] ?? "");
+}
+
+/** Asks for a token, by that certificate or otherwise. @returns The identity in it, or the code of the refusal. */
+type Ask = (shown: X509Certificate, audience?: string) => Promise<string>;
+
+async function answerTo(
+  service: ServiceUnderTest,
+  headers: Record<string, string>,
+  audience: string,
+  named = "",
+): Promise<string> {
+  const client = createClient(JwtSvidService, connectBinary.transport(service));
+  try {
+    const asked = { audiences: [audience], spiffeId: named };
+    return (await client.createJwtSvid(asked, { headers })).spiffeId;
+  } catch (error) {
+    if (error instanceof ConnectError) return Code[error.code] ?? "";
+    throw error;
+  }
+}
+
+async function throughGateway(account: string, forwarded: string, audience: string) {
+  const service = serviceFor();
+  const headers = { ...(await bearer(service, account)), [forwardedHeader]: forwarded };
+  return answerTo(service, headers, audience);
+}
+
+const ways: Readonly<Record<string, Ask>> = {
+  "who shows a certificate": (shown, audience = aws) => answerTo(serviceFor(shown), {}, audience),
+  "whose certificate a gateway forwards": (shown, audience = aws) =>
+    throughGateway("istio-system:gateway", forwardedValue(shown.toString(), workload), audience),
+  "whose name a gateway forwards": (_, audience = aws) =>
+    throughGateway("istio-system:envoy", `URI=${workload}`, audience),
+  "whom a node proxy names": async (_, audience = aws) => {
+    const service = serviceFor();
+    return answerTo(service, await bearer(service, "istio-system:ztunnel"), audience, workload);
+  },
+};
+
+describe.each(Object.entries(ways))("%s", (_, ask) => {
+  beforeEach(async () => {
+    store = createMemoryStore();
+    await start();
+  });
+
+  test("gets a token of the same identity, for the audiences of its last token's issuer", async () => {
+    const shown = await certificate();
+    expect(await ask(shown)).toBe(workload);
+    expect(await ask(shown, "https://vault.test")).toBe("PermissionDenied");
+  });
+
+  test.each<[string, object]>([
+    [
+      "rule",
+      { POLICY: { rules: [{ name: "no", when: { product: "token" }, then: { deny: "no" } }] } },
+    ],
+    ["denial", { DENIED: ["ns/foo/sa/bar"] }],
+  ])("gets none that a %s forbids", async (_, values) => {
+    const shown = await certificate();
+    await start(values);
+    expect(await ask(shown)).toBe("PermissionDenied");
+  });
+});
