@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { foundIfEmpty } from "../../src/ca/rotation/rotate.ts";
+import { rotate } from "../../src/ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import type { AuthorityKey } from "../../src/pki/authority/new-authority.ts";
@@ -26,6 +26,7 @@ async function composeSigning(
     ISSUERS: [{ issuer: "https://a.test" }],
     KEK: `k1:${kek}`,
     AUTHORITY_KEY: key,
+    JWT_ISSUER: "https://id.test",
     INCEPTION_DATE: inceptionDate,
     PROPAGATION_INTERVAL: "0s",
     SIGNERS: [signer],
@@ -41,15 +42,15 @@ async function composeSigning(
     clock: () => now,
   });
   for (const mint of [composition.mint, ...composition.signerMints.values()]) {
-    await foundIfEmpty(mint, now);
+    await rotate(mint, now);
   }
   return composition;
 }
 
 /**
- * Requires that a CA holds no key that can be exported, once it has opened its authorities.
+ * Requires that a CA holds no key that can be exported, once it has opened its authorities and its key for tokens.
  *
- * @param privateKeys The number of private CryptoKeys within reach of an opened authority: none where
+ * @param privateKeys The number of private CryptoKeys within reach of each of these: none where
  *   the provider keeps the key in a closure.
  */
 export function describeOpenedKeys(cryptoProvider: CryptoProvider, privateKeys: 0 | 1): void {
@@ -63,10 +64,13 @@ export function describeOpenedKeys(cryptoProvider: CryptoProvider, privateKeys: 
       const reached = await expectNothingExportable({ composition, view, named });
       // Two KEKs and their statement keys show that the walk reaches what there is.
       expect(reached.filter(({ type }) => type === "secret")).toHaveLength(4);
-      const ofIssuer = await expectNothingExportable(view.issuer);
-      expect(ofIssuer.map(({ type, usages }) => [type, ...usages])).toEqual(
-        Array.from({ length: privateKeys }, () => ["private", "sign"]),
-      );
+      for (const opened of [view.issuer, view.store.tokenKeys[0]]) {
+        expect(opened).toBeDefined();
+        const within = await expectNothingExportable(opened);
+        expect(within.map(({ type, usages }) => [type, ...usages])).toEqual(
+          Array.from({ length: privateKeys }, () => ["private", "sign"]),
+        );
+      }
     });
   });
 }
