@@ -13,6 +13,7 @@ import {
   mayBeSerialNumber,
   serialContent,
   shownSerialNumber,
+  typedSerialNumber,
 } from "../pki/encoding/serial-number.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
@@ -146,16 +147,18 @@ export function formatDenied(denial: DenialContent): string {
   return `{ ${members.join(", ")} }`;
 }
 
+const typedContent = (text: string): string => serialContent(typedSerialNumber(text));
+
 const serial = z.pipe(
   z
     .string()
     .check(
       z.refine(
-        (text) => mayBeSerialNumber(text) && isSerialNumber(serialContent(text)),
+        (text) => mayBeSerialNumber(text) && isSerialNumber(typedContent(text)),
         "must be a serial number as `certificate revoked` shows it",
       ),
     ),
-  z.transform(serialContent),
+  z.transform(typedContent),
 );
 
 const reasons = Object.keys(reasonCodes) as [RevocationReason, ...RevocationReason[]];

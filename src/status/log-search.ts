@@ -1,7 +1,7 @@
 import { messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import { serialDigits } from "../pki/encoding/serial-number.ts";
+import { serialDigits, typedSerialNumber } from "../pki/encoding/serial-number.ts";
 import { readTile } from "../tlog/extend.ts";
 import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
@@ -180,7 +180,7 @@ function parseQuery(input: string): Query | undefined {
     throw new LogSearchError("query", "a query is a part of a name, without a key or a glob");
   }
   // Six digits as they are shown, of which the first is a zero in every number that Rampart chooses.
-  const digits = serialDigits(text);
+  const digits = serialDigits(typedSerialNumber(text));
   return { text, serial: /^[0-9a-f]{5,}$/.test(digits) ? digits : undefined };
 }
 

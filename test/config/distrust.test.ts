@@ -80,6 +80,7 @@ test.each([
   ["0001", "01"],
   ["f1", "00f1"],
   ["00f1", "00f1"],
+  ["675629437177875175242729535292881809406", "01fc497f167f641df5f17ca6862e3caffe"],
 ])("REVOKED takes the serial number %s for the content octets %s", (text, content) => {
   const [revocation] = revokedTable.parse([{ ...entry, serials: [text] }]);
   expect([...(revocation?.certificates.keys() ?? [])]).toEqual([content]);

@@ -114,6 +114,7 @@ describe("a search in the log", () => {
       serial.slice(1),
       pairs.join(":"),
       `0x${serial}`,
+      `${BigInt(`0x${serial}`)}`,
       serial.slice(3),
       serial.slice(0, 6),
     ]) {

@@ -3,6 +3,13 @@ import type { Bytes } from "./bytes.ts";
 /** Whether a text may be a serial number, as any program writes one: with colons, in upper case, with zeros. */
 export const mayBeSerialNumber = (text: string): boolean => /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(text);
 
+/**
+ * A serial number as an operator types it, in hexadecimal. Go and Python print decimal digits. Those of a certificate
+ * of this CA are 39 or more, and its 17 octets have fewer hexadecimal ones.
+ */
+export const typedSerialNumber = (text: string): string =>
+  /^\d{39,}$/.test(text) ? BigInt(text).toString(16) : text;
+
 /** The hexadecimal digits of a serial number or of a part of one, without the zeros that begin it. */
 export function serialDigits(text: string): string {
   return text

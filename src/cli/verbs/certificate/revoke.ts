@@ -12,7 +12,11 @@ import type { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { instant } from "../../../foundation/text.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import {
+  mayBeSerialNumber,
+  shownSerialNumber,
+  typedSerialNumber,
+} from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
@@ -26,7 +30,7 @@ import { requireWhy, usageError } from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
 import { configuredAnyway, formatInstant, printable } from "../../terminal/text.ts";
-import { type SearchFields, searchFieldsIn, typedSerialNumber } from "../log/entry.ts";
+import { type SearchFields, searchFieldsIn } from "../log/entry.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import {
   type Candidate,

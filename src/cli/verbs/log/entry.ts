@@ -149,13 +149,6 @@ function parse(der: Uint8Array): X509Certificate {
   }
 }
 
-/**
- * A serial number as an operator types it, in hexadecimal. Go and Python print decimal digits. Those of a certificate
- * of this CA are 39 or more, and its 17 octets have fewer hexadecimal ones.
- */
-export const typedSerialNumber = (text: string): string =>
-  /^\d{39,}$/.test(text) ? BigInt(text).toString(16) : text;
-
 /** What is stated against certificates, by the indices of their entries. */
 export type Distrusted = ReadonlyMap<number, Distrust>;
 

@@ -6,6 +6,7 @@ import {
   foreignSerialNumber,
   mayBeSerialNumber,
   shownSerialNumber,
+  typedSerialNumber,
 } from "../../../pki/encoding/serial-number.ts";
 import { type Distrust, distrustOf } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
@@ -27,7 +28,6 @@ import {
   type IndexedEntry,
   type SearchFields,
   searchFieldsIn,
-  typedSerialNumber,
 } from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";

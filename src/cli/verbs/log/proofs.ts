@@ -3,7 +3,11 @@ import { certificateOf, type LogEntry, parseEntry } from "../../../ca/issuance/l
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
 import { parsePem } from "../../../pki/encoding/pem.ts";
-import { mayBeSerialNumber, shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
+import {
+  mayBeSerialNumber,
+  shownSerialNumber,
+  typedSerialNumber,
+} from "../../../pki/encoding/serial-number.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { readTile } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
@@ -18,13 +22,7 @@ import {
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { isSignedByAny } from "./anomalies.ts";
-import {
-  entryAsJson,
-  formatEntries,
-  type IndexedEntry,
-  namesOf,
-  typedSerialNumber,
-} from "./entry.ts";
+import { entryAsJson, formatEntries, type IndexedEntry, namesOf } from "./entry.ts";
 import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { chosenPolicy, refuseAbsent } from "./log-source.ts";
