@@ -76,7 +76,10 @@ A key of AWS KMS, Google Cloud KMS, Azure Key Vault, or the transit engine of Va
 A KEK that nobody has seen takes a new id, and its place as \`rampart kek new --help\` says.`;
 
 const nextSteps: readonly NextStep[] = [
-  ["npx wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK or KEK_FILE"],
+  [
+    "npx wrangler secret put KEK",
+    "gives it to a Worker; `rampart serve` reads KEK in its environment",
+  ],
   ["sam deploy --parameter-overrides Kek=…", "gives it to a function of AWS Lambda"],
   ["rampart kek new --help", "says how to put it in the place of another KEK"],
 ];

@@ -12,12 +12,14 @@ const maximumOctets = 16 * 1024 * 1024;
 /** Keys that the environment may set: secrets, and the paths of files with secrets. */
 const isOfEnvironment = (key: string): boolean => isSecretKey(key) || credentialFileName.test(key);
 
-/** Those of the keys that the environment has and nothing reads there. */
+/** Those of the keys that the environment has and nothing reads there, and files for secrets that are in none. */
 export const unreadVariables = (
   keys: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
 ): readonly string[] =>
-  keys.filter((key) => !isOfEnvironment(key) && environment[key] !== undefined);
+  keys
+    .map((key) => (isSecretKey(key) ? `${key}_FILE` : key))
+    .filter((key) => !isOfEnvironment(key) && environment[key] !== undefined);
 
 /**
  * The keys and values of a `rampart.toml`, unchecked, and the secrets of the environment.

@@ -104,9 +104,13 @@ describe("a configuration file", () => {
   });
 
   test("ignores keys of the environment that are not secret, and warns of them", () => {
-    const environment = { KEK, CONSOLE_TOKENS: secret, TRUST_DOMAIN: "mesh.test", HOME: "/root" };
+    const environment = {
+      ...{ KEK, CONSOLE_TOKENS: secret, TRUST_DOMAIN: "mesh.test", HOME: "/root" },
+      ...{ CLUSTER_CREDENTIAL_A_FILE: "/token", CONSOLE_TOKENS_FILE: "/tokens" },
+    };
     expect(unreadVariables([...configurationKeys, ...serveKeys], environment)).toEqual([
       "TRUST_DOMAIN",
+      "CONSOLE_TOKENS_FILE",
     ]);
   });
 

@@ -58,7 +58,7 @@ export function warnOfUnread(
   { operation }: OperationLog,
 ): void {
   for (const name of unreadVariables(keys, environment)) {
-    const detail = "is a key of the configuration file, and nothing reads it in the environment";
+    const detail = "looks like a key of the configuration, and nothing reads it in the environment";
     operation({ event: "variable-ignored", level: "warning", name, detail });
   }
 }
