@@ -2,6 +2,7 @@ import { parse, TomlDate, TomlError } from "smol-toml";
 import { isSecretKey } from "../../config/configuration.ts";
 import { areDigests } from "../../config/optional-parts.ts";
 import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 import { type FileKinds, readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
@@ -20,6 +21,18 @@ export const unreadVariables = (
   keys
     .map((key) => (isSecretKey(key) ? `${key}_FILE` : key))
     .filter((key) => !isOfEnvironment(key) && environment[key] !== undefined);
+
+/** Warns of variables that have the names of keys and that no program reads: whoever set them relies on them. */
+export function warnOfUnread(
+  keys: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+  { operation }: OperationLog,
+): void {
+  for (const name of unreadVariables(keys, environment)) {
+    const detail = "looks like a key of the configuration, and nothing reads it in the environment";
+    operation({ event: "variable-ignored", level: "warning", name, detail });
+  }
+}
 
 /**
  * The keys and values of a `rampart.toml`, unchecked, and the secrets of the environment.

@@ -2,6 +2,7 @@ import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts"
 import { rotateAll } from "../../ca/rotation/rotate.ts";
 import { createPushes } from "../../config/cluster-access.ts";
 import { compose } from "../../config/composition.ts";
+import { configurationKeys } from "../../config/configuration.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import type { WriteLine } from "../../foundation/events.ts";
@@ -9,11 +10,15 @@ import { readRootFile } from "../../program/files/pem-file.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
-import { readConfigurationFile } from "../files/configuration-file.ts";
+import { readConfigurationFile, warnOfUnread } from "../files/configuration-file.ts";
 import type { Environment } from "../files/places.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
-import { parseServeConfiguration, type ServeConfiguration } from "../serve/serve-configuration.ts";
+import {
+  parseServeConfiguration,
+  type ServeConfiguration,
+  serveKeys,
+} from "../serve/serve-configuration.ts";
 import { bucketQuotas } from "../serve/token-buckets.ts";
 import { BucketSpace } from "../stores/bucket-space.ts";
 import { openReplicaStores } from "../stores/stores.ts";
@@ -65,6 +70,7 @@ export function createLambda(
 async function start(options: LambdaOptions, log: EventLog): Promise<Instance> {
   try {
     const { file, environment } = options;
+    warnOfUnread([...configurationKeys, ...serveKeys], environment, log);
     const values = await readConfigurationFile(file, environment);
     return await startConfigured(parseLambdaConfiguration(values, environment), options, log);
   } catch (error) {

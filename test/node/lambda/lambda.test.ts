@@ -120,10 +120,11 @@ describe("a function", () => {
     };
     await writeFile(file, stringify({ ...keys, ...values }));
     let now = new Date("2026-11-21T12:00:00Z");
+    const lines: string[] = [];
     const handler = createLambda({
       file,
       clock: () => now,
-      write: () => {},
+      write: (line) => void lines.push(line),
       environment: {
         ...secrets,
         AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,
@@ -133,7 +134,7 @@ describe("a function", () => {
     const pass = (seconds: number): void => {
       now = new Date(now.getTime() + 1000 * seconds);
     };
-    return { api, handler, pass };
+    return { api, handler, pass, lines };
   }
 
   test("founds a CA by its schedule, and answers for it", async () => {
@@ -161,6 +162,13 @@ describe("a function", () => {
     expect(await handler(scheduled)).toBeUndefined();
     pass(60);
     expect((await handler(request))?.statusCode).toBe(200);
+  });
+
+  test("warns of a key in its environment, which it does not read there", async () => {
+    const { handler, lines } = await functionOf({}, { KEK: randomKek(), CRL: "on" });
+    await handler(scheduled);
+    const ignored = lines.filter((line) => line.includes("variable-ignored"));
+    expect(ignored).toEqual([expect.stringContaining('"name":"CRL"')]);
   });
 
   test("answers a request that is none by 400, and goes on", async () => {

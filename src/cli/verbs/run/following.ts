@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
-import { readConfigurationFile, unreadVariables } from "../../../node/files/configuration-file.ts";
+import { writeToConsole } from "../../../foundation/events.ts";
+import { readConfigurationFile, warnOfUnread } from "../../../node/files/configuration-file.ts";
 import type { FollowingProgram, ServerContext } from "../../../node/server.ts";
 import { run } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
@@ -49,18 +49,6 @@ export async function runFollowing<C>({
     state: () => fileState(path),
   };
   await orOperatorError(() => run({ source, start, context }, watch.signal));
-}
-
-/** Warns of variables that have the names of keys and that no program reads: whoever set them relies on them. */
-export function warnOfUnread(
-  keys: readonly string[],
-  environment: Environment,
-  { operation }: OperationLog,
-): void {
-  for (const name of unreadVariables(keys, environment)) {
-    const detail = "looks like a key of the configuration, and nothing reads it in the environment";
-    operation({ event: "variable-ignored", level: "warning", name, detail });
-  }
 }
 
 export const unitOption = ["--unit", "print the unit for systemd, and do nothing else"] as const;

@@ -2,6 +2,7 @@ import { Command, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { configurationKeys } from "../../../config/configuration.ts";
 import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
+import { warnOfUnread } from "../../../node/files/configuration-file.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import {
   parseServeConfiguration,
@@ -12,7 +13,7 @@ import {
 import type { PluggedInImport } from "../../../node/server.ts";
 import { typedNumber } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { printUnit, runFollowing, unitOption, warnOfUnread } from "./following.ts";
+import { printUnit, runFollowing, unitOption } from "./following.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
 interface ServeOptions {
