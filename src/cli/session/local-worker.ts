@@ -12,8 +12,10 @@ import {
 import { credentialName } from "../../config/issuer-table.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
+import { refuseSecrets } from "../../node/files/configuration-file.ts";
 import { otherRuntime } from "../../program/runtime.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
+import { orOperatorError } from "../terminal/failures.ts";
 
 /** The Worker's bindings on this machine, as `wrangler dev` gives them. */
 interface LocalWorker {
@@ -114,8 +116,12 @@ export async function readConfig(
     return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true });
   });
   // Wrangler would fall back to the top level, which is another CA.
-  if (!env || read.definedEnvironments?.includes(env)) return read;
-  throw new OperatorError(`${config} has no environment ${env}`);
+  if (env && !read.definedEnvironments?.includes(env)) {
+    throw new OperatorError(`${config} has no environment ${env}`);
+  }
+  const place = "belongs in `wrangler secret put`, and for `npm start` in .dev.vars";
+  await orOperatorError(async () => refuseSecrets(read.vars, place));
+  return read;
 }
 
 /** Where the deployed Worker says whether it is ready, if a route names its host. */

@@ -49,20 +49,23 @@ export async function readConfigurationFile(
     isOfEnvironment(key) && value !== undefined ? [[key, value.trim()]] : [],
   );
   const given = Object.fromEntries(fromEnvironment);
-  const faults = Object.entries(written).flatMap(([key, value]) =>
-    faultOf(key, value, key in given),
-  );
-  if (faults.length > 0) throw new ConfigurationError(faults);
+  refuseSecrets(written, "belongs in the environment", given);
   return { ...written, ...given };
 }
 
-/** A secret in a file is a fault, and so are digests that the environment would hide. */
-function faultOf(key: string, value: unknown, isGiven: boolean): string[] {
-  if (!isSecretKey(key)) return [];
-  if (key !== "CONSOLE_TOKENS" || !areDigests(value)) {
-    return [`${key}: is a secret, which belongs in the environment`];
-  }
-  return isGiven ? [`${key}: stands in the environment as well: give one of the two`] : [];
+/** @throws ConfigurationError for a secret in a file, and for digests that the environment would hide. */
+export function refuseSecrets(
+  written: Readonly<Record<string, unknown>>,
+  place: string,
+  given: Readonly<Record<string, unknown>> = {},
+): void {
+  const faults = Object.entries(written).flatMap(([key, value]) => {
+    if (!isSecretKey(key)) return [];
+    if (key !== "CONSOLE_TOKENS" || !areDigests(value))
+      return [`${key}: is a secret, which ${place}`];
+    return key in given ? [`${key}: stands in the environment as well: give one of the two`] : [];
+  });
+  if (faults.length > 0) throw new ConfigurationError(faults);
 }
 
 async function readText(path: string, kinds: FileKinds): Promise<string> {

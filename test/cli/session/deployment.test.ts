@@ -69,6 +69,17 @@ test.each(Object.entries(mistakes))("says what is wrong: %s", async (_, [toml, s
   expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
 });
 
+test.each([false, true])("refuses secrets among variables, remote: %s", async (remote) => {
+  const written = `[vars]\nKEK = "k1:c2VjcmV0"\nCONSOLE_TOKENS = "${"t".repeat(40)}"`;
+  const { config } = await folderOf(withConfiguration("[vars]", written));
+  const told = await operatorErrorOf(() => openDeployment({ config, remote }, {}, now));
+  expect(told).toEqual([
+    expect.stringMatching(/^KEK: is a secret, which belongs in `wrangler secret put`/),
+    expect.stringMatching(/^ +CONSOLE_TOKENS: is a secret/),
+  ]);
+  expect(told.join()).not.toMatch(/c2VjcmV0|tttt/);
+});
+
 test("refuses an environment that the configuration lacks", async () => {
   const bare = await folderOf(withConfiguration("", ""));
   const other = await folderOf(withConfiguration(/$/, "\n[env.staging]\n"));
