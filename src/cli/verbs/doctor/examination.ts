@@ -160,8 +160,9 @@ export function configurationFault(message: string): Finding {
       "Set the environment variable KEK; npm start keeps it in .dev.vars, a deployed Worker in its secret KEK";
     return finding("kek-missing", what, remedy);
   }
-  const [first = "", ...faults] = message.replace(/\.$/, "").split("\n");
-  const what = faults.length > 0 ? faults.join("; ") : first;
+  const lines = message.replace(/\.$/, "").split(/\n */);
+  // What is wrong, below a heading or from the first line on.
+  const what = lines.slice(lines[0]?.endsWith(":") ? 1 : 0).join("; ");
   return finding(
     "configuration-invalid",
     `${what}.`,

@@ -158,6 +158,14 @@ describe("a store whose authority another KEK has sealed", () => {
 });
 
 describe("a CA that is not well", () => {
+  test("has every fault of its configuration named, the first too", async () => {
+    await configure('CRL = "maybe"', 'BUNDLE_WAIT = "x"', issuer);
+    const { findings } = await examined();
+    const fault = findings.find(({ name }) => name === "configuration-invalid");
+    expect(fault?.what).toMatch(/^[A-Z_]+: .*; [A-Z_]+: /);
+    for (const key of ["CRL: ", "BUNDLE_WAIT: "]) expect(fault?.what).toContain(key);
+  });
+
   test.each<[FindingName, string, () => Promise<unknown>, Date?]>([
     ["kek-missing", "without its KEK", () => configureKek(undefined)],
     ["record-refused", "with another KEK", () => configureKek(randomKek())],
