@@ -147,20 +147,13 @@ function statementsFor(
   candidates: readonly Candidate[],
   { reason, why }: RevokeOptions,
 ): readonly RevocationContent[] {
-  const revokedAt = wholeSeconds(now);
+  const stated = { revokedAt: wholeSeconds(now), knownFrom: knownFrom(mint, now), reason, why };
   const byAuthority = Map.groupBy(candidates, ({ authority }) => authority);
   return [...byAuthority].flatMap(([authority, own]) => {
     const certificates = new Map(
       own.map(({ serialNumber, notAfter }) => [serialNumber, Math.ceil(notAfter.getTime() / 1000)]),
     );
-    return statementsOf({
-      authority,
-      revokedAt,
-      knownFrom: knownFrom(mint, now),
-      reason,
-      why,
-      certificates,
-    });
+    return statementsOf({ ...stated, authority, certificates });
   });
 }
 
