@@ -50,8 +50,10 @@ export function planCrl(
 ): CrlContent {
   const own = revocations.filter((each) => each.authority === authority).toSorted(byContent);
   const period = crlPeriodAt(lengths, now);
-  const knownFrom = own.reduce((at, each) => later(at, each.knownFrom), period);
   const leaveSeconds = lengths.lifetimeSeconds + lengths.propagationSeconds;
+  // An instant of REVOKED that is far in the future must not have all others leave.
+  const farthest = addSeconds(now, leaveSeconds);
+  const knownFrom = own.reduce((at, each) => later(at, earlier(each.knownFrom, farthest)), period);
   const latest = own.reduce((at, each) => later(at, each.revokedAt), period);
   // Backdated as leaves are, for verifiers whose clocks are behind; the entries as well, because no CRL knows
   // of what comes after it.

@@ -88,6 +88,16 @@ test("an entry stays beyond the end of its certificate, on a CRL of a later peri
   expect(serialsOf(known, 36 * hour)).toEqual(["01bb"]);
 });
 
+test("no entry leaves before its certificate ends, whenever the configuration says that another counts", () => {
+  const known = [
+    revocation(1 * hour, { "01aa": 20 * hour }),
+    revocation(9000 * hour, { "01bb": 9999 * hour }),
+  ];
+  expect(serialsOf(known, 2 * hour)).toEqual(["01aa", "01bb"]);
+  const corrected = [revocation(48 * hour, { "01bb": 72 * hour })];
+  expect(numberOf(known, 2 * hour)).toBeLessThan(numberOf(corrected, 48 * hour));
+});
+
 test("an entry stays a propagation interval longer, for processes that are behind", () => {
   const ends = [12 * hour - propagationSeconds, 12 * hour - propagationSeconds - 1];
   const known = ends.map((end, i) => revocation(0, { [`01a${i}`]: end }));
