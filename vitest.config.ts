@@ -86,6 +86,9 @@ const inWorkerd = (
     ...files,
     // A runtime for each file would cost more than most files do.
     isolate: false,
+    // All runtimes share one internet, and a Worker asks all its issuers there: one test would count the requests of another.
+    maxWorkers: 1,
+    sequence: { groupOrder: 1 },
     setupFiles: ["./test/worker/runtime/fresh-start.ts"],
     ...timeouts,
     deps: { optimizer: { ssr: { enabled: true, include: prebundled } } },
