@@ -17,6 +17,7 @@ import {
   type Environment,
   missedVariables,
   parseVariables,
+  unknownVariables,
   unsupportedVariables,
   type Variables,
 } from "./environment.ts";
@@ -89,7 +90,7 @@ export function parseConfiguration(environment: Environment) {
     cache: variables.RAMPART_CACHE
       ? { folder: variables.RAMPART_CACHE, keyFile: variables.RAMPART_CACHE_KEY_FILE }
       : undefined,
-    ignoredVariables: missedVariables(ignored, environment),
+    ignoredVariables: [...missedVariables(ignored, environment), ...unknownVariables(environment)],
   };
 }
 

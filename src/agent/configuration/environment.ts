@@ -221,3 +221,14 @@ export function missedVariables(
     return isUsual || idleValue.test(value) ? [] : [{ name, why }];
   });
 }
+
+/** Of other programs of Rampart, and those by which Kubernetes tells of a Service with such a name. */
+const ofOthers =
+  /^RAMPART_(?:LOG_TOKEN|PASSPHRASE|(?:.*_)?(?:SERVICE_(?:HOST|PORT).*|PORT(?:_\d+_.*)?))$/;
+
+/** Those with the agent's own beginning that it does not know: whoever set one relies on it. */
+export const unknownVariables = (environment: Environment): readonly MissedVariable[] =>
+  Object.keys(environment)
+    .filter((name) => name.startsWith("RAMPART_") && !variableNames.includes(name))
+    .filter((name) => !ofOthers.test(name))
+    .map((name) => ({ name, why: "the agent knows no variable of this name" }));

@@ -35,3 +35,17 @@ test("takes pilot-agent's default name of the socket", () => {
   });
   expect(ignoredVariables).toEqual([]);
 });
+
+test("names what begins like a variable of the agent and is none, beside those of a Service", () => {
+  const { ignoredVariables } = parseConfiguration({
+    ...pod,
+    RAMPART_CACHE_KEY: "AAAA",
+    RAMPART_LINGER: "1s",
+    RAMPART_PASSPHRASE: "a",
+    RAMPART_SERVICE_HOST: "10.0.0.1",
+    RAMPART_SERVICE_PORT_GRPC_TLS: "15012",
+    RAMPART_GATEWAY_PORT_15012_TCP_ADDR: "10.0.0.1",
+    RAMPART_PORT: "tcp://10.0.0.1:15012",
+  });
+  expect(ignoredVariables.map(({ name }) => name)).toEqual(["RAMPART_CACHE_KEY"]);
+});
