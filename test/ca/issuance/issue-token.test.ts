@@ -129,6 +129,13 @@ test("a rule of the policy counts for tokens, whatever else it is about", async 
   await expect(ask()).rejects.toMatchObject({ refusal: { reason: "policy-denied" } });
 });
 
+test("the default life of a rule, which certificates may have too, makes no token live longer than MAX_JWT_TTL", async () => {
+  const rules = [{ name: "day", then: { default_life: "24h" } }];
+  const { ca, ask } = await startIssuing(append, { POLICY: { rules }, MAX_JWT_TTL: "10m" });
+  const { expiresAt } = await ask();
+  expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(600_000);
+});
+
 test("a rule shortens the life of a token", async () => {
   const rules = [{ name: "short", when: { product: "token" }, then: { maximum_life: "60s" } }];
   const { ca, ask } = await startIssuing(append, { POLICY: { rules } });
