@@ -10,6 +10,7 @@ import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
@@ -24,6 +25,8 @@ beforeAll(async () => {
 });
 afterAll(() => ca.close());
 
+const jwtKey = await createTokenKey("ES256", "k");
+
 const rootOf = (index: number): X509Certificate => {
   const root = roots[index];
   if (!root) throw new Error("no such root");
@@ -36,9 +39,10 @@ function bundleOf(sequence: number, ...certificates: readonly X509Certificate[])
     kty: "EC",
     x5c: [raw.toString("base64")],
   }));
-  const signing = { use: "jwt-svid", kid: "1", kty: "EC" };
+  const unreadable = { use: "jwt-svid", kid: "1", kty: "EC" };
+  const signing = { ...jwtKey.publicJwk, use: "jwt-svid", kid: `of ${sequence}` };
   const document = { spiffe_sequence: sequence, spiffe_refresh_hint: 1 };
-  return JSON.stringify({ ...document, keys: [...keys, signing] });
+  return JSON.stringify({ ...document, keys: [...keys, unreadable, signing] });
 }
 
 /** Starts an agent that is federated with a bundle endpoint of `other.test`, over TLS. */
@@ -79,6 +83,16 @@ async function foreignRoot({ client }: Federated): Promise<string | undefined> {
   throw new Error("the stream has ended");
 }
 
+/** The ids of the keys for tokens of `other.test` that the Workload API serves. */
+async function foreignKeys({ client }: Federated): Promise<readonly string[]> {
+  const headers = { "workload.spiffe.io": "true" };
+  for await (const { bundles } of client.fetchJWTBundles({}, { headers })) {
+    const { keys } = JSON.parse(new TextDecoder().decode(bundles[other]));
+    return keys.map(({ kid }: { readonly kid: string }) => kid);
+  }
+  throw new Error("the stream has ended");
+}
+
 test("a workload gets the changing roots of a federated trust domain, and keeps the last good ones", async () => {
   let answer: RequestListener = (_, response) => void response.end(bundleOf(5, rootOf(0)));
   const requests: unknown[] = [];
@@ -99,6 +113,7 @@ test("a workload gets the changing roots of a federated trust domain, and keeps 
     );
   await eventually(() => expect(isRefused()).toBe(true));
   expect(await foreignRoot(agent)).toBe("O=b");
+  expect(await foreignKeys(agent)).toEqual(["of 6"]);
   answer = (_, response) => void response.destroy();
   await agent.event("bundle-unread");
   expect(await foreignRoot(agent)).toBe("O=b");

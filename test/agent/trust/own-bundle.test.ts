@@ -2,12 +2,16 @@ import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
 import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import { expect, onTestFinished, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { CertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { startTestAgent } from "../../testkit/agent/running-agent.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startRotatingCa } from "../../testkit/network/rotating-ca.ts";
 import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-identity.ts";
@@ -175,4 +179,30 @@ test("says what to do when roots have changed faster than it could follow, and g
   });
   const { reasons: now } = JSON.parse(await after.read("/readyz"));
   expect(now).not.toContainEqual(expect.stringContaining("not followed"));
+});
+
+test("a bundle that goes backwards brings back neither its roots nor its keys for tokens", async () => {
+  const { publicJwk } = await createTokenKey("ES256", "k");
+  const root = { use: "x509-svid", x5c: [new X509Certificate(identity.ca).raw.toString("base64")] };
+  let sequence = 2;
+  const port = await answering((_request, response) => {
+    const signing = { ...publicJwk, use: "jwt-svid", kid: `of ${sequence}` };
+    const document = { spiffe_sequence: sequence, spiffe_refresh_hint: 1, keys: [root, signing] };
+    response.end(JSON.stringify(document));
+  });
+  const socket = `${await temporaryFolder()}/api`;
+  const { event, events } = await runAt(port, { RAMPART_WORKLOAD_API_SOCKET: socket });
+  await event("bundle-read");
+  sequence = 1;
+  const refused = expect.objectContaining({ outcome: "sequence-backwards" });
+  await eventually(() => expect(events).toContainEqual(refused));
+  const nodeOptions = { createConnection: () => connect(socket) };
+  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
+  const headers = { "workload.spiffe.io": "true" };
+  const stream = createClient(SpiffeWorkloadAPI, transport).fetchJWTBundles({}, { headers });
+  for await (const { bundles } of stream) {
+    const served = JSON.parse(new TextDecoder().decode(bundles["spiffe://cluster.local"]));
+    expect(served.keys).toMatchObject([{ kid: "of 2" }]);
+    break;
+  }
 });
