@@ -1,8 +1,10 @@
+import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPushes, crlTargets } from "../../src/config/cluster-access.ts";
 import { sealStatement } from "../../src/custody/statement.ts";
 import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";
+import { maximumContentOctets } from "../../src/kubernetes/root-config-map.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
@@ -89,6 +91,18 @@ test("CRLs are emptied while a root has no CRL, and the log says so", async () =
   expect(delivered("shop")).toEqual({ "ca-crl.pem": "" });
   expect(await ca.log.until("crls-emptied")).toMatchObject({
     detail: "no proxy gets CRLs: roots without one: 1",
+  });
+});
+
+test("CRLs that no ConfigMap has room for are emptied, and the log says so", async () => {
+  const { crls, issuance } = ca.certificateAuthority;
+  if (!crls) throw new Error("CRLs are off");
+  const pem = "x".repeat(maximumContentOctets + 1);
+  const long: typeof crls = async (now) => ({ ...(await crls(now)), pem });
+  const content = crlContent(long, issuance.authorities, ca.log);
+  expect(await content.at(ca.now())).toMatchObject({ pem: "" });
+  expect(await ca.log.until("crls-emptied")).toMatchObject({
+    detail: `no proxy gets CRLs: they have more than ${maximumContentOctets} octets`,
   });
 });
 
@@ -183,13 +197,22 @@ function withLastOctet(pem: string, change: number): string {
   return `${[begin, ...lines, end].join("\n")}\n`;
 }
 
+/** Requests for CRLs arrive so late that nothing but a wait for them keeps their order. */
+const fetchLate: typeof fetchTrusting = (roots) => {
+  const send = fetchTrusting(roots);
+  return async (url, init) => {
+    if (url.includes("istio-ca-crl")) await setTimeout(100);
+    return send(url, init);
+  };
+};
+
 test("CRLs come before the roots in each cluster, so that no root is without its CRL", async () => {
   const kubernetes = { server: api.origin, credential, deliver_roots: true, deliver_crls: true };
   const configuration = configurationOf({
     ISSUERS: [{ issuer: "https://a.test", kubernetes }],
     [credential]: watchedToken,
   });
-  const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
+  const fetching = { fetchTrusting: fetchLate, fetchTimeoutMilliseconds: hangMilliseconds };
   const parts = { limits: { ...limits, clustersAtOnce: 2 }, log: ca.log };
   const { deliver } = createPushes(configuration, ca.certificateAuthority, fetching, parts);
   await deliver(ca.now());
