@@ -102,6 +102,25 @@ test.each([401, 403, 408, 421, 503])("asks a CA again that answers %d", async (s
   expect(await read("/metrics")).toMatch(/^istio_agent_trust_bundle_followed 1$/m);
 });
 
+test("goes on to follow a CA that had a bundle, and answers 404 for a while", async () => {
+  const root = { use: "x509-svid", x5c: [new X509Certificate(identity.ca).raw.toString("base64")] };
+  let sequence: number | undefined = 1;
+  const port = await answering((_request, response) => {
+    if (sequence === undefined) return void response.writeHead(404).end();
+    const document = { spiffe_sequence: sequence, spiffe_refresh_hint: 1, keys: [root] };
+    response.end(JSON.stringify(document));
+  });
+  const { event, events } = await runAt(port);
+  await event("bundle-read");
+  sequence = undefined;
+  const told = () => events.map((each) => each.event).find((name) => /^bundle-un/.test(name ?? ""));
+  await eventually(() => expect(told()).toBeDefined());
+  expect(told()).toBe("bundle-unread");
+  sequence = 2;
+  const read = expect.objectContaining({ event: "bundle-read", sequence: 2 });
+  await eventually(() => expect(events).toContainEqual(read));
+});
+
 test("warns of no missing bundle where the operator wants none, or gives its URL", async () => {
   const port = await answering((_request, response) => response.writeHead(404).end());
   const off = await runAt(port, { RAMPART_BUNDLE_URL: "off" });
