@@ -75,7 +75,8 @@ export async function assembleParts(
     store: async (svid) => cache?.store(svid),
   });
   life.endsWith("the identities", () => identities.end());
-  if (cache) await followCache(trust, cache, life);
+  const revocation = new Revocation({ ...ports, trust, identities, metrics });
+  if (cache) await followCache({ trust, revocation }, cache, life);
   const mounted = new MountedFiles({
     ...ports,
     metrics,
@@ -94,7 +95,6 @@ export async function assembleParts(
     bundles: jwtBundles,
     impersonates: configuration.request.impersonates,
   });
-  const revocation = new Revocation({ ...ports, trust, identities, metrics });
   return {
     ...ports,
     configuration,
@@ -112,16 +112,20 @@ export async function assembleParts(
   };
 }
 
-/** Restores the roots of an earlier run, and stores each change of them. */
+/** Restores the roots and CRLs of an earlier run, and stores each change of them. */
 async function followCache(
-  trust: TrustRoots,
+  { trust, revocation }: Pick<AgentParts, "trust" | "revocation">,
   cache: CertificateCache,
   life: Lifetime,
 ): Promise<void> {
   trust.recall((await cache.loadRoots()) ?? "");
+  revocation.recall((await cache.loadCrls()) ?? []);
   let writing: Promise<void> | undefined;
   trust.changes.add(() => {
     writing = cache.storeRoots(trust.record);
+  });
+  revocation.changes.add(() => {
+    writing = cache.storeCrls(revocation.all);
   });
   // The next run must know of every root that this one saw withdrawn.
   life.endsWith("the cache", () => writing);

@@ -13,6 +13,8 @@ import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import type { Crl } from "../../pki/x509/crl/crl.ts";
+import { crlsPem, parseCrls } from "../../program/bundle/documents.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import { readSmallFile, readSmallOctets, unlessMissing } from "../../program/files/small-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
@@ -35,6 +37,7 @@ const recordForm = z.strictObject({
 });
 
 const rootsName = "roots";
+const crlsName = "crls";
 
 interface CachePorts {
   readonly clock: () => Date;
@@ -48,7 +51,7 @@ interface OpenedCache extends CachePorts {
   readonly purpose: CertificatePurpose;
 }
 
-/** Certificates and roots that survive a restart. No method rejects, and every entry may be missing. */
+/** Certificates, roots and CRLs that survive a restart. No method rejects, and every entry may be missing. */
 export class CertificateCache {
   readonly #opened: OpenedCache;
   #lastWrite = Promise.resolve();
@@ -88,6 +91,14 @@ export class CertificateCache {
 
   loadRoots(): Promise<string | undefined> {
     return this.#read(rootsName, (text) => text);
+  }
+
+  storeCrls(crls: readonly Crl[]): Promise<void> {
+    return this.#writeInTurn(crlsName, crlsPem(crls));
+  }
+
+  loadCrls(): Promise<readonly Crl[] | undefined> {
+    return this.#read(crlsName, (text) => (text === "" ? [] : parseCrls(text)));
   }
 
   /** Writes run one after the other, because the later of two writes to one file must win. */

@@ -122,6 +122,12 @@ export class Revocation {
       : `revoked certificates are not refused: the root ${missing.subject} has no current CRL`;
   }
 
+  /** Takes the CRLs of an earlier run, which count until the CA answers. One that has run out meanwhile is no fault. */
+  recall(crls: readonly Crl[]): void {
+    this.#known.take(crls, this.#authorities, this.#ports.clock());
+    this.#refreshNow();
+  }
+
   /** Takes a published document. @returns Whether each of its CRLs was good. */
   take(crls: readonly Crl[]): boolean {
     this.#isAbsent = false;

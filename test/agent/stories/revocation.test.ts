@@ -79,6 +79,21 @@ test("CRLs of the CA reach Envoy, SPIFFE clients and files, and so does the next
   );
 });
 
+test("CRLs outlast a restart of the agent, and refuse what they named while the CA is away", async () => {
+  const variables = { ...often, RAMPART_CACHE: await temporaryFolder() };
+  const own = await startHttpCa({ CRL: "on" });
+  const before = await runAgent(own, variables);
+  await before.event("revocation-lists-used");
+  const named = await (await watchRoots(before.sdsSocket))();
+  await before.agent.close();
+  await own.close();
+  const after = await runAgent(own, variables);
+  await after.event("certificate-recalled");
+  expect(await (await watchRoots(after.sdsSocket))()).toEqual(named);
+  expect(readCrl(named.crl).entries).toEqual([]);
+  expect(after.agent.status()).toMatchObject({ isReady: true, revocation: { isUsed: true } });
+});
+
 const withoutSign = (serial: string): string => serial.replace(/^00/, "");
 
 test("CRLs are no fault and no file where the CA publishes none", async () => {
