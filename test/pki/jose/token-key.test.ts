@@ -79,7 +79,7 @@ describe("the plan", () => {
 
   test("forgets a key once nobody can hold a set that has it, and every reader sees one after it", () => {
     const forgotten = addSeconds(first.retiresAt, publishedAheadSeconds + 600);
-    const { mint } = planTokenKeys([key(first)], "ES256", 600, addSeconds(forgotten, -600));
+    const { mint } = planTokenKeys([key(first)], "ES256", 600, addSeconds(forgotten, -1200));
     const next = { ...key(mint as Schedule), id: "next" };
     const pruned = (at: Date, ...after: (typeof next)[]) =>
       planTokenKeys([key(first), ...after], "ES256", 600, at).prune;
