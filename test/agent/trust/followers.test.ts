@@ -1,0 +1,72 @@
+import type { RequestListener } from "node:http";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import { JwtBundles } from "../../../src/agent/trust/bundles.ts";
+import { type FollowersOptions, OwnBundle } from "../../../src/agent/trust/followers.ts";
+import { Revocation } from "../../../src/agent/trust/revocation.ts";
+import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { workload } from "../../testkit/pki/certificates.ts";
+import { createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const [a, b] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: crlTime });
+});
+afterEach(() => void vi.useRealTimers());
+
+/** Passes a part of a second, again and again, until the check passes. */
+const passUntil = (check: () => void): Promise<void> =>
+  eventually(() => {
+    vi.advanceTimersByTime(50);
+    check();
+  });
+
+/** What an agent knows that follows the CA of this listener. */
+async function followed(listener: RequestListener) {
+  const { origin } = await startLoopbackServer(listener);
+  const [trust, log, clock] = [new TrustRoots(), createEventRecorder(), () => new Date()];
+  const identities = { all: () => [], changes: new Subscribers() };
+  const metrics = { crlsRefused: () => undefined };
+  const revocation = new Revocation({ trust, identities, metrics, log, clock });
+  const environment = { CA_ADDR: origin, POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
+  const options: FollowersOptions = {
+    configuration: parseConfiguration(environment),
+    channel: { tlsOptions: async () => ({}) },
+    jwtBundles: new JwtBundles(),
+    random: () => 0.5,
+    ...{ trust, revocation, log, clock },
+  };
+  return { ...options, trust, log, options };
+}
+
+/** Runs until the end of the test. */
+function run(part: { run(signal: AbortSignal): Promise<void> } | undefined): void {
+  const ending = new AbortController();
+  void part?.run(ending.signal);
+  onTestFinished(() => ending.abort());
+}
+
+test("roots of the CA's answers do not stay beside a bundle that the CA confirms without them", async () => {
+  const x5c = [a.certificate.raw.toString("base64")];
+  const document = JSON.stringify({ keys: [{ use: "x509-svid", x5c }], spiffe_refresh_hint: 1 });
+  const { options, trust } = await followed((request, response) => {
+    if (request.headers["if-none-match"] === '"1"') response.writeHead(304).end();
+    else response.writeHead(200, { etag: '"1"' }).end(document);
+  });
+  const bundle = new OwnBundle(options);
+  run(bundle);
+  await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
+  const read = bundle.confirmedAt;
+  const svid = { spiffeId: workload("foo", "bar"), chain: [] };
+  trust.updateFromAnswer({ svid, roots: [a.certificate, b.certificate] });
+  expect(trust.current).toHaveLength(2);
+  await passUntil(() => expect(bundle.confirmedAt).not.toEqual(read));
+  expect(trust.current.map(({ fingerprint256 }) => fingerprint256)).toEqual([
+    a.certificate.fingerprint256,
+  ]);
+});
