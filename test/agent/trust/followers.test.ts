@@ -2,17 +2,23 @@ import type { RequestListener } from "node:http";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import { JwtBundles } from "../../../src/agent/trust/bundles.ts";
-import { type FollowersOptions, OwnBundle } from "../../../src/agent/trust/followers.ts";
+import {
+  type FollowersOptions,
+  OwnBundle,
+  ownCrlFollower,
+} from "../../../src/agent/trust/followers.ts";
 import { Revocation } from "../../../src/agent/trust/revocation.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
-import { createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
+import { type CrlAuthority, createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const [a, b] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
+const [crlOfA, crlOfB] = await Promise.all([a.crl(), b.crl()]);
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: crlTime });
@@ -51,6 +57,11 @@ function run(part: { run(signal: AbortSignal): Promise<void> } | undefined): voi
   onTestFinished(() => ending.abort());
 }
 
+const bundleOf = (sequence: number, ...roots: readonly CrlAuthority[]): SpiffeBundle => ({
+  roots: roots.map(({ certificate }) => certificate),
+  ...{ sequence, refreshSeconds: 300, jwtKeys: [] },
+});
+
 test("roots of the CA's answers do not stay beside a bundle that the CA confirms without them", async () => {
   const x5c = [a.certificate.raw.toString("base64")];
   const document = JSON.stringify({ keys: [{ use: "x509-svid", x5c }], spiffe_refresh_hint: 1 });
@@ -69,4 +80,20 @@ test("roots of the CA's answers do not stay beside a bundle that the CA confirms
   expect(trust.current.map(({ fingerprint256 }) => fingerprint256)).toEqual([
     a.certificate.fingerprint256,
   ]);
+});
+
+test("the CRL of a new root is fetched at once, and each second until the CA has it", async () => {
+  const answers = [crlOfA, crlOfA, crlOfA + crlOfB];
+  const { options, trust, revocation } = await followed((_request, response) => {
+    response.end(answers.length > 1 ? answers.shift() : answers[0]);
+  });
+  trust.updateFromBundle(bundleOf(1, a));
+  run(revocation);
+  run(ownCrlFollower(options));
+  await passUntil(() => expect(revocation.crls).toHaveLength(1));
+  trust.updateFromBundle(bundleOf(2, a, b));
+  expect(revocation.isAwaiting).toBe(true);
+  // The wait has an end of its own, after which revoked certificates count again.
+  await passUntil(() => expect(revocation.isAwaiting).toBe(false));
+  expect(revocation.crls).toHaveLength(2);
 });
