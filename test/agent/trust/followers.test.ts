@@ -11,6 +11,7 @@ import { Revocation } from "../../../src/agent/trust/revocation.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
+import { isSettled } from "../../testkit/agent/settled.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
@@ -33,7 +34,7 @@ const passUntil = (check: () => void): Promise<void> =>
   });
 
 /** What an agent knows that follows the CA of this listener. */
-async function followed(listener: RequestListener) {
+async function followed(listener: RequestListener, isBundleAssumed = false) {
   const { origin } = await startLoopbackServer(listener);
   const [trust, log, clock] = [new TrustRoots(), createEventRecorder(), () => new Date()];
   const identities = { all: () => [], changes: new Subscribers() };
@@ -41,7 +42,7 @@ async function followed(listener: RequestListener) {
   const revocation = new Revocation({ trust, identities, metrics, log, clock });
   const environment = { CA_ADDR: origin, POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
   const options: FollowersOptions = {
-    configuration: parseConfiguration(environment),
+    configuration: { ...parseConfiguration(environment), isBundleAssumed },
     channel: { tlsOptions: async () => ({}) },
     jwtBundles: new JwtBundles(),
     random: () => 0.5,
@@ -96,4 +97,20 @@ test("the CRL of a new root is fetched at once, and each second until the CA has
   // The wait has an end of its own, after which revoked certificates count again.
   await passUntil(() => expect(revocation.isAwaiting).toBe(false));
   expect(revocation.crls).toHaveLength(2);
+});
+
+const follow = {
+  bundle: (options: FollowersOptions) => new OwnBundle(options),
+  CRLs: ownCrlFollower,
+} as const;
+
+test.each([
+  ["has no bundle", "bundle", 404, "bundle-unfollowed"],
+  ["fails to answer its CRLs", "CRLs", 503, "revocation-lists-unread"],
+] as const)("secrets wait no longer once a CA %s", async (_, what, status, event) => {
+  const answer: RequestListener = (_request, response) => void response.writeHead(status).end();
+  const { options, revocation, log } = await followed(answer, true);
+  run(follow[what](options));
+  await log.until(event);
+  expect(await isSettled(revocation)).toBe(true);
 });

@@ -4,6 +4,7 @@ import { Revocation } from "../../../src/agent/trust/revocation.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { isSettled } from "../../testkit/agent/settled.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import {
   type CrlAuthority,
@@ -158,4 +159,15 @@ test("CRLs may be absent only while none is in force: a CA that stops publishing
   expect(revocation).toMatchObject({ isAbsent: false, crls: [crlOfA] });
   pass(366 * 86_400);
   expect(revocation.mayBeAbsent()).toBe(true);
+});
+
+test.each<[string, (revocation: Revocation) => void]>([
+  ["have come", (revocation) => revocation.take([crlOfA])],
+  ["are said to be none", (revocation) => revocation.mayBeAbsent()],
+])("secrets wait no longer for CRLs that %s", async (_, answer) => {
+  const { revocation, roots } = follow();
+  roots(a);
+  expect(await isSettled(revocation)).toBe(false);
+  answer(revocation);
+  expect(await isSettled(revocation)).toBe(true);
 });
