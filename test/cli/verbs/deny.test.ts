@@ -66,12 +66,10 @@ describe("deny add", () => {
     await expect(deny("add", "ns/shop/sa/*", "--yes")).rejects.toThrow(fault);
     await expect(deny("remove", "ns/shop/sa/a", "--yes")).rejects.toThrow(fault);
     const { printed } = terminal;
-    for (const run of [
-      deny("list"),
-      deny("list", "--json"),
-      terminal.run(rootCommand, ["list", "-c", config()]),
-    ])
-      await expect(run).rejects.toThrow("the store holds records that do not open: 2");
+    const unopened = "the store holds records that do not open: 2";
+    await expect(deny("list")).rejects.toThrow(unopened);
+    await expect(deny("list", "--json")).rejects.toThrow(unopened);
+    await expect(terminal.run(rootCommand, ["list", "-c", config()])).rejects.toThrow(unopened);
     expect(terminal.printed).toBe(printed);
     terminal.setVariable("KEK", kek);
     expect((await list()).map(({ subject }: { subject: string }) => subject)).toEqual([
