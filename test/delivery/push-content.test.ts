@@ -6,6 +6,7 @@ import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";
 import { maximumContentOctets } from "../../src/kubernetes/root-config-map.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
+import { toPem } from "../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
@@ -18,12 +19,15 @@ import {
   type WatchedApi,
   watchedToken,
 } from "../testkit/kubernetes/watched-api.ts";
+import { createCrlAuthority, parsedCrl } from "../testkit/pki/crl-authority.ts";
 import { readCrl } from "../testkit/pki/crls.ts";
 import { createRoot } from "../testkit/pki/foreign-root.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 const limits = { requests: 1000, seconds: 60, clustersAtOnce: 1, writesAtOnce: 2 };
+
+const listOfStranger = toPem("X509 CRL", parsedCrl(await (await createCrlAuthority()).crl()).der);
 
 const values = { CRL: "on", KEK: randomKek() };
 let api: WatchedApi;
@@ -149,6 +153,7 @@ describe("another replica", () => {
     ["of another signature", (pem) => withLastOctet(pem, 1)],
     ["with more around it", (pem) => `${pem}\nalso this`],
     ["in two", (pem) => pem + pem],
+    ["beside a stranger's", (pem) => pem + listOfStranger],
     ["that is broken", (pem) => pem.replaceAll("M", "N")],
   ])("replaces newer CRLs %s", async (_, change) => {
     const behind = await replica();
