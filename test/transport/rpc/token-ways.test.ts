@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import type { Quota, Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { bearer, callWithClient, connectBinary } from "../../contract/rpc-calls.ts";
@@ -27,7 +28,7 @@ beforeAll(async () => {
 });
 
 /** Starts the CA anew on its store. */
-async function start(values: object = {}): Promise<void> {
+async function start(values: object = {}, limited: Partial<Quotas> = {}): Promise<void> {
   const table = {
     ...issuerTables.cluster,
     jwks: jwksOf(key),
@@ -39,9 +40,19 @@ async function start(values: object = {}): Promise<void> {
   };
   ca = await startCa(
     { KEK, ISSUERS: [table], JWT_ISSUER: "https://id.test", ...values },
-    { store },
+    { store, quotas: { caller: () => 0, issuer: () => 0, ...limited } },
   );
   await ca.rotate();
+}
+
+/** A quota of one for each key. */
+function oneEach(): Quota {
+  const taken = new Set<string>();
+  return (key) => {
+    const wait = taken.has(key) ? 60 : 0;
+    taken.add(key);
+    return wait;
+  };
 }
 
 /** The CA, for a peer that shows this certificate or none. */
@@ -112,6 +123,18 @@ describe.each(Object.entries(ways))("%s", (_, ask) => {
     const shown = await certificate();
     expect(await ask(shown)).toBe(workload);
     expect(await ask(shown, "https://vault.test")).toBe("PermissionDenied");
+  });
+
+  test.each<[keyof Quotas, string]>([
+    ["caller", workload.replace("bar", "other")],
+    ["issuer", "ResourceExhausted"],
+  ])("takes from the quota of the %s", async (quota, others) => {
+    const shown = await certificate();
+    await start({}, { [quota]: oneEach() });
+    expect(await ask(shown)).toBe(workload);
+    expect(await ask(shown)).toBe("ResourceExhausted");
+    const service = serviceFor();
+    expect(await answerTo(service, await bearer(service, "foo:other"), aws)).toBe(others);
   });
 
   test.each<[string, object]>([
