@@ -3,7 +3,12 @@ import { expect, test } from "vitest";
 import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
 import { distributeKeys } from "../../src/node/distribute/distribute.ts";
 import { gatewayKeys } from "../../src/node/gateway/gateway-configuration.ts";
-import { limitNames, limitsTable, usualLimits } from "../../src/node/limits/limits.ts";
+import {
+  limitNames,
+  limitsTable,
+  monitoringLimits,
+  usualLimits,
+} from "../../src/node/limits/limits.ts";
 import { serveKeys } from "../../src/node/serve/serve-configuration.ts";
 import { signerKeys } from "../../src/node/signer/signer-configuration.ts";
 
@@ -110,4 +115,12 @@ test("docs/reference/limits.md names every member of LIMITS, in the order of the
     .filter(([, name]) => name !== "memory")
     .map(([, name = "", , usual = ""]) => [name, /^\d+$/.test(usual) ? Number(usual) : usual]);
   expect(limitsTable.parse(Object.fromEntries(written))).toEqual(usualLimits);
+});
+
+test("docs/reference/limits.md says what the monitoring port has of its own", () => {
+  const form =
+    /(\d+) connections, (\d+) requests, (\d+) MiB of octets, and otherwise the defaults below, without a limit of memory/;
+  const [, connections, streams, request_memory] = (form.exec(read("limits")) ?? []).map(Number);
+  const own = { connections, streams, request_memory, memory: Number.POSITIVE_INFINITY };
+  expect(monitoringLimits).toEqual({ ...usualLimits, ...own });
 });
