@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
@@ -143,8 +143,12 @@ test("CRLs of an authority that is not in the bundle are never used", async () =
 });
 
 test("CRLs that a mounted file has count where the CA publishes none", async () => {
-  const { agent, event } = await runAgent(ca, { RAMPART_CRL_URL: "off" });
+  const { agent, event, sdsSocket } = await runAgent(ca, { RAMPART_CRL_URL: "off" });
   await event("certificate-obtained");
+  // No wait for CRLs would end.
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  expect((await (await watchRoots(sdsSocket))()).crl).toBe("");
   expect(agent.status().revocation).toEqual({
     isUsed: false,
     lists: [],
