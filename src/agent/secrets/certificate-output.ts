@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
-import { readSmallFile } from "../../program/files/small-file.ts";
+import { holdsText } from "../../program/files/small-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
 import type { OutputSettings } from "../configuration/configuration.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
@@ -156,11 +156,9 @@ async function replace(
   });
 }
 
-/** Whether a file has this content, or is not there. No pipe or device that somebody put there is read. */
+/** Whether a file has this content, or is not there. */
 async function holds(path: string, content: string | undefined): Promise<boolean> {
-  const maximumOctets = Buffer.byteLength(content ?? "");
-  const held = await readSmallFile(path, maximumOctets).catch(() => undefined);
-  if (held !== undefined || content !== undefined) return held === content;
+  if (content !== undefined) return holdsText(path, content);
   return lstat(path).then(
     (entry) => entry.isDirectory(),
     () => true,

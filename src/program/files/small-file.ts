@@ -29,6 +29,13 @@ export async function readSmallFile(
   }
 }
 
+/** Whether a file has this text. What cannot be read, or is a pipe or a device, has another. */
+export const holdsText = (path: string, text: string): Promise<boolean> =>
+  readSmallFile(path, Buffer.byteLength(text)).then(
+    (held) => held === text,
+    () => false,
+  );
+
 /**
  * Reads a file whole. A folder, a device or a longer file is refused.
  *

@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { replaceFile } from "../../../program/files/atomic-file.ts";
-import { readSmallFile } from "../../../program/files/small-file.ts";
+import { holdsText } from "../../../program/files/small-file.ts";
 import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/trust-routes.ts";
 import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
 import { typedInterval } from "../../terminal/command-line.ts";
@@ -54,8 +54,7 @@ export async function writeDocuments(
     [discoveryPath, discovery],
   ] as const) {
     const file = join(dir, path);
-    const held = readSmallFile(file, Buffer.byteLength(text)).catch(() => undefined);
-    if ((await held) === text) continue;
+    if (await holdsText(file, text)) continue;
     const folder = dirname(file);
     await makeFolder(folder, await ownerOf(dir), 0o755);
     const give = (handle: FileHandle) => leaveToOwner(handle, folder);
