@@ -7,12 +7,8 @@ import {
   OwnBundle,
   ownCrlFollower,
 } from "../../../src/agent/trust/followers.ts";
-import { Revocation } from "../../../src/agent/trust/revocation.ts";
-import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
-import { isSettled } from "../../testkit/agent/settled.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createRevocation, isSettled } from "../../testkit/agent/revocation.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { type CrlAuthority, createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
@@ -36,10 +32,8 @@ const passUntil = (check: () => void): Promise<void> =>
 /** What an agent knows that follows the CA of this listener. */
 async function followed(listener: RequestListener, isBundleAssumed = false) {
   const { origin } = await startLoopbackServer(listener);
-  const [trust, log, clock] = [new TrustRoots(), createEventRecorder(), () => new Date()];
-  const identities = { all: () => [], changes: new Subscribers() };
-  const metrics = { crlsRefused: () => undefined };
-  const revocation = new Revocation({ trust, identities, metrics, log, clock });
+  const clock = () => new Date();
+  const { trust, log, revocation } = createRevocation(clock);
   const environment = { CA_ADDR: origin, POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
   const options: FollowersOptions = {
     configuration: { ...parseConfiguration(environment), isBundleAssumed },

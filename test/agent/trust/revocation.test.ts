@@ -1,11 +1,8 @@
 import type { X509Certificate } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
-import { Revocation } from "../../../src/agent/trust/revocation.ts";
-import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import type { Revocation } from "../../../src/agent/trust/revocation.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { isSettled } from "../../testkit/agent/settled.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createRevocation, isSettled } from "../../testkit/agent/revocation.ts";
 import {
   type CrlAuthority,
   type CrlDepartures,
@@ -21,13 +18,9 @@ const [crlOfA, crlOfB] = await Promise.all([crlOf(a), crlOf(b)]);
 
 /** Follows the CRLs of a mesh whose roots and clock the test sets. */
 function follow() {
-  const log = createEventRecorder();
-  const trust = new TrustRoots();
   let sequence = 0;
   let now = crlTime;
-  const identities = { all: () => [], changes: new Subscribers() };
-  const metrics = { crlsRefused: () => undefined };
-  const revocation = new Revocation({ trust, identities, metrics, log, clock: () => now });
+  const { trust, log, identities, revocation } = createRevocation(() => now);
   const ending = new AbortController();
   onTestFinished(() => ending.abort());
   void revocation.run(ending.signal);
