@@ -15,7 +15,8 @@ const { values } = parseArgs({
     jobs: { type: "string", default: "2" },
   },
 });
-if (values.help || !/^[1-9]$/.test(values.jobs)) {
+const lists = new Set(mutantLists());
+if (values.help || !/^[1-9]$/.test(values.jobs) || !values.list.every((name) => lists.has(name))) {
   console.log(usage);
   process.exit(values.help ? 0 : 2);
 }
@@ -23,7 +24,10 @@ if (values.help || !/^[1-9]$/.test(values.jobs)) {
 const chosen = values.list
   .flatMap((name) => readMutants(name))
   .filter(({ meaning }) => meaning.includes(values.only));
-if (chosen.length === 0) throw new Error(`no mutant has in its meaning: ${values.only}`);
+if (chosen.length === 0) {
+  console.error(`no mutant has in its meaning: ${values.only}`);
+  process.exit(2);
+}
 
 /** Takes the next of a list, in several checkouts at a time, until none is left. */
 async function inCheckouts<T>(
