@@ -28,6 +28,24 @@ export function parseForm<Output>(form: z.ZodMiniType<Output>, values: Values): 
   throw new ConfigurationError([...faults.values()]);
 }
 
+/** Reads every part, because an operator mends the faults of all at once. @throws ConfigurationError */
+export function together<Parts extends Readonly<Record<string, () => unknown>>>(
+  parts: Parts,
+): { readonly [Name in keyof Parts]: ReturnType<Parts[Name]> } {
+  const faults: string[] = [];
+  const read = Object.entries(parts).map(([name, parse]) => {
+    try {
+      return [name, parse()];
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error;
+      faults.push(...error.faults);
+      return [name, undefined];
+    }
+  });
+  if (faults.length > 0) throw new ConfigurationError(faults);
+  return Object.fromEntries(read);
+}
+
 /** The places of a fault, and what is wrong there. zod's messages for these forms never quote a value. */
 function faultsIn(issue: z.core.$ZodIssue): [place: string, fault: string][] {
   if (issue.code === "unrecognized_keys") {

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { clusterName, signerName, trustDomainText } from "../../config/form.ts";
+import { clusterName, signerName, together, trustDomainText } from "../../config/form.ts";
 import { bracketed, parseListenAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { baseUrl, parsedText } from "../../foundation/text.ts";
@@ -85,14 +85,18 @@ type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
 
 /** @throws ConfigurationError */
 export function rootPlacesOf(read: PlaceValues, environment: Environment) {
-  const place = apiServerPlaceOf(read, environment);
-  if (!read.CONFIG_MAPS && !read.CLUSTER_TRUST_BUNDLE) {
-    throw new ConfigurationError(["CONFIG_MAPS: must not be false without CLUSTER_TRUST_BUNDLE"]);
-  }
+  const { place, configMap } = together({
+    place: () => apiServerPlaceOf(read, environment),
+    configMap: () => {
+      if (read.CONFIG_MAPS) return read.CONFIG_MAP;
+      if (read.CLUSTER_TRUST_BUNDLE) return undefined;
+      throw new ConfigurationError(["CONFIG_MAPS: must not be false without CLUSTER_TRUST_BUNDLE"]);
+    },
+  });
   return {
     ...place,
     /** The name of the ConfigMap in every namespace; `undefined` for no ConfigMaps. */
-    configMap: read.CONFIG_MAPS ? read.CONFIG_MAP : undefined,
+    configMap,
     deliversCrls: read.CRL_CONFIG_MAPS,
     /** The signer names, each of which gets a ClusterTrustBundle. */
     clusterTrustBundles: signersOf(read.CLUSTER_TRUST_BUNDLE),

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseForm } from "../../config/form.ts";
+import { parseForm, together } from "../../config/form.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import {
   accessKeys,
@@ -39,19 +39,21 @@ export function parseGatewayConfiguration(
   environment: Environment = {},
 ) {
   const read = parseForm(form, values);
-  if (read.READY_WITH_ROOTS && !read.DELIVER_ROOTS) {
-    throw new ConfigurationError(["READY_WITH_ROOTS: must not be true without DELIVER_ROOTS"]);
-  }
   return {
     ...upstreamAccessOf(read),
+    ...together({
+      certificateFiles: () => certificateFilesOf(read),
+      /** Where in its cluster the gateway delivers the CA's roots. */
+      rootPlaces: () => (read.DELIVER_ROOTS ? rootPlacesOf(read, environment) : undefined),
+      isReadyWithRoots: () => {
+        if (read.DELIVER_ROOTS || !read.READY_WITH_ROOTS) return read.READY_WITH_ROOTS;
+        throw new ConfigurationError(["READY_WITH_ROOTS: must not be true without DELIVER_ROOTS"]);
+      },
+    }),
     listen: read.LISTEN,
     monitoringListen: read.MONITORING_LISTEN,
-    certificateFiles: certificateFilesOf(read),
     diagnosticRpcs: read.DIAGNOSTIC_RPCS,
     limits: read.LIMITS,
-    /** Where in its cluster the gateway delivers the CA's roots. */
-    rootPlaces: read.DELIVER_ROOTS ? rootPlacesOf(read, environment) : undefined,
-    isReadyWithRoots: read.READY_WITH_ROOTS,
   };
 }
 

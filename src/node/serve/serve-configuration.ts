@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
-import { dnsName, parseForm, partition } from "../../config/form.ts";
+import { dnsName, parseForm, partition, together } from "../../config/form.ts";
 import { keyServiceCredential } from "../../config/keks.ts";
 import { logKeys } from "../../config/optional-parts.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
@@ -81,17 +81,24 @@ export function parseServeConfiguration(
 ) {
   const [own, others] = partition(values, (key) => serveKeys.includes(key));
   const [files, shared] = partition(others, (key) => credentialFileName.test(key));
-  const ca = parseConfiguration(shared, propagationOf[storeKindOf(own)]);
-  const form = parseForm(serveForm, own);
   const given = Object.keys(own).filter((key) => own[key] !== undefined);
-  const store = storePlaceOf(form, given, environment);
-  requireOneReader(store, ca, logRests);
-  // Where authorities are their own roots, one that was imported and has retired would come back.
-  if (form.IMPORT_DIRECTORY !== undefined && ca.authorityRoot !== "offline") {
-    throw new ConfigurationError(['IMPORT_DIRECTORY: is for AUTHORITY_ROOT = "offline" alone']);
-  }
+  const { ca, serving, credentialFiles } = together({
+    ca: () => parseConfiguration(shared, propagationOf[storeKindOf(own)]),
+    serving: () => {
+      const form = parseForm(serveForm, own);
+      const store = () => storePlaceOf(form, given, environment);
+      return { form, ...together({ store, certificateFiles: () => certificateFilesOf(form) }) };
+    },
+    credentialFiles: () => parseForm(z.record(z.string(), filePath), files),
+  });
+  const { form, store, certificateFiles } = serving;
+  const { clusterCredentials } = together({
+    oneReader: () => requireOneReader(store, ca, logRests),
+    plugged: () => requirePlugged(form.IMPORT_DIRECTORY, ca),
+    clusterCredentials: () => withFiles(ca.clusterCredentials, credentialFiles),
+  });
   return {
-    ca: { ...ca, clusterCredentials: withFiles(ca.clusterCredentials, files) },
+    ca: { ...ca, clusterCredentials },
     store,
     /** The directory from which a plugged-in CA is imported whenever it changes. */
     importDirectory: form.IMPORT_DIRECTORY,
@@ -99,7 +106,7 @@ export function parseServeConfiguration(
     plaintextListen: form.PLAINTEXT_LISTEN,
     monitoringListen: form.MONITORING_LISTEN,
     servingNames: form.SERVING_NAMES,
-    certificateFiles: certificateFilesOf(form),
+    certificateFiles,
     diagnosticRpcs: form.DIAGNOSTIC_RPCS,
     limits: form.LIMITS,
     perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
@@ -131,12 +138,18 @@ function requireOneReader(
   if (faults.length > 0) throw new ConfigurationError(faults);
 }
 
+/** Where authorities are their own roots, one that was imported and has retired would come back. */
+function requirePlugged(directory: string | undefined, { authorityRoot }: Configuration): void {
+  if (directory === undefined || authorityRoot === "offline") return;
+  throw new ConfigurationError(['IMPORT_DIRECTORY: is for AUTHORITY_ROOT = "offline" alone']);
+}
+
 /** Adds the credentials in files. A credential in two places is refused: one of them would be stale. */
 function withFiles(
   credentials: Configuration["clusterCredentials"],
-  values: Readonly<Record<string, unknown>>,
+  values: Readonly<Record<string, string>>,
 ): Configuration["clusterCredentials"] {
-  const files = Object.entries(parseForm(z.record(z.string(), filePath), values)).map(
+  const files = Object.entries(values).map(
     ([key, file]) => [key.replace(credentialFileName, "$1"), file] as const,
   );
   const twice = files.flatMap(([name]) =>

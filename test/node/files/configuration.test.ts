@@ -202,6 +202,39 @@ describe("the configuration of serve", () => {
   });
 });
 
+test.each<[string, readonly string[], () => unknown]>([
+  [
+    "the CA and its store",
+    ["TRUST_DOMAIN", "ISSUERS", "STORE_DIRECTORY", "CLUSTER_CREDENTIAL_A_FILE"],
+    () =>
+      parseServeConfiguration({
+        KEK,
+        TRUST_DOMAIN: "Mesh",
+        STORE_DIRECTORY: 1,
+        CLUSTER_CREDENTIAL_A_FILE: "",
+      }),
+  ],
+  [
+    "the CA, its store and its certificate",
+    ["ISSUERS", "STORE_DIRECTORY", "TLS_KEY_FILE"],
+    () => parseServeConfiguration({ KEK, TLS_CERTIFICATE_FILE: "/tls.crt" }),
+  ],
+  [
+    "what other keys exclude",
+    ["LOG_ORIGIN", "IMPORT_DIRECTORY"],
+    () => serveWith({ ...inNamespace, LOG_ORIGIN: "log.test", IMPORT_DIRECTORY: "/cacerts" }),
+  ],
+  [
+    "a gateway's certificate and roots",
+    ["TLS_KEY_FILE", "KUBERNETES_SERVER", "CONFIG_MAPS"],
+    () =>
+      gatewayWith({ TLS_CERTIFICATE_FILE: "/tls.crt", DELIVER_ROOTS: true, CONFIG_MAPS: false }),
+  ],
+])("names the faults of %s at once", async (_, places, parse) => {
+  const faults = await faultsOf(parse);
+  expect(faults.map((fault) => fault.split(": ")[0])).toEqual(places);
+});
+
 describe("the configuration of a gateway", () => {
   const inCluster = { KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "6443" };
 
