@@ -4,9 +4,10 @@ import { extendVerified } from "../../src/tlog/extend.ts";
 import { Frontier } from "../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
 import { parseVerifierKey } from "../../src/tlog/note/verifier-key.ts";
-import { LogRefusal } from "../../src/tlog/sequencer/open-log.ts";
+import { formatHead, LogRefusal, signCheckpoint } from "../../src/tlog/sequencer/open-log.ts";
 import { maximumWaiting, Sequencer } from "../../src/tlog/sequencer/sequencer.ts";
-import { type MemoryObjects, memoryParts } from "../testkit/tlog/memory-log.ts";
+import { checkpointPath } from "../../src/tlog/tile.ts";
+import { type MemoryObjects, memoryKeys, memoryParts } from "../testkit/tlog/memory-log.ts";
 import { entryAt } from "../testkit/tlog/trees.ts";
 
 const appendMany = (log: Sequencer, from: number, count: number) =>
@@ -87,6 +88,21 @@ test("goes on with the same key after a restart", async () => {
   expect(await second.append(entryAt(10))).toEqual({ index: 10 });
   await second.publish();
   expect(await entriesOf(parts.objects, vkeyOf(second))).toHaveLength(11);
+});
+
+test("begins under an origin without a scheme alone, and goes on under any", async () => {
+  const parts = memoryParts();
+  const origin = "https://log.example.com/2026";
+  const withScheme = { ...parts, origin, keys: memoryKeys(origin) };
+  const refused = "a new log takes LOG_ORIGIN without https://";
+  await expect(Sequencer.open(withScheme)).rejects.toThrow(refused);
+  expect(parts.objects.checkpoints).toEqual([]);
+  const { signer, record } = await withScheme.keys.create();
+  const begun = await signCheckpoint(signer, origin, Frontier.empty());
+  const head = { frontier: Frontier.empty(), settled: begun, signed: begun };
+  parts.stage.save({ key: record, head: formatHead(head) });
+  await parts.objects.replace(checkpointPath, new TextEncoder().encode(begun));
+  expect(await (await Sequencer.open(withScheme)).append(entryAt(0))).toEqual({ index: 0 });
 });
 
 test("is busy when too many wait", async () => {

@@ -42,6 +42,9 @@ export async function openLog(parts: LogParts): Promise<OpenedLog> {
   const published = await objects.read(checkpointPath);
   if (!texts) {
     if (published) throw refusal(origin, "a checkpoint is published, but the stage is empty");
+    const [scheme] = /^[a-z][a-z0-9.-]*:\/\//i.exec(origin) ?? [];
+    // C2SP tlog-checkpoint; a log that has such an origin keeps it, which is its name for good.
+    if (scheme) throw refusal(origin, `a new log takes LOG_ORIGIN without ${scheme}`);
     if (!parts.mayBegin()) throw refusal(origin, "there is no log, and today is not its inception");
     return beginLog(parts);
   }
