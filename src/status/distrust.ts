@@ -24,7 +24,13 @@ export interface DenialStatus extends Stated {
   readonly hasEnded: boolean;
 }
 
-/** All denials, by their subjects. */
+type Ending = Pick<Denial, "until">;
+
+/** Whether a denial stands when another has ended. */
+export const endsLater = (one: Ending, other: Ending): boolean =>
+  other.until !== undefined && (one.until === undefined || one.until > other.until);
+
+/** All denials, by their subjects. Of several of the store for one subject, the one that ends last. */
 export function denialStatuses(
   stored: readonly Denial[],
   configured: readonly Denial[],
@@ -36,7 +42,15 @@ export function denialStatuses(
       const hasEnded = until !== undefined && until <= now;
       return { subject, stated, until, hasEnded, why };
     };
-  const all = [...stored.map(statusOf("store")), ...configured.map(statusOf("configuration"))];
+  const last = new Map<string, Denial>();
+  for (const each of stored) {
+    const known = last.get(each.subject);
+    if (!known || endsLater(each, known)) last.set(each.subject, each);
+  }
+  const all = [
+    ...[...last.values()].map(statusOf("store")),
+    ...configured.map(statusOf("configuration")),
+  ];
   return all.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
 }
 

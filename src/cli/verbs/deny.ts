@@ -7,7 +7,7 @@ import { type DenialContent, statementKinds } from "../../custody/record-kinds.t
 import { OperatorError } from "../../foundation/errors.ts";
 import { durationSeconds, instant } from "../../foundation/text.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
-import { type DenialStatus, denialStatuses } from "../../status/distrust.ts";
+import { type DenialStatus, denialStatuses, endsLater } from "../../status/distrust.ts";
 import {
   answerList,
   type ChangeOptions,
@@ -80,13 +80,18 @@ export async function add(session: Session, typed: string, options: AddOptions):
   const subject = subjectOf(session, typed);
   const asked = denialOf(session, subject, options, session.now);
   const { denials } = await openToWrite(session);
+  const standing = denials.find((each) => each.subject === subject && !endsLater(asked, each));
+  if (standing) {
+    return terminal.print(
+      `${subject} is denied already ${endOf(standing)}: nothing was written. To end that sooner, remove the denial first.`,
+    );
+  }
   if (denials.length >= maximumDenials) {
     throw new OperatorError(
       `the store holds ${denials.length} denials already: remove some, or deny a pattern`,
     );
   }
-  const end = asked.until ? `until ${formatInstant(asked.until)}` : "until you remove the denial";
-  await confirmIn(session, `Give ${subject} no certificate ${end}?`, options);
+  await confirmIn(session, `Give ${subject} no certificate ${endOf(asked)}?`, options);
   // The question may have waited for long, and nobody knows of the denial before it is written.
   const denial = denialOf(session, subject, options, terminal.clock());
   await storeStatement(mint, "denial", denial);
@@ -106,6 +111,9 @@ export async function add(session: Session, typed: string, options: AddOptions):
   const entries = [...session.configuration.configuredDenials, denial].map(formatDenied);
   terminal.print(configuredAnyway("denial", "DENIED", entries));
 }
+
+const endOf = ({ until }: DenialContent): string =>
+  until ? `until ${formatInstant(until)}` : "until you remove the denial";
 
 /** @param now When it is written. */
 function denialOf(

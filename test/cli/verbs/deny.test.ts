@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -87,6 +87,28 @@ describe("deny add", () => {
     expect(await denying.run(denyCommand, words)).toContain(
       "knows of it by 2026-11-21T12:00:38.000Z.",
     );
+  });
+
+  test.each([
+    ["again", ["--until", "12h"], ["--until", "12h"]],
+    ["for a shorter time", ["--until", "12h"], ["--until", "1h"]],
+    ["for a time beside a denial without an end", [], ["--until", "12h"]],
+  ])("says that a subject is denied already, %s", async (_, first, second) => {
+    await deny("add", "node/a", ...first, "--yes");
+    const denials = await list();
+    const told = await deny("add", "node/a", ...second, "--yes");
+    expect(told).toMatch(/node\/a is denied already until .*: nothing was written/);
+    expect(await list()).toEqual(denials);
+    expect(await readdir(join(folder, "store", "denials"))).toHaveLength(1);
+  });
+
+  test("lists a subject once, until the end that comes last", async () => {
+    await deny("add", "node/a", "--until", "1h", "--yes");
+    await deny("add", "node/a", "--until", "12h", "--yes");
+    expect(await list()).toMatchObject([{ until: "2026-11-22T00:00:00.000Z" }]);
+    await deny("add", "node/a", "--yes");
+    const [only, ...others] = await list();
+    expect([only.until, others]).toEqual([undefined, []]);
   });
 
   test("writes nothing in a dry run", async () => {
@@ -187,7 +209,7 @@ describe("deny remove", () => {
     await deny("add", "ns/a/sa/b", "--until", "1h", "--yes");
     await deny("add", "ns/a/sa/b", "--yes");
     await deny("add", "ns/a/sa/c", "--yes");
-    expect(await list()).toHaveLength(3);
+    expect(await list()).toMatchObject([{ subject: "ns/a/sa/b" }, { subject: "ns/a/sa/c" }]);
     await deny("remove", "ns/a/sa/b", "--yes");
     expect(await list()).toMatchObject([{ subject: "ns/a/sa/c" }]);
   });
