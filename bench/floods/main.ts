@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import { optionsOf } from "../../test/testkit/programs/options.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
 import { cells, header, isWithin, type Outcome, row } from "./outcome.ts";
 import { play } from "./play.ts";
@@ -31,6 +32,4 @@ async function playAll({ seconds, after, rows }: Options): Promise<number> {
   return within === rows.length && isWhole ? 0 : 1;
 }
 
-const options = parseOptions(process.argv.slice(2));
-if (options === "help") console.log(usage);
-else process.exitCode = await playAll(options);
+process.exitCode = await playAll(optionsOf(usage, parseOptions));

@@ -11,7 +11,7 @@ export interface Options {
 const allServers = [...new Set(rows.map(({ scene }) => scene.name))];
 const allMethods = [...new Set(rows.map(({ method }) => method))];
 
-/** Describes every option, for `--help`. */
+/** Describes every option. */
 export const usage = `npm run bench:floods -- [options]
 
   --seconds S    how long each flood takes (30)
@@ -25,7 +25,7 @@ at monitoring the port for operators.
 Methods: ${allMethods.join("; ")}`;
 
 /** @throws Error for an unknown option, a duration that is no number, or a name that selects nothing. */
-export function parseOptions(words: readonly string[]): Options | "help" {
+export function parseOptions(words: readonly string[]): Options {
   const { values } = parseArgs({
     args: [...words],
     options: {
@@ -33,10 +33,8 @@ export function parseOptions(words: readonly string[]): Options | "help" {
       after: { type: "string", default: "60" },
       method: { type: "string", multiple: true },
       server: { type: "string", multiple: true },
-      help: { type: "boolean", default: false },
     },
   });
-  if (values.help) return "help";
   return {
     seconds: duration("seconds", values.seconds),
     after: duration("after", values.after),

@@ -3,6 +3,7 @@ import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { waitFor } from "../../src/foundation/pause.ts";
+import { optionsOf, wholeNumber } from "../../test/testkit/programs/options.ts";
 import { startKeyServer } from "../key-server.ts";
 import { createCluster, createWorkload } from "../workload.ts";
 import { startIstiods } from "./istiod.ts";
@@ -14,13 +15,29 @@ import type { Stage } from "./stage.ts";
 import { startStepCa } from "./step-ca.ts";
 import { startVault } from "./vault.ts";
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: "string", default: "61" },
-    "warm-up": { type: "string", default: "5000" },
-    "build-seconds": { type: "string", default: "300" },
-    write: { type: "boolean", default: false },
-  },
+const usage = `npm run bench:peers -- [options]
+
+  --rounds N         rounds in which the CAs take turns (61)
+  --warm-up N        certificates of each before (5000)
+  --build-seconds S  how long a build may take (300)
+  --write            writes docs/reference/peers.md and its pictures`;
+
+const options = optionsOf(usage, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      rounds: { type: "string", default: "61" },
+      "warm-up": { type: "string", default: "5000" },
+      "build-seconds": { type: "string", default: "300" },
+      write: { type: "boolean", default: false },
+    },
+  });
+  return {
+    rounds: wholeNumber("--rounds", values.rounds),
+    warmUp: wholeNumber("--warm-up", values["warm-up"]),
+    buildSeconds: wholeNumber("--build-seconds", values["build-seconds"]),
+    write: values.write,
+  };
 });
 const timesPerRound = 40;
 
@@ -65,11 +82,11 @@ async function issue({ name, load }: Peer, times: number): Promise<void> {
 async function measure(peers: readonly Peer[]): Promise<number[][]> {
   for (const peer of peers) {
     say(`warms up ${peer.name}, ${peer.rootKey}`);
-    await issue(peer, Number(values["warm-up"]));
+    await issue(peer, options.warmUp);
   }
-  say(`measures ${values.rounds} rounds`);
+  say(`measures ${options.rounds} rounds`);
   const costs = peers.map((): number[] => []);
-  for (let round = 0; round < Number(values.rounds); round++) {
+  for (let round = 0; round < options.rounds; round++) {
     const order = [...peers.keys()];
     for (const i of round % 2 === 0 ? order : order.reverse()) {
       const peer = peers[i];
@@ -87,20 +104,20 @@ async function run(): Promise<Run> {
   const cluster = await createCluster("https://cluster.example", "RS256");
   const keyServer = await startKeyServer([cluster]);
   const workload = await createWorkload(cluster);
-  const buildSeconds = Number(values["build-seconds"]);
+  const { rounds, warmUp, buildSeconds } = options;
   const stage = { cluster, keysUrl: keyServer.urlOf(cluster), workload, folder, buildSeconds };
   const started = await startAll(stage);
   const peers = started.filter((one) => "load" in one);
   const missing = started.filter((one) => "why" in one);
   try {
-    const rounds = await measure(peers);
+    const costs = await measure(peers);
     return {
       date: new Date().toISOString().slice(0, 10),
       machine: `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}`,
       load: loadavg()[1] ?? 0,
-      warmUp: Number(values["warm-up"]),
-      rounds: Number(values.rounds),
-      costs: peers.map((peer, i) => costOf(peer, rounds[i] ?? [])),
+      warmUp,
+      rounds,
+      costs: peers.map((peer, i) => costOf(peer, costs[i] ?? [])),
       missing,
     };
   } finally {
@@ -112,7 +129,7 @@ async function run(): Promise<Run> {
 
 const result = await run();
 process.stdout.write(`${tableOf(result)}\n`);
-if (values.write) {
+if (options.write) {
   const page = "docs/reference/peers.md";
   const text = readFileSync(page, "utf8").replace(
     /(<!-- run -->\n)[\s\S]*(<!-- end of run -->)/,

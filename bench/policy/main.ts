@@ -11,14 +11,20 @@ import { synchronize } from "../../src/cli/verbs/log/follower.ts";
 import { FollowerIndex } from "../../src/cli/verbs/log/follower-index.ts";
 import { policyOfKey } from "../../src/cli/verbs/log/log-source.ts";
 import { MemoryTerminal } from "../../test/testkit/programs/memory-terminal.ts";
+import { optionsOf, wholeNumber } from "../../test/testkit/programs/options.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { median } from "../measurement/median.ts";
 import { printRows, type Row } from "../measurement/report.ts";
 import { createMeshLog } from "./mesh-log.ts";
 
 /** The entries of the replay; fewer make a quick run. */
-const { positionals } = parseArgs({ allowPositionals: true });
-const [entries = "1000000"] = positionals;
+const entries = optionsOf(
+  "npm run bench:policy -- [entries]    of the replay (1000000)",
+  (args) => {
+    const { positionals } = parseArgs({ args, allowPositionals: true });
+    return wholeNumber("entries", positionals[0] ?? "1000000");
+  },
+);
 const synchronized = 100_000;
 
 const rules = Array.from({ length: 100 }, (_, i) => ({
@@ -130,7 +136,7 @@ const rows: Row[] = [];
       unit: "s",
     },
   );
-  lengthen(index, Number(entries));
+  lengthen(index, entries);
 }
 const value = await replaySeconds(folder);
 rows.push({ name: `policy replay of ${entries} entries`, value, unit: "s", budget: 20 });

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
+import { optionsOf, wholeNumber } from "../../test/testkit/programs/options.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { startEdge } from "../edge/edge.ts";
 import { startProcess } from "../node/process-under-test.ts";
@@ -12,8 +13,11 @@ import { type Attempt, type Pair, pairsOf } from "./attempts.ts";
 import { createTenantCluster } from "./clusters.ts";
 import { compare } from "./statistics.ts";
 
-const { positionals } = parseArgs({ allowPositionals: true });
-const [times = "3000"] = positionals;
+const usage = "npm run bench:isolation -- [times]    requests of each kind (3000)";
+const times = optionsOf(usage, (args) => {
+  const { positionals } = parseArgs({ args, allowPositionals: true });
+  return wholeNumber("times", positionals[0] ?? "3000");
+});
 const warmUpTimes = 1500;
 
 /** A smaller difference is no verdict even beyond chance, because other processes share the machine. */
@@ -70,7 +74,7 @@ async function printTable(where: string, origin: string, csr: string, pairs: rea
   console.log(`${"configured, or not".padEnd(40)} slower  chance  µs`);
   for (const pair of pairs) await measure(send, pair, warmUpTimes / pairs.length);
   for (const pair of pairs) {
-    const { slower, chance, difference } = await measure(send, pair, Number(times));
+    const { slower, chance, difference } = await measure(send, pair, times);
     const shows = Math.abs(slower - 0.5) > Math.max(chance, minimumDifference);
     const verdict = shows ? `TELLS${pair.known ? `: ${pair.known}` : ""}` : "";
     const cells = [slower.toFixed(3), `±${chance.toFixed(3)}`, difference.toFixed(0).padStart(4)];

@@ -1,3 +1,4 @@
+import { optionsOf } from "../testkit/programs/options.ts";
 import { type Progress, runCampaign } from "./campaign/campaign.ts";
 import { caseRandom } from "./campaign/case-random.ts";
 import { judged } from "./campaign/judged.ts";
@@ -68,12 +69,8 @@ function atMostEvery(milliseconds: number, act: () => void): () => void {
   };
 }
 
-const options = parseOptions(process.argv.slice(2));
-if (options === "help") {
-  console.log(usage);
-} else {
-  const { seed, caseNumber, targets: names } = options;
-  const [name] = names;
-  const isCase = caseNumber !== undefined && name !== undefined;
-  process.exitCode = await (isCase ? showCase(name, seed, caseNumber) : campaign(options));
-}
+const options = optionsOf(usage, parseOptions);
+const { seed, caseNumber, targets: names } = options;
+const [name] = names;
+const isCase = caseNumber !== undefined && name !== undefined;
+process.exitCode = await (isCase ? showCase(name, seed, caseNumber) : campaign(options));

@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
+import { wholeNumber } from "../testkit/programs/options.ts";
 import { isTargetName, type TargetName, targetNames } from "./targets/targets.ts";
 
 /** The options of a campaign. */
@@ -16,7 +17,7 @@ export interface Options {
   readonly resume: boolean;
 }
 
-/** Describes every option, for `--help`. */
+/** Describes every option. */
 export const usage = `npm run fuzz -- [options]
 
   --count N      cases of all targets together (10000000)
@@ -29,7 +30,7 @@ export const usage = `npm run fuzz -- [options]
 const defaultCount = 10_000_000;
 
 /** @throws Error for an unknown option or target, or a value that is no number. */
-export function parseOptions(words: readonly string[]): Options | "help" {
+export function parseOptions(words: readonly string[]): Options {
   const { values } = parseArgs({
     args: [...words],
     options: {
@@ -39,18 +40,19 @@ export function parseOptions(words: readonly string[]): Options | "help" {
       case: { type: "string" },
       seconds: { type: "string" },
       resume: { type: "boolean", default: false },
-      help: { type: "boolean", default: false },
     },
   });
-  if (values.help) return "help";
-  const caseNumber = wholeNumber("case", values.case);
+  const caseNumber = values.case === undefined ? undefined : wholeNumber("--case", values.case);
   const chosen = values.target?.map(requireTarget) ?? targetNames;
   if (caseNumber !== undefined && chosen.length !== 1) throw new Error("--case needs one --target");
   return {
-    seed: wholeNumber("seed", values.seed) ?? randomInt(2 ** 32),
-    count: wholeNumber("count", values.count) ?? defaultCount,
+    seed: wholeNumber("--seed", values.seed ?? String(randomInt(2 ** 32))),
+    count: wholeNumber("--count", values.count ?? String(defaultCount)),
     targets: chosen,
-    seconds: wholeNumber("seconds", values.seconds) ?? Number.POSITIVE_INFINITY,
+    seconds:
+      values.seconds === undefined
+        ? Number.POSITIVE_INFINITY
+        : wholeNumber("--seconds", values.seconds),
     caseNumber,
     resume: values.resume,
   };
@@ -59,11 +61,4 @@ export function parseOptions(words: readonly string[]): Options | "help" {
 function requireTarget(name: string): TargetName {
   if (isTargetName(name)) return name;
   throw new Error(`no target ${name}; there are ${targetNames.join(", ")}`);
-}
-
-function wholeNumber(name: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const number = Number(text);
-  if (text !== "" && Number.isSafeInteger(number) && number >= 0) return number;
-  throw new Error(`--${name} must be a whole number`);
 }

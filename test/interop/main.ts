@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { existsSync, readdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { leaveShell } from "../testkit/programs/environment.ts";
+import { optionsOf } from "../testkit/programs/options.ts";
 import { lastingFolder } from "../testkit/temporary-folder.ts";
 import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
 
@@ -23,8 +24,8 @@ const place = (name: string): number =>
   longest.includes(name) ? longest.indexOf(name) : longest.length;
 
 /** The folders beside this file with a `main.ts`, or the named ones among them. */
-async function suites(named: readonly string[]): Promise<string[]> {
-  const folders = (await readdir(here)).filter((name) => existsSync(join(here, name, "main.ts")));
+function suites(named: readonly string[]): string[] {
+  const folders = readdirSync(here).filter((name) => existsSync(join(here, name, "main.ts")));
   const unknown = named.filter((name) => !folders.includes(name));
   if (unknown.length > 0) throw new Error(`no suite ${unknown}; there are ${folders.join(", ")}`);
   const chosen = folders.filter((name) => named.length === 0 || named.includes(name));
@@ -69,7 +70,7 @@ function parseOutcomes(text: string): Outcome[] {
 const secondsSince = (begun: number): string => ((performance.now() - begun) / 1000).toFixed(0);
 
 const folder = await lastingFolder();
-const waiting = await suites(process.argv.slice(2));
+const waiting = optionsOf("npm run test:interop -- [suite …]", suites);
 const outcomesOf = new Map<string, Outcome[]>();
 
 const running = new Set<string>();

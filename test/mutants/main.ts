@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { optionsOf } from "../testkit/programs/options.ts";
 import { Checkout } from "./checkout.ts";
 import { type Mutant, mutantLists, readMutants } from "./mutants.ts";
 
@@ -7,27 +8,26 @@ npm run mutants -- --list core       those of a list: ${[...mutantLists()].join(
 npm run mutants -- --only "a CRL"    those with these words in their meaning
 npm run mutants -- --jobs 1          how many at once; by default 2`;
 
-const { values } = parseArgs({
-  options: {
-    help: { type: "boolean", default: false },
-    list: { type: "string", multiple: true, default: [...mutantLists()] },
-    only: { type: "string", default: "" },
-    jobs: { type: "string", default: "2" },
-  },
+const { chosen, jobs } = optionsOf(usage, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      list: { type: "string", multiple: true, default: [...mutantLists()] },
+      only: { type: "string", default: "" },
+      jobs: { type: "string", default: "2" },
+    },
+  });
+  const { list, only, jobs } = values;
+  if (!/^[1-9]$/.test(jobs)) throw new Error("--jobs must be 1 to 9");
+  const lists = new Set(mutantLists());
+  const unknown = list.find((name) => !lists.has(name));
+  if (unknown !== undefined) throw new Error(`there is no list ${unknown}`);
+  const chosen = list
+    .flatMap((name) => readMutants(name))
+    .filter(({ meaning }) => meaning.includes(only));
+  if (chosen.length === 0) throw new Error(`no mutant has in its meaning: ${only}`);
+  return { chosen, jobs: Number(jobs) };
 });
-const lists = new Set(mutantLists());
-if (values.help || !/^[1-9]$/.test(values.jobs) || !values.list.every((name) => lists.has(name))) {
-  console.log(usage);
-  process.exit(values.help ? 0 : 2);
-}
-
-const chosen = values.list
-  .flatMap((name) => readMutants(name))
-  .filter(({ meaning }) => meaning.includes(values.only));
-if (chosen.length === 0) {
-  console.error(`no mutant has in its meaning: ${values.only}`);
-  process.exit(2);
-}
 
 /** Takes the next of a list, in several checkouts at a time, until none is left. */
 async function inCheckouts<T>(
@@ -43,7 +43,7 @@ async function inCheckouts<T>(
       checkout.remove();
     }
   };
-  await Promise.all(Array.from({ length: Number(values.jobs) }, work));
+  await Promise.all(Array.from({ length: jobs }, work));
 }
 
 const begun = Date.now();

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { optionsOf, wholeNumber } from "../testkit/programs/options.ts";
 import type { Program } from "./program.ts";
 import { heading, minuteNotes, type Record, row, verdictOn } from "./report.ts";
 import { startScene } from "./scene.ts";
@@ -7,13 +8,22 @@ import { fail, flood, forge, type Strangers, strangersAddress } from "./stranger
 import type { Sample } from "./verdict.ts";
 import { populate } from "./workloads.ts";
 
-const { values } = parseArgs({
-  options: {
+const usage = `npm run soak -- [options]
+
+  --minutes M    how long (60)
+  --workloads N  that renew meanwhile (1000)`;
+
+const { minutes, workloads } = optionsOf(usage, (args) => {
+  const options = {
     minutes: { type: "string", default: "60" },
     workloads: { type: "string", default: "1000" },
-  },
+  } as const;
+  const { values } = parseArgs({ args, options });
+  return {
+    minutes: wholeNumber("--minutes", values.minutes),
+    workloads: wholeNumber("--workloads", values.workloads),
+  };
 });
-const minutes = Number(values.minutes);
 
 const sampleMilliseconds = 10_000;
 /** Compiled code and pools grow until then. */
@@ -32,12 +42,7 @@ const ports = new Map([
   ["gateway", scene.gateway.port],
 ]);
 const strangers = flood(ports, over.signal);
-const { tally, ended } = populate(
-  Number(values.workloads),
-  scene.issuers,
-  scene.wayOf,
-  over.signal,
-);
+const { tally, ended } = populate(workloads, scene.issuers, scene.wayOf, over.signal);
 const strangerWay = () => ({ ...scene.wayOf(0), localAddress: strangersAddress });
 const others = [
   forge(strangers, scene.issuers, strangerWay, over.signal),
@@ -47,7 +52,7 @@ const samples = { serve: [], gateway: [] };
 const note = minuteNotes(tally);
 const record: Record = { samples, tally, strangers: strangers.tally };
 
-console.log(`soak: ${values.workloads} workloads for ${minutes} minutes\n${heading}`);
+console.log(`soak: ${workloads} workloads for ${minutes} minutes\n${heading}`);
 const begun = Date.now();
 let rows = 0;
 while (Date.now() - begun < 60_000 * minutes && !over.signal.aborted) {

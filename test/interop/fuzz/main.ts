@@ -1,19 +1,29 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { caseRandom } from "../../fuzz/campaign/case-random.ts";
+import { optionsOf, wholeNumber } from "../../testkit/programs/options.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoModule } from "../software.ts";
 import { type Comparison, comparisons, differenceIn } from "./comparisons.ts";
 import { intendedDifferences } from "./intended-differences.ts";
 import { type Oracle, startOracle } from "./oracle.ts";
 
-const { values } = parseArgs({
-  options: {
+const usage = `node test/interop/fuzz/main.ts [options]
+
+  --count N  cases (100000)
+  --seed N   decides every case (0x5eed)`;
+
+const { count, seed } = optionsOf(usage, (args) => {
+  const options = {
     count: { type: "string", default: "100000" },
     seed: { type: "string", default: "0x5eed" },
-  },
+  } as const;
+  const { values } = parseArgs({ args, options });
+  return {
+    count: wholeNumber("--count", values.count),
+    seed: wholeNumber("--seed", values.seed),
+  };
 });
-const [count, seed] = [Number(values.count), Number(values.seed)];
 const casesAtOnce = 500;
 
 /** The outcomes of one comparison, and the first case of each. */
