@@ -1,10 +1,24 @@
 import { randomUUID } from "node:crypto";
-import { chmod, chown, lstat, mkdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { constants } from "node:fs";
+import {
+  type FileHandle,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  rename,
+  rm,
+  rmdir,
+  symlink,
+  unlink,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import { holdsText } from "../../program/files/small-file.ts";
+import { steadyPath } from "../../program/files/steady-path.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
 import type { OutputSettings } from "../configuration/configuration.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
@@ -173,17 +187,21 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
   const { folder, owner } = settings;
   const next = `..${randomUUID()}`;
   const previous = await readlink(join(folder, currentLink)).catch(() => undefined);
-  await mkdir(join(folder, next));
+  await mkdir(join(folder, next), { mode: 0o700 });
   try {
-    // The umask must not matter: other users may enter the folder exactly if they may read the files.
-    await chmod(join(folder, next), settings.mode & 0o044 ? folderMode : 0o700);
-    if (owner) await chown(join(folder, next), owner.uid, owner.gid);
-    for (const [name, content] of Object.entries(files)) {
-      await replace(join(folder, next, name), content, settings);
-    }
+    await within(join(folder, next), async (path, opened) => {
+      if ((await readdir(path)).length > 0)
+        throw new Error(`another folder is in place of ${next}`);
+      // The umask must not matter: other users may enter the folder exactly if they may read the files.
+      await opened.chmod(settings.mode & 0o044 ? folderMode : 0o700);
+      if (owner) await opened.chown(owner.uid, owner.gid);
+      for (const [name, content] of Object.entries(files)) {
+        await replace(join(path, name), content, settings);
+      }
+    });
     await replaceLink(join(folder, currentLink), next);
   } catch (error) {
-    await rm(join(folder, next), { recursive: true, force: true });
+    await removeFolder(join(folder, next));
     throw error;
   }
   for (const [name, content] of Object.entries(files)) {
@@ -195,7 +213,29 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
   }
   // Whoever may write here could have the link lead anywhere.
   if (previous !== undefined && ownFolder.test(previous))
-    await rm(join(folder, previous), { recursive: true, force: true });
+    await removeFolder(join(folder, previous));
+}
+
+/** Works in a folder by its descriptor: whoever may write beside it could put a link in its place at any time. */
+async function within(
+  folder: string,
+  work: (path: string, opened: FileHandle) => Promise<void>,
+): Promise<void> {
+  const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
+  await using opened = await open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  await work(steadyPath(opened, folder), opened);
+}
+
+/** Removes a folder of files. What somebody else has put in its place, or into it, stays. */
+async function removeFolder(folder: string): Promise<void> {
+  try {
+    await within(folder, async (path) => {
+      for (const name of await readdir(path)) await unlink(join(path, name));
+    });
+    await rmdir(folder);
+  } catch {
+    // The files are in place, or the caller throws its own error.
+  }
 }
 
 async function replaceLink(path: string, target: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { chmod, mkdir, realpath, rm, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { chmod, mkdir, open, realpath, rm, stat } from "node:fs/promises";
 import {
   createServer,
   type Http2Server,
@@ -26,6 +27,7 @@ import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { capTimeouts } from "../../foundation/headers.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
+import { steadyPath } from "../../program/files/steady-path.ts";
 import { AnswerRoom, Sessions, takeRoom } from "./socket-bounds.ts";
 
 const attempts = 5;
@@ -56,8 +58,20 @@ export async function listenOnSocket(server: Server, path: string, mode: number)
     }
   }
   const granted = (await isOpenToAll(dirname(path))) ? mode & 0o770 : mode;
-  await chmod(path, granted);
+  await permit(path, granted);
   return granted;
+}
+
+/** Opens what is at a path for nothing but its permissions, on Linux. Node has no name for it. */
+const O_PATH = process.platform === "linux" ? 0o10000000 : 0;
+
+/** Sets the permissions of a socket, and of nothing that somebody has put in its place. */
+async function permit(path: string, mode: number): Promise<void> {
+  if (O_PATH === 0) return chmod(path, mode);
+  await using opened = await open(path, O_PATH | constants.O_NOFOLLOW);
+  const found = await opened.stat();
+  if (!found.isSocket()) throw new Error(`something else is in place of the socket ${path}`);
+  await chmod(steadyPath(opened, path), mode);
 }
 
 const othersMayEnter = 0o001;

@@ -1,9 +1,20 @@
 import { execFileSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { beforeEach, expect, test } from "vitest";
+import { Worker } from "node:worker_threads";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
 import {
   CertificateOutput,
@@ -127,6 +138,40 @@ test.each([false, true])(
     expect(await writeOutput(chosen, files)).toBe(false);
   },
 );
+
+/** Puts links to a victim in the place of folders as soon as they are made. */
+const swapper = `
+  const { readdirSync, renameSync, symlinkSync } = require("node:fs");
+  const { folder, victim, strikes } = require("node:worker_threads").workerData;
+  const stolen = new Set();
+  while (strikes[0] < 50) {
+    for (const name of readdirSync(folder)) {
+      if (!/^\\.\\.[0-9a-f]{8}-/.test(name) || stolen.has(name)) continue;
+      stolen.add(name);
+      try {
+        renameSync(folder + "/" + name, folder + "/stolen-" + name);
+        symlinkSync(victim, folder + "/" + name);
+        Atomics.add(strikes, 0, 1);
+      } catch {}
+    }
+  }
+`;
+
+test("do not follow a link that somebody puts in place of their new folder", async () => {
+  const victim = await temporaryFolder();
+  await mkdir(settings.folder);
+  await chmod(victim, 0o711);
+  const strikes = new Int32Array(new SharedArrayBuffer(4));
+  const workerData = { folder: settings.folder, victim, strikes };
+  const swapping = new Worker(swapper, { eval: true, workerData });
+  onTestFinished(async () => void (await swapping.terminate()));
+  for (let i = 0; Atomics.load(strikes, 0) < 50; i++) {
+    const changed = { ...files, "key.pem": `key ${i}` };
+    await writeOutput({ ...settings, isAtomic: true }, changed).catch(() => {});
+    const { mode } = await stat(victim);
+    expect([mode & 0o777, await readdir(victim)]).toEqual([0o711, []]);
+  }
+});
 
 test("the files leave no temporary file when they cannot be written", async () => {
   await mkdir(settings.folder, { recursive: true });

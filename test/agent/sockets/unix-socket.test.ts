@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { renameSync, symlinkSync } from "node:fs";
 import { chmod, mkdir, stat, symlink, writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, createServer, type Server } from "node:net";
@@ -76,6 +77,18 @@ test("replaces a file that is no socket", async () => {
   await writeFile(path, "");
   await listenOnSocket(server(), path, 0o600);
   await once(connect(path), "connect");
+});
+
+test("leaves a file alone to which somebody links in place of the socket", async () => {
+  const folder = await temporaryFolder();
+  const victim = `${folder}/victim`;
+  await writeFile(victim, "", { mode: 0o600 });
+  const listening = server().once("listening", () => {
+    renameSync(`${folder}/socket`, `${folder}/stolen`);
+    symlinkSync(victim, `${folder}/socket`);
+  });
+  await expect(listenOnSocket(listening, `${folder}/socket`, 0o666)).rejects.toThrow("in place of");
+  expect((await stat(victim)).mode & 0o777).toBe(0o600);
 });
 
 test("does not disturb a live process", async () => {
