@@ -10,6 +10,9 @@ import type { TokenIssuer } from "./token-issuer.ts";
 /** The header in which Envoy, and so Istio, forwards the certificate of a proxy's client. */
 export const forwardedHeader = "x-forwarded-client-cert";
 
+/** The header with which `rampart gateway` says that its client's certificate counts, and its own token does not. */
+export const forwardsHeader = "x-rampart-forwards";
+
 /** The header's value for a certificate, and for its one URI, as Envoy writes them. */
 export function forwardedValue(certificatePem: string, uri: string): string {
   return `Cert="${encodeURIComponent(certificatePem)}";URI=${uri}`;
@@ -34,16 +37,17 @@ export function acceptingForwardedCertificates(
   trust: ForwardedTrust,
   authenticate: Authenticator,
 ): Authenticator {
-  async function clientOrCaller(header: string, proof: Promise<Caller>, now: Date) {
-    const caller = await proof;
+  return async (credentials, now) => {
+    const { headers } = credentials;
+    const header = headers.get(forwardedHeader);
+    const caller = await authenticate(credentials, now);
     const { issuer, account } = caller;
-    if (!issuer?.gatewayNames?.(account)) return caller;
-    return clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
-  }
-  return (credentials, now) => {
-    const header = credentials.headers.get(forwardedHeader);
-    const proof = authenticate(credentials, now);
-    return header === null ? proof : clientOrCaller(header, proof, now);
+    if (header !== null && issuer?.gatewayNames?.(account)) {
+      return clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
+    }
+    if (headers.get(forwardsHeader) === null) return caller;
+    // The gateway's client would get the gateway's identity.
+    throw rejectCredential("authority", `no listed gateway, or ${forwardedHeader} was removed`);
   };
 }
 

@@ -68,8 +68,11 @@ const forged = toPem(
 );
 
 function callWith(caller: Caller, ...forwarded: readonly string[]): Promise<Caller> {
+  return callOf(caller, new Headers(), forwarded);
+}
+
+function callOf(caller: Caller, headers: Headers, forwarded: readonly string[]): Promise<Caller> {
   const authenticate: Authenticator = async () => caller;
-  const headers = new Headers();
   for (const value of forwarded) headers.append("x-forwarded-client-cert", value);
   const accepting = acceptingForwardedCertificates(
     { trustDomain: clusterLocal, verify },
@@ -171,6 +174,22 @@ describe("a gateway", () => {
     expect(await refusalOf(() => ofGateway(...forwarded))).toMatchObject({
       reason: "credential-rejected",
     });
+  });
+});
+
+test.each<[string, Caller, readonly string[]]>([
+  [
+    "is not listed",
+    callerOf({ namespace: "foo", name: "mallory" }, issuerA),
+    [certificate(barPem)],
+  ],
+  ["is another issuer's", callerOf(gateway, issuerB), [certificate(barPem)]],
+  ["lost the header on its way", callerOf(gateway, issuerA), []],
+])("nobody gets the identity of a gateway that %s", async (_, caller, forwarded) => {
+  const headers = new Headers({ "x-rampart-forwards": "certificate" });
+  expect(await refusalOf(() => callOf(caller, headers, forwarded))).toEqual({
+    reason: "credential-rejected",
+    check: "authority",
   });
 });
 

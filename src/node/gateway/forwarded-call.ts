@@ -1,7 +1,11 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Registry } from "prom-client";
 import { parseClientCertificate } from "../../authn/client-certificate.ts";
-import { forwardedHeader, forwardedValue } from "../../authn/forwarded-certificate.ts";
+import {
+  forwardedHeader,
+  forwardedValue,
+  forwardsHeader,
+} from "../../authn/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { addressOf } from "../../foundation/addresses.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
@@ -101,7 +105,8 @@ async function headersFor(
     // A connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
     const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
-    return { ...(await credentials()), ...door, [forwardedHeader]: forwarded };
+    const client = { [forwardsHeader]: "certificate", [forwardedHeader]: forwarded };
+    return { ...(await credentials()), ...door, ...client };
   }
   const authorization = header.get("authorization");
   if (authorization !== null) return { authorization, ...door, ...cluster };

@@ -197,6 +197,22 @@ describe("a caller with a certificate", () => {
     expect(served.log.audits).toEqual([]);
   });
 
+  test("gets no identity of a gateway that the CA does not list any more", async () => {
+    const TOKEN_FILE = join(directory, "other-token");
+    const write = async (name: string) =>
+      writeFile(TOKEN_FILE, await mintAccountToken(key, issuers.cluster, name, new Date()));
+    await write(account);
+    const svid = await obtain("foo:vm");
+    const configuration = configurationWith(`https://localhost:${relay.port}/`, { TOKEN_FILE });
+    const unlisted = await runGateway(configuration, { log, clock: () => new Date() });
+    onTestFinished(() => unlisted.close(0));
+    const client = nativeClient((await unlisted.address).port, servedName, svid);
+    onTestFinished(client.close);
+    await write("istio-system:other-gateway");
+    const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unauthenticated" });
+  });
+
   test("cannot request the gateway's DNS names", async () => {
     const { outcome } = await call(
       await obtain("foo:vm"),
