@@ -30,18 +30,25 @@ const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000
 const quietMilliseconds = 120_000;
 const atOnce = 8;
 
+interface ConfigMapDelivery extends RootDelivery {
+  /** What a namespace holds, as far as it is known. */
+  readonly heldBy: (namespace: string) => string | undefined;
+}
+
 /**
  * Keeps the trust bundle in the ConfigMap of every namespace, by watches. It applies the bundle where the
  * ConfigMap is missing or differs, and deletes nothing.
  *
  * @param configMap The name of the ConfigMaps.
+ * @param mayHave Whether a namespace may have the bundle yet.
  */
 export function createConfigMapDelivery(
   client: KubernetesClient,
   configMap: string,
   log: OperationLog,
   signal: AbortSignal,
-): RootDelivery {
+  mayHave: (namespace: string, bundle: NumberedBundle) => boolean = () => true,
+): ConfigMapDelivery {
   const failed = (error: unknown): void => logDeliveryFault(log, "watch-failed", error);
   const namespaces = watchCollection({
     client,
@@ -75,13 +82,14 @@ export function createConfigMapDelivery(
   }
 
   return {
+    heldBy: (namespace) => configMaps.items.get(namespace)?.pem,
     stateOf: (bundle) => stateOf(namespaces, configMaps, bundle),
     deliver: async (bundle, now) => {
       forgetGone(attempts, namespaces);
       const { hasAll, pending } = stateOf(namespaces, configMaps, bundle);
       const due = pending.filter((each) => {
         const before = attempts.get(each);
-        return before?.pem !== bundle.pem || now >= before.next;
+        return (before?.pem !== bundle.pem || now >= before.next) && mayHave(each, bundle);
       });
       for (let i = 0; hasAll && i < due.length; i += atOnce) {
         await Promise.all(due.slice(i, i + atOnce).map((each) => apply(each, bundle, now)));

@@ -109,6 +109,9 @@ const deliverySeconds = 0.25;
 /** How long roots wait until it is known which CRLs the cluster holds. */
 const firstListSeconds = 10;
 
+/** How long new roots wait where a namespace does not get their CRLs. */
+const crlSeconds = 60;
+
 export interface RefreshingRoots {
   /** Before every list of the cluster has ended once, the report of a former delivery, if there was one. */
   readonly report: () => RootsReport;
@@ -132,19 +135,29 @@ export async function refreshRoots(
   const { signal } = ending;
   const client = await openApiServer(places);
   const { configMap, clusterTrustBundles } = places;
+  const { deliversCrls } = places;
+  const crlMaps = deliversCrls
+    ? createConfigMapDelivery(client, crlConfigMap, log, signal)
+    : undefined;
+  const crls = crlMaps && createWork(trust.crls, [crlMaps]);
+  let waiting = { pem: "", until: clock() };
+  let crlPem: string | undefined;
+  const mayHave = (namespace: string, { pem }: NumberedBundle): boolean => {
+    if (waiting.pem !== pem) waiting = { pem, until: addSeconds(clock(), crlSeconds) };
+    return ["", crlPem].includes(crlMaps?.heldBy(namespace) ?? "") || clock() >= waiting.until;
+  };
   const deliveries = [
-    ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),
+    ...(configMap === undefined
+      ? []
+      : [createConfigMapDelivery(client, configMap, log, signal, mayHave)]),
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
-  const { deliversCrls } = places;
   const roots = createWork(deliversCrls ? trust.roots : trust.published.current, deliveries);
-  const crls = deliversCrls
-    ? createWork(trust.crls, [createConfigMapDelivery(client, crlConfigMap, log, signal)])
-    : undefined;
   // A root without its CRL has Envoy refuse what is under it. A CRL without its root does no harm.
   const latest = addSeconds(clock(), firstListSeconds);
   const deliver = async (): Promise<void> => {
     const both = [crls?.begin(), roots.begin()];
+    crlPem = trust.crls()?.pem;
     if (crls && !crls.hasAll() && clock() < latest) both.pop();
     for (const each of both) await each?.(clock());
   };

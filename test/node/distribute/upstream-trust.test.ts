@@ -85,7 +85,7 @@ async function startDistribute(
   });
   const written = () =>
     api.asked.filter((each) => each.startsWith("PATCH")).map((each) => each.split("/").at(-1));
-  return { held, written };
+  return { api, held, written };
 }
 
 test("distribute delivers a new root with its CRL, the CRL first, empties nothing, and keeps the CRL of one that leaves", async () => {
@@ -109,6 +109,27 @@ test("distribute delivers a new root with its CRL, the CRL first, empties nothin
   await eventually(() => expect(held().lists).toBe(listOfB));
   const pair = ["istio-ca-crl", "istio-ca-root-cert"];
   expect(written()).toEqual([...pair, ...pair, ...pair.toReversed()]);
+});
+
+test("distribute gives a new root to no namespace that refuses its CRL, for a minute", async () => {
+  const ca = await startPublisher();
+  ca.publish([a], listOfA);
+  let now = crlTime;
+  const { api, held } = await startDistribute(ca.origin, undefined, () => now);
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
+  api.instead = ({ method, url = "" }, response) => {
+    const isRefused = method === "PATCH" && url.includes("/istio-ca-crl");
+    if (isRefused) response.writeHead(500).end();
+    return isRefused;
+  };
+  ca.publish([a, b], `${listOfA}${listOfB}`);
+  await ca.asked();
+  api.put(namespaceOf("empty"));
+  const rootsOfEmpty = () => Object(api.configMapIn("empty")?.data)["root-cert.pem"];
+  await eventually(() => expect(rootsOfEmpty()).toBe(pemOf(a, b)));
+  expect(held()).toEqual({ roots: pemOf(a), lists: listOfA });
+  now = addSeconds(crlTime, 60);
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(a, b), lists: listOfA }));
 });
 
 test("distribute takes a CRL that comes before its root for no fault", async () => {
