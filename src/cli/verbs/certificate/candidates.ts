@@ -17,7 +17,7 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import { findByIdPrefix } from "../authority/requirements.ts";
 import { type IndexedEntry, namesOf, type SearchFields } from "../log/entry.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
-import { refuseAbsent } from "../log/log-source.ts";
+import { refuseAbsent, requireCluster } from "../log/log-source.ts";
 import { readLeaf } from "../log/proofs.ts";
 
 /** A certificate that an operator may want to revoke. */
@@ -149,7 +149,9 @@ export async function loggedCandidates(
   using shards = await openShards(terminal, options);
   const chosen = new Map<string, IndexedEntry>();
   const add = (entry: IndexedEntry): void => void chosen.set(entry.serial, entry);
-  for (const { index } of shards.followers) {
+  const indexes = shards.followers.map(({ index }) => index);
+  requireCluster(indexes, choice.fields?.cluster);
+  for (const index of indexes) {
     if (choice.fields) index.search(choice.fields, maximumEntries).forEach(add);
     for (const serial of choice.serials) {
       index.search({ serial: shownSerialNumber(serial) }, 1).forEach(add);

@@ -162,6 +162,12 @@ export class FollowerIndex implements Disposable {
     return this.all(sql, ...values);
   }
 
+  /** The clusters of all entries. */
+  clusters(): readonly string[] {
+    const query = "SELECT DISTINCT cluster FROM entry WHERE cluster IS NOT NULL";
+    return this.all<{ cluster: string }>(query).map(({ cluster }) => cluster);
+  }
+
   /** The number of entries whose anomalies somebody has seen. */
   watched(): number {
     return this.all<{ size: number }>("SELECT size FROM watched")[0]?.size ?? 0;

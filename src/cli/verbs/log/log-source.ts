@@ -16,6 +16,7 @@ import {
   usageError,
 } from "../../terminal/command-line.ts";
 import type { Environment } from "../../terminal/terminal.ts";
+import type { FollowerIndex } from "./follower-index.ts";
 
 /** The options that choose a log and say what makes its checkpoints good. */
 export interface SourceOptions {
@@ -142,4 +143,15 @@ export async function judgingLog<T>(work: () => Promise<T>): Promise<T> {
 /** @throws OperatorError with the exit code of an answer that a person looks at. */
 export function refuseAbsent(sentence: string): never {
   throw new OperatorError(sentence, { exitCode: exitCodes.attention });
+}
+
+/** An entry has its cluster's own name, and no alias. @throws OperatorError for a name that no entry has. */
+export function requireCluster(
+  indexes: readonly Pick<FollowerIndex, "clusters">[],
+  cluster: string | undefined,
+): void {
+  const known = new Set(indexes.flatMap((each) => each.clusters()));
+  if (cluster === undefined || known.has(cluster)) return;
+  const names = [...known].join(", ") || "none";
+  throw usageError(`--cluster: no entry has ${cluster}: there are ${names}`);
 }

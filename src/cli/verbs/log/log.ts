@@ -31,7 +31,7 @@ import {
 } from "./entry.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
-import { addLogExitCodes, judgingLog } from "./log-source.ts";
+import { addLogExitCodes, judgingLog, requireCluster } from "./log-source.ts";
 import { chosenEntry, proveEntry, type VerifyOptions, verify } from "./proofs.ts";
 import { witnessCommand } from "./witness.ts";
 
@@ -175,6 +175,7 @@ async function list(terminal: Terminal, options: ListOptions, fields: SearchFiel
   if (since >= until) throw usageError("--since must be before --until");
   using follower = await openFollower(terminal, options);
   await synchronize(follower);
+  requireCluster([follower.index], fields.cluster);
   const found = follower.index.search(fields, options.limit);
   const foreign = serial && found.length === 0 && foreignSerialNumber(serial);
   if (foreign) throw usageError(`--serial: no entry has ${serial}, and ${foreign}`);

@@ -93,7 +93,12 @@ describe("certificate revoke picks from the log", () => {
   });
 
   test("nothing where nothing matches", async () => {
-    expect(await revoke("--cluster", "elsewhere")).toBe("There is nothing to revoke.");
+    expect(await revoke("--node", "elsewhere")).toBe("There is nothing to revoke.");
+  });
+
+  test("no cluster by an alias, or by a name that no entry has", async () => {
+    const refusal = "no entry has elsewhere: there are Kubernetes";
+    await expect(revoke("--cluster", "elsewhere")).rejects.toThrow(refusal);
   });
 
   test("no serial number that the log has not", async () => {

@@ -163,6 +163,7 @@ describe("rampart log", () => {
     ["--spiffe-id spiffe://cluster.local/ns/foo/sa/*", "--namespace and --account take globs"],
     ["--spiffe-id foo/sa/bar", "must be a whole SPIFFE ID"],
     ["--cluster Kube*", "must be the whole name of a cluster"],
+    ["--cluster kubernetes", "no entry has kubernetes: there are Kubernetes"],
     ["--node worker*", "must be the whole name of a node"],
     ["--pod other-*", "must be the whole name or the UID"],
     ["--namespace spiffe://foo", "must be a namespace"],
@@ -177,7 +178,7 @@ describe("rampart log", () => {
   });
 
   test("search finds nothing where nothing matches", async () => {
-    const { code, stdout } = await log(`search --url ${ca.url} --cluster elsewhere --json`);
+    const { code, stdout } = await log(`search --url ${ca.url} --node elsewhere --json`);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
   });
 
