@@ -94,18 +94,17 @@ async function beginSigning(
     serverRoots,
     isLeading: () => leadership.isLeading(),
     pending: () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0),
-    reasons: () => current?.reasons() ?? [],
+    reasons: () => (leadership.isLeading() ? (current?.reasons() ?? []) : leadership.faults()),
     end: () => begun.disposeAsync(),
   };
 }
 
 type Signing = Readonly<Awaited<ReturnType<typeof beginSigning>>>;
 
-/** A process that waits for the lease is ready to take it. */
+/** A process that waits for the lease is ready to take it, unless it cannot ask for it. */
 function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly leading: boolean } {
-  const leading = isLeading();
-  const faults = leading ? reasons() : [];
-  return { ready: faults.length === 0, leading, reasons: faults };
+  const faults = reasons();
+  return { ready: faults.length === 0, leading: isLeading(), reasons: faults };
 }
 
 function countAnswers(registry: Registry): Answered {
@@ -152,6 +151,7 @@ export class Leadership {
   readonly #campaigning: Recurrence;
   #running: { readonly ending: AbortController; readonly ended: Promise<void> } | undefined;
   #renewedAt = new Date(0);
+  #faults: readonly string[] = [];
 
   constructor(election: Election) {
     this.#election = election;
@@ -162,6 +162,11 @@ export class Leadership {
 
   isLeading(): boolean {
     return this.#running !== undefined;
+  }
+
+  /** What kept the last question for the lease from an answer. */
+  faults(): readonly string[] {
+    return this.#faults;
   }
 
   /** Ends the work, and lets another process begin at once. */
@@ -177,11 +182,14 @@ export class Leadership {
   async #campaign(): Promise<void> {
     const { candidate, log, clock } = this.#election;
     const now = clock();
+    const faults: string[] = [];
     const isHolder = await candidate.acquire(clock).catch((error: unknown) => {
       const detail = `the API server ${messageOf(error)}`;
       log.operation({ event: "lease-not-renewed", level: "warning", detail });
+      faults.push(detail);
       return undefined;
     });
+    this.#faults = faults;
     if (isHolder) {
       this.#renewedAt = now;
       if (!this.#running) this.#begin();

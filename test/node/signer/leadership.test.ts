@@ -66,6 +66,13 @@ describe("a process", () => {
     expect(log.operations).toMatchObject([{ event: "leading" }]);
   });
 
+  test("that cannot ask for the lease says so until it can", async () => {
+    const { time, become, leadership: own } = campaign("unknown");
+    await time.passUntil(() => expect(own.faults()).toEqual(["the API server did not answer"]));
+    become(false);
+    await time.passUntil(() => expect(own.faults()).toEqual([]));
+  });
+
   test("that has lost the lease stops its work", async () => {
     const { time, become, signals, leadership: own } = campaign(true);
     await time.passUntil(() => expect(own.isLeading()).toBe(true));
