@@ -29,7 +29,7 @@ export interface RootDelivery {
 /** {@link logFault} of a request to an API server. */
 export function logDeliveryFault(
   log: OperationLog,
-  event: "watch-failed" | "root-not-delivered",
+  event: "watch-failed" | "root-not-delivered" | "request-not-answered",
   error: unknown,
   fields: Readonly<Record<string, string>> = {},
 ): void {

@@ -117,7 +117,12 @@ function isAboutRequest(error: unknown): boolean {
   return [400, 422].includes(statusOf(error) ?? 0);
 }
 
+/** The sentence of the API server itself may quote what it was sent. */
+const mayLackRight =
+  ", as it does where the account of this program may not `sign` for the signer name";
+
 function detailOf(error: unknown): string {
   if (error instanceof ConnectError) return `the CA refuses: ${error.rawMessage}`;
-  return error instanceof FetchError ? `the API server ${error.message}` : messageOf(error);
+  const hint = statusOf(error) === 422 ? mayLackRight : "";
+  return error instanceof FetchError ? `the API server ${error.message}${hint}` : messageOf(error);
 }

@@ -184,6 +184,16 @@ test("asks for no certificate that the API server would not take, because it too
   expect(asks).toBe(0);
 });
 
+test("says that it is the API server that refuses to say which version it serves", async () => {
+  const send = async (): Promise<never> => {
+    throw new FetchError("refuses the credential", { status: 403 });
+  };
+  start({ ...memoryApi({}).client, send }, { pods: {} });
+  expect(await log.until("request-not-answered")).toMatchObject({
+    detail: "the API server refuses the credential",
+  });
+});
+
 test("says that an API server serves no PodCertificateRequest, and is not ready", async () => {
   const { client } = memoryApi({});
   const { reasons } = start(client, { pods: {} });

@@ -147,5 +147,7 @@ test("an answer that the API server finds invalid does not hold up the others", 
   const queue = queueOf(["a", "b"], (key) => (key === "a" ? apiFault(422) : undefined));
   await queue.work();
   expect([...queue.items.keys()]).toEqual(["a"]);
-  expect(queue.told).toEqual(["a: the API server answered with status 422"]);
+  expect(queue.told).toEqual([
+    "a: the API server answered with status 422, as it does where the account of this program may not `sign` for the signer name",
+  ]);
 });
