@@ -59,6 +59,8 @@ export interface Collectable {
   readonly external: () => number;
   /** Octets that the process holds. */
   readonly held: () => number;
+  /** Octets that V8's heap may have. */
+  readonly heapLimit: () => number;
   /** Milliseconds for which its event loop has been at work. */
   readonly worked: () => number;
 }
@@ -75,6 +77,7 @@ export function thisProcess(): Collectable | undefined {
       collectBriefly: () => gc(),
       external: () => getHeapStatistics().external_memory,
       held: () => heldOctets() ?? 0,
+      heapLimit: () => getHeapStatistics().heap_size_limit,
       worked,
     }
   );
@@ -89,8 +92,15 @@ const calmMilliseconds = 5_000;
 /** The time between two collections while memory is short, if the former has freed much. */
 const reliefMilliseconds = 1_000;
 
-/** What the process must have taken since the last collection to make another one worthwhile, in octets. */
-const worthwhileOctets = 8 * mebibyte;
+/** What a collection must have freed to make another one worthwhile while memory is short, in octets. */
+const usefulOctets = 8 * mebibyte;
+
+/**
+ * The part of V8's heap, and at most how many octets, that the process must have taken since the last collection to
+ * make another one worthwhile while it is calm. Ordinary work takes as much as the young generation, and needs it
+ * again: without it, a certificate costs half as much more.
+ */
+const worthwhile = { share: 0.2, atMost: 64 * mebibyte };
 
 /** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
 const worthwhileExternalOctets = 8 * mebibyte;
@@ -107,8 +117,7 @@ export class Collection {
   #heldBefore = 0;
   #externalBefore = Number.POSITIVE_INFINITY;
   #droppedAt = Number.NEGATIVE_INFINITY;
-  /** Native memory of sockets leaves after the objects that own it, for the next collection. */
-  #hasFreedMuch = false;
+  #freed = 0;
   #collectedAt = Number.NEGATIVE_INFINITY;
   #sweptAt = 0;
   #worked = 0;
@@ -125,8 +134,10 @@ export class Collection {
     this.#worked = worked;
     this.#sweptAt = now;
     if (now - Math.max(this.#busyAt, this.#collectedAt) < calmMilliseconds) return;
-    const isWorthwhile = this.#process.held() >= this.#heldBefore + worthwhileOctets;
-    if (this.#hasFreedMuch || isWorthwhile) this.#collect(now);
+    const { share, atMost } = worthwhile;
+    const much = Math.min(share * this.#process.heapLimit(), atMost);
+    // Native memory of sockets leaves after the objects that own it, for the next collection.
+    if (Math.max(this.#process.held() - this.#heldBefore, this.#freed) >= much) this.#collect(now);
   }
 
   /**
@@ -145,7 +156,7 @@ export class Collection {
 
   /** Collects because memory is short, unless that was of no use a moment ago. @returns Whether it has. */
   relieve(now: number): boolean {
-    const pause = this.#hasFreedMuch ? reliefMilliseconds : calmMilliseconds;
+    const pause = this.#freed >= usefulOctets ? reliefMilliseconds : calmMilliseconds;
     if (now - this.#collectedAt < pause) return false;
     this.#collect(now);
     return true;
@@ -155,7 +166,7 @@ export class Collection {
     const held = this.#process.held();
     this.#process.collect();
     this.#heldBefore = this.#process.held();
-    this.#hasFreedMuch = held - this.#heldBefore >= worthwhileOctets;
+    this.#freed = held - this.#heldBefore;
     this.#collectedAt = now;
   }
 }

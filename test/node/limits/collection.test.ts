@@ -4,11 +4,12 @@ import { Collection, memoryShortage } from "../../../src/node/limits/memory.ts";
 
 const mebibyte = 1024 * 1024;
 
-/** A process that holds 100 MiB after each collection. */
-function start() {
+/** A process that holds 100 MiB after each collection, with a heap of so many at most. */
+function start(heapLimit = 80) {
   const state = { held: 100 * mebibyte, collections: 0, worked: 0, external: 0, live: 0, brief: 0 };
   const collection = new Collection({
     held: () => state.held,
+    heapLimit: () => heapLimit * mebibyte,
     worked: () => state.worked,
     collect: () => {
       state.collections++;
@@ -40,13 +41,26 @@ test("garbage is collected once the process has not been busy for five seconds, 
   expect(state.collections).toBe(1);
 });
 
-test("a process that has taken little memory since the last collection is not collected again", () => {
+test.each([
+  { heapLimit: 80, ordinary: 115 },
+  { heapLimit: 300, ordinary: 159 },
+  { heapLimit: 4000, ordinary: 163 },
+])(
+  "what ordinary work takes of a heap of $heapLimit MiB is not collected again",
+  ({ heapLimit, ordinary }) => {
+    const { state, pass } = start(heapLimit);
+    pass(1000, 10_000, 0);
+    pass(11_000, 60_000, 0, ordinary * mebibyte);
+    expect(state.collections).toBe(1);
+    pass(61_000, 61_000, 0, (ordinary + 1) * mebibyte);
+    expect(state.collections).toBe(2);
+  },
+);
+
+test("work that takes back what a collection has freed is not collected every five seconds", () => {
   const { state, pass } = start();
-  pass(1000, 10_000, 0);
-  pass(11_000, 60_000, 0, 107 * mebibyte);
+  for (let at = 5000; at < 60_000; at += 5000) pass(at, at + 4000, 0, 114 * mebibyte);
   expect(state.collections).toBe(1);
-  pass(61_000, 61_000, 0, 108 * mebibyte);
-  expect(state.collections).toBe(2);
 });
 
 test("memory that grows in a calm process causes at most one collection in five seconds", () => {
