@@ -46,14 +46,18 @@ export async function skipRest(stream: Readable, timeoutMilliseconds: number): P
   clearTimeout(timer);
 }
 
-/** Resolves when the stream takes more, or is closed, whatever closes it: a reset is its peer's right. */
-export function drained(stream: Writable): Promise<void> {
+/**
+ * Writes a chunk, and resolves when the socket has it or the stream is closed, whatever closes it: a reset is its
+ * peer's right. A stream asks for more until it holds 64 KiB, of which nobody would know.
+ */
+function written(stream: Writable, chunk: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
-      stream.off("drain", end).off("close", end);
+      stream.off("close", end);
       resolve();
     };
-    stream.once("drain", end).once("close", end);
+    stream.once("close", end);
+    stream.write(chunk, end);
   });
 }
 
@@ -68,7 +72,7 @@ export async function writeChunk(
 ): Promise<void> {
   hold(chunk.length);
   if (isOver(stream)) return;
-  if (!stream.write(chunk)) await drained(stream);
+  await written(stream, chunk);
   hold(-chunk.length);
 }
 
