@@ -39,7 +39,11 @@ export function distribute(
       beginDelivery(next, program, before),
     );
     program.life.endsWith("the delivery of roots", work.end);
-    const readiness = (): RootsReport => work.current().report();
+    const readiness = (): RootsReport => {
+      const { report, trust } = work.current();
+      const now = report();
+      return { ...now, reasons: [...now.reasons, ...trust.published.faults()] };
+    };
     addRootGauges(program.registry, { report: readiness });
     const { monitoringListen: listen } = configuration;
     const readyWhen = "1 when every place has the trust bundle.";

@@ -70,6 +70,9 @@ export class UpstreamBundle {
   /** How often the CA wants to be asked. */
   readonly refreshSeconds = (): number => this.#refreshSeconds;
 
+  /** Why the bundle may be old: no sentence, or one. */
+  readonly faults = (): readonly string[] => this.#following.faults();
+
   /** Resolves after the first answer or failure. */
   get asked(): Promise<void> {
     return this.#asked.promise;
@@ -163,6 +166,7 @@ export function followUpstream<Document>(
   const running = follower.run(ending.signal);
   return {
     hurry: () => follower.hurry(),
+    faults: () => (follower.lastError === undefined ? [] : [follower.lastError]),
     end: (): Promise<void> => {
       ending.abort();
       return running;

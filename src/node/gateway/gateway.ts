@@ -151,10 +151,10 @@ function routesOf(
 /** Calls need no roots in namespaces, so the operator decides whether readiness waits for them. */
 function readinessOf(
   port: PortState,
-  { roots: delivery, configuration: { isReadyWithRoots } }: GatewayWork,
+  { roots: delivery, trust, configuration: { isReadyWithRoots } }: GatewayWork,
 ): Readiness & { readonly roots?: RootsReport } {
   const roots = delivery?.report();
   const undelivered = isReadyWithRoots ? (roots?.reasons ?? []) : [];
-  const reasons = [...port.reasons, ...undelivered];
+  const reasons = [...port.reasons, ...trust.published.faults(), ...undelivered];
   return { ready: port.isOpen && undelivered.length === 0, reasons, ...(roots && { roots }) };
 }

@@ -256,7 +256,7 @@ describe("nothing is delivered", () => {
     );
     expect(await readiness()).toMatchObject({
       ready: false,
-      reasons: ["the CA has not answered yet"],
+      reasons: ["the CA has not answered yet", "the bundle endpoint answered with status 503"],
     });
     expect(api.configMapIn("default")).toBeUndefined();
   });

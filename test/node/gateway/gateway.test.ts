@@ -258,8 +258,17 @@ describe("while the CA is unreachable", () => {
         message: "certificate authority is temporarily unavailable",
       });
     }
+    const readyz = `http://127.0.0.1:${gateway.monitoringAddress.port}/readyz`;
+    const readiness = async (): Promise<unknown> => (await fetch(readyz)).json();
+    await eventually(async () =>
+      expect(await readiness()).toEqual({
+        ready: true,
+        reasons: [expect.stringMatching(/^the bundle endpoint did not answer/)],
+      }),
+    );
     relay.mend();
     expect((await call({}, headers)).outcome).toHaveProperty("certChain");
+    await eventually(async () => expect(await readiness()).toEqual({ ready: true, reasons: [] }));
   });
 
   test("a gateway that starts is alive and not ready", async () => {
