@@ -40,6 +40,8 @@ export interface WatchBound<T> {
   readonly items: number;
   readonly octets: number;
   readonly octetsOf: (item: T) => number;
+  /** Where somebody works the items off: the first ones stay, and the others are asked for after this long. */
+  readonly restSeconds?: number;
 }
 
 /** Bounds the memory for a large collection, and for a server that invents objects. */
@@ -119,10 +121,9 @@ async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<
       const isStuck = progress.version === failedAt && !refusals.includes(status);
       if (isStuck || status === gone) progress.version = undefined;
       failedAt = progress.version;
+      const ownPause = backoffMilliseconds(backoff, ++failures);
       const isTooMany = error instanceof TooMany;
-      if (isTooMany) forget(options, progress);
-      const pauseMilliseconds = backoffMilliseconds(backoff, ++failures);
-      await pause(isTooMany ? tooManyPauseMilliseconds : pauseMilliseconds, signal);
+      await pause(isTooMany ? leaveOut(options, progress) : ownPause, signal);
     }
   }
 }
@@ -186,6 +187,14 @@ async function watch<T>(
 
 const secondsBetween = (a: Date | undefined, b: Date | undefined): number =>
   a && b ? (b.getTime() - a.getTime()) / 1000 : Number.NaN;
+
+/** @returns The milliseconds until the collection is listed again. */
+function leaveOut<T>(options: WatchOptions<T>, progress: Progress<T>): number {
+  const { restSeconds } = options.bound ?? {};
+  progress.version = undefined;
+  if (restSeconds === undefined) forget(options, progress);
+  return restSeconds === undefined ? tooManyPauseMilliseconds : 1000 * restSeconds;
+}
 
 /** Drops every item: answers from half a collection would be wrong. */
 function forget<T>(options: WatchOptions<T>, progress: Progress<T>): void {

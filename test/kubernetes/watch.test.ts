@@ -275,6 +275,14 @@ describe("of objects that are too large together,", () => {
     expect(record.failures).toEqual([]);
   });
 
+  test("the first are kept where somebody works them off, and the others are asked for soon", async () => {
+    const lists = [page([thing("a"), thing("b"), thing("c")]), page([thing("a"), thing("b")])];
+    const worked = { items: 2, octets: 99, octetsOf: () => 1, restSeconds: 5 };
+    const record = await watchBy({ lists, watches: [[]], bound: worked });
+    expect(record.pausesSeconds).toEqual([5, 0.2]);
+    expect(Object.keys(itemsOf(record))).toEqual(["a", "b"]);
+  });
+
   test("none is kept of more than the bound's number", async () => {
     const items = Array.from({ length: 11 }, (_, i) => thing(`${i}`, ""));
     expect(itemsOf(await watchBy({ lists: [page(items)], bound }))).toEqual({});

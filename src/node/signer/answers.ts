@@ -108,6 +108,9 @@ const approval = {
   message: "the configuration of rampart signer admits the requester, the usages and the names",
 } as const;
 
+/** A request has up to 16 KiB. Whoever may make requests could fill the memory while the CA is away. */
+const backlog = { items: 2_000, octets: 0, octetsOf: () => 0, restSeconds: 5 };
+
 function watchedQueue<Request>(
   { client, signer, log, clock, pause, signal, gone }: AnswerContext,
   listing: Parameters<typeof watchCollection>[0]["listing"],
@@ -122,6 +125,7 @@ function watchedQueue<Request>(
     listing,
     keep,
     signal,
+    bound: backlog,
     ...(pause && { pause }),
     failed: (error) => {
       warn("watch-failed", `the API server ${messageOf(error)}`);

@@ -172,6 +172,35 @@ test("approves a service before it asks for its certificate, and denies another"
   ]);
 });
 
+test("denies a request that is too long to be read", async () => {
+  const { client, writes } = memoryApi({
+    [servicePath]: [serviceRequestJson("A".repeat(2 ** 20))],
+  });
+  start(client, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
+  await eventually(() =>
+    expect(writes.map(({ body }) => body)).toMatchObject([
+      { status: { conditions: [{ type: "Denied", reason: "InvalidRequest" }] } },
+    ]),
+  );
+});
+
+test("keeps no more requests than fit into its memory, and asks for the others later", async () => {
+  let made = 0;
+  const endless: KubernetesClient["send"] = async ({ method }) => {
+    if (method !== undefined) throw new FetchError("did not answer");
+    const name = () => `req-${made++}`;
+    const items = Array.from({ length: 900 }, () =>
+      podRequestJson({ stubPKCS10Request: "AAAA" }, {}, name()),
+    );
+    return { kind: "List", metadata: { resourceVersion: "9", continue: "more" }, items };
+  };
+  const { pending } = start({ ...memoryApi({}).client, send: endless }, { pods: {} });
+  expect(await log.until("watch-failed")).toMatchObject({
+    detail: "the API server has more than 2000 objects of a kind that is watched",
+  });
+  expect(pending()).toBe(2_000);
+});
+
 test("asks for no certificate that the API server would not take, because it took no approval", async () => {
   const { pem } = await emptyCsr("P-256", [{ type: "dns", value: "web.shop.svc" }]);
   const { client } = memoryApi({ [servicePath]: [serviceRequestJson(pem)] });
