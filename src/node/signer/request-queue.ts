@@ -62,9 +62,9 @@ export class RequestQueue<Request> {
     return this.#parts.requests.hasAll();
   }
 
-  /** The fault that keeps all requests from being answered; `undefined` since the last answer. */
+  /** The fault that keeps all requests from being answered; `undefined` since the last answer or refusal. */
   trouble(): string | undefined {
-    return this.#trouble;
+    return this.pending() > 0 ? this.#trouble : undefined;
   }
 
   async #attempt([key, request]: [string, Request]): Promise<void> {
@@ -72,7 +72,7 @@ export class RequestQueue<Request> {
     if (clock() < this.#pausedUntil) return;
     try {
       await answer(request, clock());
-      [this.#failures, this.#trouble] = [0, undefined];
+      this.#noteAnswer();
       requests.items.delete(key);
     } catch (error) {
       const now = clock();
@@ -85,7 +85,12 @@ export class RequestQueue<Request> {
     }
   }
 
+  #noteAnswer(): void {
+    [this.#failures, this.#trouble] = [0, undefined];
+  }
+
   #postpone(key: string, now: Date): void {
+    this.#noteAnswer();
     const count = (this.#attempts.get(key)?.count ?? 0) + 1;
     const next = new Date(now.getTime() + backoffMilliseconds(ofRequest, count));
     this.#attempts.set(key, { count, next });

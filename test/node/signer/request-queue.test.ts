@@ -28,6 +28,28 @@ function queueOf(keys: readonly string[], answer: (key: string) => unknown) {
   return Object.assign(queue, { items, asked, told, pass });
 }
 
+describe("an outage of the CA is no fault any more", () => {
+  const away = new Error("the CA did not answer");
+
+  test("once the CA has refused a request", async () => {
+    let fault: unknown = away;
+    const queue = queueOf(["a"], () => fault);
+    await queue.work();
+    expect(queue.trouble()).toBe(away.message);
+    fault = new ConnectError("not that", Code.PermissionDenied);
+    queue.pass(10);
+    await queue.work();
+    expect(queue.trouble()).toBeUndefined();
+  });
+
+  test("once no request waits", async () => {
+    const queue = queueOf(["a"], () => away);
+    await queue.work();
+    queue.items.clear();
+    expect(queue.trouble()).toBeUndefined();
+  });
+});
+
 const apiFault = (status: number, retryAfterSeconds?: number) =>
   new FetchError(`answered with status ${status}`, { status, retryAfterSeconds });
 
