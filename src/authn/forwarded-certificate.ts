@@ -18,6 +18,12 @@ export function forwardedValue(certificatePem: string, uri: string): string {
   return `Cert="${encodeURIComponent(certificatePem)}";URI=${uri}`;
 }
 
+/** The headers with which `rampart gateway` forwards a certificate. */
+export const forwardingHeaders = (certificatePem: string, uri: string): Record<string, string> => ({
+  [forwardsHeader]: "certificate",
+  [forwardedHeader]: forwardedValue(certificatePem, uri),
+});
+
 /** The rules for the clients of gateways. */
 interface ForwardedTrust {
   readonly trustDomain: TrustDomain;

@@ -1,14 +1,10 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Registry } from "prom-client";
 import { parseClientCertificate } from "../../authn/client-certificate.ts";
-import {
-  forwardedHeader,
-  forwardedValue,
-  forwardsHeader,
-} from "../../authn/forwarded-certificate.ts";
+import { forwardingHeaders, forwardsHeader } from "../../authn/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { addressOf } from "../../foundation/addresses.ts";
-import { CaError, messageOf } from "../../foundation/errors.ts";
+import { CaError, messageOf, rejectCredential } from "../../foundation/errors.ts";
 import type { Level } from "../../foundation/events.ts";
 import { traceFields, traceHeaders, traceOf } from "../../foundation/headers.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
@@ -93,6 +89,9 @@ async function headersFor(
   { credentials, ownAuthorization, trustDomain, clock }: Forwarding,
   { header, peer: { clientCertificate, address }, isProvedByMessage = false }: ForwardedCall,
 ): Promise<Record<string, string>> {
+  // The CA would take the token of a gateway before this one for the caller's own.
+  if (header.get(forwardsHeader) !== null)
+    throw rejectCredential("form", "another gateway has forwarded it, and one hop counts");
   const gateway = await ownAuthorization();
   const door = {
     ...(gateway !== undefined && { [gatewayHeader]: gateway }),
@@ -104,8 +103,7 @@ async function headersFor(
   if (clientCertificate) {
     // A connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
-    const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
-    const client = { [forwardsHeader]: "certificate", [forwardedHeader]: forwarded };
+    const client = forwardingHeaders(toPem("CERTIFICATE", clientCertificate), spiffeId);
     return { ...(await credentials()), ...door, ...client };
   }
   const authorization = header.get("authorization");

@@ -75,6 +75,14 @@ test("the message of a native gRPC call and its answer are forwarded without bei
   ]);
 });
 
+test("a call that another gateway has forwarded goes no further", async () => {
+  const { call, heard, log } = await startForwarding((socket) => socket.write(granted));
+  const response = await call(empty, { "x-rampart-forwards": "certificate" });
+  expect(response.headers.get("grpc-status")).toBe("16");
+  expect(heard).toEqual([]);
+  expect(log.operations).toMatchObject([{ event: "not-forwarded", outcome: "rejected" }]);
+});
+
 test("calls that the CA does not answer keep no other call waiting, not even of their connection", async () => {
   const { call, outcomes } = await startForwarding((socket, request) => {
     if (!request.includes("Bearer silent")) socket.write(granted);
