@@ -31,8 +31,15 @@ const quietMilliseconds = 120_000;
 const atOnce = 8;
 
 interface ConfigMapDelivery extends RootDelivery {
-  /** What a namespace holds, as far as it is known. */
-  readonly heldBy: (namespace: string) => string | undefined;
+  /** Whether a namespace holds something else than nothing and this content. */
+  readonly holdsOther: (namespace: string, content: NumberedBundle | undefined) => boolean;
+}
+
+interface DeliveryOptions {
+  /** Whether a namespace may have the bundle yet. */
+  readonly mayHave?: (namespace: string, bundle: NumberedBundle) => boolean;
+  /** Stands for PEM in memory: each of a thousand ConfigMaps may have a megabyte, of CRLs or of a tenant. */
+  readonly digest?: (pem: string) => string;
 }
 
 /**
@@ -40,15 +47,24 @@ interface ConfigMapDelivery extends RootDelivery {
  * ConfigMap is missing or differs, and deletes nothing.
  *
  * @param configMap The name of the ConfigMaps.
- * @param mayHave Whether a namespace may have the bundle yet.
  */
 export function createConfigMapDelivery(
   client: KubernetesClient,
   configMap: string,
   log: OperationLog,
   signal: AbortSignal,
-  mayHave: (namespace: string, bundle: NumberedBundle) => boolean = () => true,
+  { mayHave = () => true, digest = (pem) => pem }: DeliveryOptions = {},
 ): ConfigMapDelivery {
+  const digested = <Held extends { readonly pem: string }>(held: Held): Held => ({
+    ...held,
+    pem: digest(held.pem),
+  });
+  const known = new WeakMap<NumberedBundle, NumberedBundle>();
+  const wanted = (bundle: NumberedBundle): NumberedBundle => {
+    const digests = known.get(bundle) ?? digested(bundle);
+    known.set(bundle, digests);
+    return digests;
+  };
   const failed = (error: unknown): void => logDeliveryFault(log, "watch-failed", error);
   const namespaces = watchCollection({
     client,
@@ -62,7 +78,10 @@ export function createConfigMapDelivery(
     failed,
     signal,
     listing: configMapListing(configMap),
-    keep: (object) => parseRootConfigMap(object, configMap),
+    keep: (object) => {
+      const [namespace, held] = parseRootConfigMap(object, configMap) ?? [];
+      return namespace !== undefined && held ? [namespace, digested(held)] : undefined;
+    },
   });
   const attempts = new Map<string, Attempts>();
   const send: SendRequest = (request) => client.send({ ...request, signal });
@@ -75,18 +94,21 @@ export function createConfigMapDelivery(
       const place = { namespace, configMap, fieldOwner: "rampart-distribute" } as const;
       const stored = await applyRoots(send, place, bundle, now);
       // The watch may already have seen a later write of somebody else.
-      if (items.get(namespace) === before) items.set(namespace, stored);
+      if (items.get(namespace) === before) items.set(namespace, digested(stored));
     } catch (error) {
       if (!signal.aborted) logDeliveryFault(log, "root-not-delivered", error, { namespace });
     }
   }
 
   return {
-    heldBy: (namespace) => configMaps.items.get(namespace)?.pem,
-    stateOf: (bundle) => stateOf(namespaces, configMaps, bundle),
+    holdsOther: (namespace, content) => {
+      const { pem = "" } = configMaps.items.get(namespace) ?? {};
+      return pem !== "" && pem !== (content && wanted(content).pem);
+    },
+    stateOf: (bundle) => stateOf(namespaces, configMaps, wanted(bundle)),
     deliver: async (bundle, now) => {
       forgetGone(attempts, namespaces);
-      const { hasAll, pending } = stateOf(namespaces, configMaps, bundle);
+      const { hasAll, pending } = stateOf(namespaces, configMaps, wanted(bundle));
       const due = pending.filter((each) => {
         const before = attempts.get(each);
         return (before?.pem !== bundle.pem || now >= before.next) && mayHave(each, bundle);

@@ -135,6 +135,25 @@ describe("the bundle is applied", () => {
   });
 });
 
+test("it keeps a digest of what a namespace holds, in place of it", async () => {
+  const access = { server: api.origin, credential: () => watchedToken };
+  const digest = (pem: string): string => pem && `${pem.length} characters`;
+  const client = createKubernetesClient(access, fetch);
+  const own = createConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal, { digest });
+  api.put(namespaceOf("a"));
+  await eventually(() =>
+    expect(own.stateOf(bundle)).toMatchObject({ hasAll: true, pending: ["a"] }),
+  );
+  await own.deliver(bundle, now);
+  expect(own.stateOf(bundle).delivered).toEqual(["a"]);
+  const ofSameDigest = { ...bundle, pem: "987654321" };
+  expect(own.stateOf(ofSameDigest).delivered).toEqual(["a"]);
+  expect([own.holdsOther("a", bundle), own.holdsOther("b", bundle)]).toEqual([false, false]);
+  change("a", takenOver);
+  await eventually(() => expect(own.holdsOther("a", bundle)).toBe(true));
+  expect(own.stateOf(bundle).pending).toEqual(["a"]);
+});
+
 describe("it applies nothing", () => {
   test("before it has seen all namespaces and ConfigMaps", async () => {
     api.put(namespaceOf("a"));

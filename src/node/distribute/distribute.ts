@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { Registry } from "prom-client";
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
@@ -110,6 +111,8 @@ export const distribution: FollowingProgram<DistributeConfiguration> = {
 
 const deliverySeconds = 0.25;
 
+const digest = (pem: string): string => (pem === "" ? "" : hash("sha256", pem));
+
 /** How long roots wait until it is known which CRLs the cluster holds. */
 const firstListSeconds = 10;
 
@@ -141,19 +144,19 @@ export async function refreshRoots(
   const { configMap, clusterTrustBundles } = places;
   const { deliversCrls } = places;
   const crlMaps = deliversCrls
-    ? createConfigMapDelivery(client, crlConfigMap, log, signal)
+    ? createConfigMapDelivery(client, crlConfigMap, log, signal, { digest })
     : undefined;
   const crls = crlMaps && createWork(trust.crls, [crlMaps]);
   let waiting = { pem: "", until: clock() };
-  let crlPem: string | undefined;
+  let crlsNow: NumberedBundle | undefined;
   const mayHave = (namespace: string, { pem }: NumberedBundle): boolean => {
     if (waiting.pem !== pem) waiting = { pem, until: addSeconds(clock(), crlSeconds) };
-    return ["", crlPem].includes(crlMaps?.heldBy(namespace) ?? "") || clock() >= waiting.until;
+    return crlMaps?.holdsOther(namespace, crlsNow) !== true || clock() >= waiting.until;
   };
   const deliveries = [
     ...(configMap === undefined
       ? []
-      : [createConfigMapDelivery(client, configMap, log, signal, mayHave)]),
+      : [createConfigMapDelivery(client, configMap, log, signal, { mayHave, digest })]),
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
   const roots = createWork(deliversCrls ? trust.roots : trust.published.current, deliveries);
@@ -161,7 +164,7 @@ export async function refreshRoots(
   const latest = addSeconds(clock(), firstListSeconds);
   const deliver = async (): Promise<void> => {
     const both = [crls?.begin(), roots.begin()];
-    crlPem = trust.crls()?.pem;
+    crlsNow = trust.crls();
     if (crls && !crls.hasAll() && clock() < latest) both.pop();
     for (const each of both) await each?.(clock());
   };
