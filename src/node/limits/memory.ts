@@ -100,7 +100,7 @@ const usefulOctets = 8 * mebibyte;
  * make another one worthwhile while it is calm. Ordinary work takes as much as the young generation, and needs it
  * again: without it, a certificate costs half as much more.
  */
-const worthwhile = { share: 0.2, atMost: 64 * mebibyte };
+const worthwhile = { share: 1 / 6, atMost: 64 * mebibyte };
 
 /** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
 const worthwhileExternalOctets = 8 * mebibyte;
