@@ -54,7 +54,7 @@ export async function assembleParts(
 ): Promise<AgentParts> {
   const { subject, renewal } = configuration;
   const metrics = new AgentMetrics();
-  const trust = new TrustRoots();
+  const trust = new TrustRoots(configuration.ca.address.baseUrl);
   const open = () =>
     new CaChannel(configuration.ca, ports.clock, (file) => trust.forConnection(file));
   // Tokens have a connection of their own: a failed call closes its own, with all calls under way on it.

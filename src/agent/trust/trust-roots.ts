@@ -33,11 +33,16 @@ export class TrustRoots {
   readonly #certificates = new Map<string, X509Certificate>();
   readonly #restored = new Set<string>();
   readonly #withdrawn = new Set<string>();
-  readonly #mesh = new MeshRoots();
+  readonly #mesh: MeshRoots;
   #bundle: SpiffeBundle | undefined;
   #heldBack: readonly X509Certificate[] = [];
   #served: readonly X509Certificate[] = [];
   #pem = "";
+
+  /** @param ca The address of the CA. */
+  constructor(ca?: string) {
+    this.#mesh = new MeshRoots(ca);
+  }
 
   /** Sorted by PEM, as in Istio, without duplicates. */
   get current(): readonly X509Certificate[] {
@@ -158,7 +163,9 @@ export class TrustRoots {
     for (const each of this.#certificates.keys()) {
       if (!named.has(each)) this.#certificates.delete(each);
     }
-    this.#mesh.update([...this.#certificates.values()].toSorted(byPem));
+    const isRecalled = this.#bundle === undefined && this.#restored.size > 0;
+    const roots = [...this.#certificates.values()].toSorted(byPem);
+    this.#mesh.update(roots, isRecalled ? "recalled" : "named");
     this.#serve();
     this.changes.notify();
     return true;

@@ -15,10 +15,7 @@ import { leaveToOwner, makeFolder, ownerOf } from "../files/store-owner.ts";
  */
 export class ServerRoots {
   readonly #path: string | undefined;
-  readonly #upstream: string;
-  #mesh: MeshRoots;
-  /** The CA that has named these roots. */
-  #namedBy: string | undefined;
+  readonly #mesh: MeshRoots;
   readonly #cache: RootCache | undefined;
   #file: string | undefined;
   #pem: string | undefined;
@@ -31,9 +28,7 @@ export class ServerRoots {
     former?: ServerRoots,
   ) {
     this.#path = upstreamRootsFile;
-    this.#upstream = upstream;
-    this.#mesh = former ? former.#mesh : new MeshRoots();
-    this.#namedBy = former ? former.#namedBy : undefined;
+    this.#mesh = new MeshRoots(upstream, former ? former.#mesh : undefined);
     this.#isRecalled = former !== undefined;
     if (upstreamRootsFile !== undefined && cacheFolder !== undefined)
       this.#cache = new RootCache(cacheFolder, log);
@@ -52,12 +47,9 @@ export class ServerRoots {
   }
 
   learn(roots: readonly X509Certificate[]): void {
-    // That another mesh does not have a root says nothing of it: its CA may come back.
-    if (this.#areAnothers(roots)) this.#mesh = new MeshRoots();
-    this.#namedBy = this.#upstream;
     this.#mesh.update(roots);
     this.#choose();
-    this.#cache?.write(`${namedBy}${this.#upstream}\n${this.#mesh.record}`);
+    this.#cache?.write(this.#mesh.record);
   }
 
   /** Resolves when what it has learned is in its file. */
@@ -65,20 +57,10 @@ export class ServerRoots {
     await this.#cache?.written;
   }
 
-  /** Whether they are those of a CA at another address, which has none of the roots that are known. */
-  #areAnothers(roots: readonly X509Certificate[]): boolean {
-    if (this.#namedBy === undefined || this.#namedBy === this.#upstream) return false;
-    const known = this.#mesh.current.map(({ fingerprint256 }) => fingerprint256);
-    return !roots.some(({ fingerprint256 }) => known.includes(fingerprint256));
-  }
-
   async #recall(): Promise<void> {
     this.#isRecalled = true;
-    const record = (await this.#cache?.read()) ?? "";
-    const [first = ""] = record.split("\n", 1);
-    if (first.startsWith(namedBy)) this.#namedBy = first.slice(namedBy.length);
-    const roots = this.#mesh.recall(record);
-    if (roots.length > 0) this.#mesh.update(roots);
+    const roots = this.#mesh.recall((await this.#cache?.read()) ?? "");
+    if (roots.length > 0) this.#mesh.update(roots, "recalled");
   }
 
   #choose(): string | undefined {
@@ -86,9 +68,6 @@ export class ServerRoots {
     return this.#pem;
   }
 }
-
-/** Begins the first line of the record. */
-const namedBy = "named by ";
 
 /** The record of {@link MeshRoots} in a folder that outlives a restart. No method rejects. */
 class RootCache {

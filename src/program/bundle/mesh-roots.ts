@@ -4,13 +4,29 @@ import { mayBeRoot, parseCertificates } from "../files/pem-file.ts";
 /** More roots than a mesh has in years. */
 const maximumKnown = 100;
 
+/** Begins the line with the address of the CA that named the roots. */
+const namedBy = "named by ";
+const namedByLine = /^named by (.*)$/m;
 const formerLine = /^former ([0-9A-F:]{95})$/gm;
 
 /** The roots of a mesh, now and before: programs know a CA below them, whatever their file of its roots says. */
 export class MeshRoots {
   #current: readonly X509Certificate[] = [];
   /** The newest last. */
-  readonly #known = new Set<string>();
+  readonly #known: Set<string>;
+  readonly #ca: string;
+  #namedBy: string | undefined;
+
+  /**
+   * @param ca The address of the CA.
+   * @param former What it knows still counts: the same CA may have another address now.
+   */
+  constructor(ca = "", former?: MeshRoots) {
+    this.#ca = ca;
+    this.#current = former ? former.#current : [];
+    this.#known = new Set(former ? former.#known : []);
+    this.#namedBy = former ? former.#namedBy : undefined;
+  }
 
   get current(): readonly X509Certificate[] {
     return this.#current;
@@ -19,16 +35,28 @@ export class MeshRoots {
   /** What {@link recall} takes in the next run: the current roots in PEM, and the fingerprints of all that ever were. */
   get record(): string {
     const roots = this.#current.map((root) => root.toString().trimEnd());
-    return [...roots, ...[...this.#known].map((each) => `former ${each}`), ""].join("\n");
+    return [
+      namedBy + (this.#namedBy ?? this.#ca),
+      ...roots,
+      ...[...this.#known].map((each) => `former ${each}`),
+      "",
+    ].join("\n");
   }
 
   /** Knows again what an earlier run knew. @returns The roots that were current then. */
   recall(record: string): readonly X509Certificate[] {
+    this.#namedBy = namedByLine.exec(record)?.[1];
     for (const [, fingerprint = ""] of record.matchAll(formerLine)) this.#known.add(fingerprint);
     return parseCertificates(record);
   }
 
-  update(roots: readonly X509Certificate[]): void {
+  /** @param from Whether the CA names them, or the record of an earlier run. */
+  update(roots: readonly X509Certificate[], from: "named" | "recalled" = "named"): void {
+    if (from === "named") {
+      // That another mesh does not have a root says nothing of it: its CA may come back.
+      if (this.#areAnothers(roots)) this.#known.clear();
+      this.#namedBy = this.#ca;
+    }
     this.#current = roots;
     for (const { fingerprint256 } of roots) {
       this.#known.delete(fingerprint256);
@@ -38,6 +66,13 @@ export class MeshRoots {
       if (this.#known.size <= maximumKnown) break;
       this.#known.delete(oldest);
     }
+  }
+
+  /** Whether they are those of a CA at another address, which has none of the roots that are known. */
+  #areAnothers(roots: readonly X509Certificate[]): boolean {
+    if (this.#namedBy === undefined || this.#namedBy === this.#ca) return false;
+    const current = this.#current.map(({ fingerprint256 }) => fingerprint256);
+    return !roots.some(({ fingerprint256 }) => current.includes(fingerprint256));
   }
 
   /**

@@ -128,3 +128,25 @@ test("roots do not verify a certificate whose root is gone", async () => {
   trust.updateFromBundle(bundle(1, b));
   expect(trust.verifies(taken.svid, now)).toBe(false);
 });
+
+test("the root of a CA in a file counts when an agent with a cache comes back from another CA", async () => {
+  const first = new TrustRoots("https://a.test");
+  first.updateFromAnswer(await answer("x", a));
+  const second = new TrustRoots("https://b.test");
+  second.recall(first.record);
+  second.updateFromAnswer(await answer("x", b));
+  const back = new TrustRoots("https://a.test");
+  back.recall(second.record);
+  expect(back.forConnection([a.certificate])).toEqual([a.certificate]);
+});
+
+test("a root that the CA has withdrawn counts in no file in the next run, even at another address", async () => {
+  const first = new TrustRoots("https://a.test");
+  first.updateFromBundle(bundle(1, a));
+  first.updateFromBundle(bundle(2, b));
+  for (const address of ["https://a.test", "https://b.test"]) {
+    const next = new TrustRoots(address);
+    next.recall(first.record);
+    expect(next.forConnection([a.certificate])).toEqual(next.current);
+  }
+});
