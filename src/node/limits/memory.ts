@@ -92,15 +92,16 @@ const calmMilliseconds = 5_000;
 /** The time between two collections while memory is short, if the former has freed much. */
 const reliefMilliseconds = 1_000;
 
-/** What a collection must have freed to make another one worthwhile while memory is short, in octets. */
+/** What a collection must have freed to make another one worthwhile, in octets. */
 const usefulOctets = 8 * mebibyte;
 
 /**
- * The part of V8's heap, and at most how many octets, that the process must have taken since the last collection to
- * make another one worthwhile while it is calm. Ordinary work takes as much as the young generation, and needs it
- * again: without it, a certificate costs half as much more.
+ * What the process must have taken since the last collection to make another one worthwhile while it is calm, in
+ * octets. Ordinary work takes as much as the young generation, and needs it again: without it, a certificate costs half
+ * as much more. That of a small heap has 6 MiB, by the image's flags, and 48 by the units'.
  */
-const worthwhile = { share: 1 / 6, atMost: 64 * mebibyte };
+const worthwhileOctets = (heapLimit: number): number =>
+  (heapLimit < 128 * mebibyte ? 14 : 64) * mebibyte;
 
 /** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
 const worthwhileExternalOctets = 8 * mebibyte;
@@ -118,6 +119,7 @@ export class Collection {
   #externalBefore = Number.POSITIVE_INFINITY;
   #droppedAt = Number.NEGATIVE_INFINITY;
   #freed = 0;
+  #hasGrown = false;
   #collectedAt = Number.NEGATIVE_INFINITY;
   #sweptAt = 0;
   #worked = 0;
@@ -134,10 +136,11 @@ export class Collection {
     this.#worked = worked;
     this.#sweptAt = now;
     if (now - Math.max(this.#busyAt, this.#collectedAt) < calmMilliseconds) return;
-    const { share, atMost } = worthwhile;
-    const much = Math.min(share * this.#process.heapLimit(), atMost);
+    const grown = this.#process.held() - this.#heldBefore;
     // Native memory of sockets leaves after the objects that own it, for the next collection.
-    if (Math.max(this.#process.held() - this.#heldBefore, this.#freed) >= much) this.#collect(now);
+    const isFollowed = this.#hasGrown && this.#freed >= usefulOctets;
+    this.#hasGrown = grown >= worthwhileOctets(this.#process.heapLimit());
+    if (this.#hasGrown || isFollowed) this.#collect(now);
   }
 
   /**
