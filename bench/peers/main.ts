@@ -27,7 +27,7 @@ const options = optionsOf(usage, (args) => {
     args,
     options: {
       rounds: { type: "string", default: "61" },
-      "warm-up": { type: "string", default: "5000" },
+      "warm-up": { type: "string", default: "20000" },
       "build-seconds": { type: "string", default: "300" },
       write: { type: "boolean", default: false },
     },
