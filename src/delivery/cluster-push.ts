@@ -8,6 +8,7 @@ import {
   latest,
   type PushLimits,
   type PushOutcome,
+  type PushResult,
   type RootTarget,
   rotatedByClock,
   type Timeout,
@@ -19,7 +20,7 @@ export interface PushParts {
   readonly limits: PushLimits;
   readonly log: EventLog;
   /** The push that comes first in each cluster, if that has both. */
-  readonly after?: Pick<ClusterPush, "doneWith">;
+  readonly after?: Pick<ClusterPush, "doneWith" | "isLate">;
   /** By default the platform's own. */
   readonly timeout?: Timeout;
 }
@@ -31,8 +32,9 @@ export class ClusterPush {
   /** The names of the clusters to which it delivers. */
   readonly clusters: readonly string[];
   readonly #parts: PushParts;
-  readonly #outcomes = new Map<RootTarget, PushOutcome>();
+  readonly #outcomes = new Map<RootTarget, PushResult>();
   readonly #underWay = new Map<string, PromiseWithResolvers<void>>();
+  readonly #late = new Map<string, (namespace: string) => boolean>();
   #unreached: ReadonlySet<RootTarget> = new Set();
 
   constructor(parts: PushParts) {
@@ -49,6 +51,14 @@ export class ClusterPush {
   }
 
   /**
+   * Whether the run under way has not brought a namespace what it had in the last run. A second push waits for that once
+   * only: a trust bundle also takes a tainted root away.
+   */
+  isLate(cluster: string, namespace: string): boolean {
+    return this.#late.get(cluster)?.(namespace) === true;
+  }
+
+  /**
    * Applies the bundle in every cluster wherever it is missing or differs. A cluster that is away, slow
    * or broken is logged, and does not delay the others. Runs may be missed, doubled or cut off: each
    * begins with what it finds in the clusters. Rejects only by a defect.
@@ -56,6 +66,7 @@ export class ClusterPush {
   async deliver(now: Date, ending?: AbortSignal): Promise<void> {
     const { targets, content, log } = this.#parts;
     if (targets.length === 0) return;
+    this.#late.clear();
     for (const { cluster } of targets) this.#underWay.set(cluster, Promise.withResolvers());
     try {
       const bundle = await content.at(now).catch(messageOf);
@@ -80,11 +91,16 @@ export class ClusterPush {
         const target = queue.shift();
         if (!target) return;
         await after?.doneWith(target.cluster);
-        const outcome = await deliverTo(target, bundle, budget.forCluster(), now);
+        const { cluster } = target;
+        const waits = (namespace: string) => after?.isLate(cluster, namespace) === true;
+        const outcome = await deliverTo(target, bundle, budget.forCluster(), now, waits);
         if (ending?.aborted) return;
-        logOutcome(log, content, outcome, this.#outcomes.get(target));
+        const before = this.#outcomes.get(target);
+        logOutcome(log, content, outcome, before);
         this.#outcomes.set(target, outcome);
-        this.#underWay.get(target.cluster)?.resolve();
+        const wasBehind = before?.isBehind ?? (() => true);
+        this.#late.set(cluster, (each) => outcome.isBehind(each) && !wasBehind(each));
+        this.#underWay.get(cluster)?.resolve();
       }
     };
     const results = await Promise.allSettled(

@@ -39,19 +39,30 @@ export interface PushOutcome {
   readonly fault: string | undefined;
 }
 
+/** The same for each namespace. */
+export interface PushResult extends PushOutcome {
+  /** Whether it may hold an earlier bundle, and did not get this one. */
+  readonly isBehind: (namespace: string) => boolean;
+}
+
 /** Not `rampart-distribute`, so that a cluster shows which of the two has written. */
 const fieldOwner = "rampart-ca" as const;
 
 /** After this many rounds in a row in which every write failed, a cluster waits for the next run. */
 const maximumFailedRounds = 3;
 
-/** Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect. */
+/**
+ * Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect.
+ *
+ * @param waits Whether a namespace gets nothing in this run.
+ */
 export async function deliverTo(
   target: RootTarget,
   bundle: DeliverableContent,
   budget: ClusterBudget,
   now: Date,
-): Promise<PushOutcome> {
+  waits: (namespace: string) => boolean,
+): Promise<PushResult> {
   const send = budget.limit(target.client.send);
   const { cluster, configMap } = target;
   const outcome = { cluster, sequence: bundle.sequence, written: 0, missing: 0, since: undefined };
@@ -60,11 +71,14 @@ export async function deliverTo(
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const place = { configMap, fieldOwner };
     const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
-    const written = await writeAll(rotatedByClock(pending, now), write, budget);
+    const due = pending.filter((each) => !waits(each));
+    const written = await writeAll(rotatedByClock(due, now), write, budget);
+    if (due.length < pending.length) written.fault ??= "a namespace waits for its CRLs";
     return { ...outcome, ...summaryOf(found, pending, written, now) };
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
-    return { ...outcome, namespaces: 0, delivered: 0, fault: `the API server ${error.message}` };
+    const fault = `the API server ${error.message}`;
+    return { ...outcome, namespaces: 0, delivered: 0, fault, isBehind: () => true };
   }
 }
 
@@ -118,8 +132,9 @@ function summaryOf(
   pending: readonly string[],
   { written, fault }: Awaited<ReturnType<typeof writeAll>>,
   now: Date,
-): Omit<PushOutcome, "cluster" | "sequence"> {
+): Omit<PushResult, "cluster" | "sequence"> {
   const unwritten = pending.filter((each) => !written.has(each));
+  const behind = new Set(unwritten.filter((each) => held.get(each)?.isEmpty === false));
   const delivered = namespaces.length - unwritten.length;
   const isEverywhere = delivered === namespaces.length;
   const unfinished = "the budget of this run is spent; the next run continues";
@@ -128,9 +143,10 @@ function summaryOf(
     namespaces: namespaces.length,
     delivered,
     written: written.size,
-    missing: unwritten.filter((each) => held.get(each)?.isEmpty !== false).length,
+    missing: unwritten.length - behind.size,
     since: isEverywhere ? (written.size > 0 ? now : before) : undefined,
     fault: isEverywhere ? undefined : (fault ?? unfinished),
+    isBehind: (namespace) => behind.has(namespace),
   };
 }
 

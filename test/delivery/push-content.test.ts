@@ -211,19 +211,52 @@ const fetchLate: typeof fetchTrusting = (roots) => {
   };
 };
 
-test("CRLs come before the roots in each cluster, so that no root is without its CRL", async () => {
+/** Both pushes of a CA. */
+function pushesBy(fetching: typeof fetchTrusting) {
   const kubernetes = { server: api.origin, credential, deliver_roots: true, deliver_crls: true };
   const configuration = configurationOf({
     ISSUERS: [{ issuer: "https://a.test", kubernetes }],
     [credential]: watchedToken,
   });
-  const fetching = { fetchTrusting: fetchLate, fetchTimeoutMilliseconds: hangMilliseconds };
+  const by = { fetchTrusting: fetching, fetchTimeoutMilliseconds: hangMilliseconds };
   const parts = { limits: { ...limits, clustersAtOnce: 2 }, log: ca.log };
-  const { deliver } = createPushes(configuration, ca.certificateAuthority, fetching, parts);
+  return createPushes(configuration, ca.certificateAuthority, by, parts);
+}
+
+test("CRLs come before the roots in each cluster, so that no root is without its CRL", async () => {
+  const { deliver } = pushesBy(fetchLate);
   await deliver(ca.now());
   const written = api.asked.filter((each) => each.startsWith("PATCH"));
   expect(written.map((each) => each.split("/").at(-1))).toEqual([
     ...["istio-ca-crl", "istio-ca-crl"],
     ...["istio-ca-root-cert", "istio-ca-root-cert"],
   ]);
+});
+
+test("a namespace whose CRLs are refused gets its new roots in the next run, and the others at once", async () => {
+  let refuses = false;
+  const { deliver, roots } = pushesBy((trusted) => {
+    const send = fetchTrusting(trusted);
+    return async (url, init) =>
+      refuses && init.method === "PATCH" && url.includes("/shop/configmaps/istio-ca-crl")
+        ? new Response(undefined, { status: 500 })
+        : send(url, init);
+  });
+  const rootCount = (pem: string): number => pem.split("BEGIN").length - 1;
+  const rootsIn = (namespace: string): number =>
+    rootCount(JSON.stringify(api.configMapIn(namespace, "istio-ca-root-cert")?.data));
+  const counts = async (): Promise<number[]> => {
+    await deliver(ca.now());
+    return ["default", "shop"].map(rootsIn);
+  };
+  expect(await counts()).toEqual([1, 1]);
+  refuses = true;
+  while (rootCount(await (await ca.app.request("/bundle.pem")).text()) < 2) {
+    ca.pass(30 * 24 * 3600);
+    await ca.rotate();
+    ca.pass(120);
+  }
+  expect(await counts()).toEqual([2, 1]);
+  expect([...roots.outcomes()]).toMatchObject([{ fault: "a namespace waits for its CRLs" }]);
+  expect(await counts()).toEqual([2, 2]);
 });
