@@ -101,7 +101,7 @@ const usefulOctets = 8 * mebibyte;
  * as much more. That of a small heap has 6 MiB, by the image's flags, and 48 by the units'.
  */
 const worthwhileOctets = (heapLimit: number): number =>
-  (heapLimit < 128 * mebibyte ? 14 : 64) * mebibyte;
+  (heapLimit < 128 * mebibyte ? 10 : 64) * mebibyte;
 
 /** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
 const worthwhileExternalOctets = 8 * mebibyte;
