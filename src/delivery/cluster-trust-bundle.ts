@@ -1,9 +1,13 @@
 import * as z from "zod/mini";
 import type { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
-import { type KubernetesClient, maximumObjectOctets } from "../kubernetes/client.ts";
+import {
+  type KubernetesClient,
+  logServerFault,
+  maximumObjectOctets,
+} from "../kubernetes/client.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import { logDeliveryFault, type RootDelivery } from "./root-delivery.ts";
+import type { RootDelivery } from "./root-delivery.ts";
 
 /** `v1` from Kubernetes 1.37, which has `v1beta1` off. */
 const apiVersions = ["certificates.k8s.io/v1", "certificates.k8s.io/v1beta1"];
@@ -43,7 +47,7 @@ export function createClusterTrustBundle(
         due = addSeconds(now, repairSeconds);
       } catch (error) {
         applied = "";
-        if (!signal.aborted) logDeliveryFault(log, "root-not-delivered", error);
+        if (!signal.aborted) logServerFault(log, "root-not-delivered", error);
       }
     },
   };

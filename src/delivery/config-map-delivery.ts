@@ -1,6 +1,6 @@
 import type { OperationLog } from "../foundation/events.ts";
 import { type Backoff, backoffMilliseconds } from "../foundation/pause.ts";
-import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
+import { type KubernetesClient, logServerFault, type SendRequest } from "../kubernetes/client.ts";
 import {
   configMapListing,
   type HeldRoots,
@@ -11,12 +11,7 @@ import {
 } from "../kubernetes/root-config-map.ts";
 import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import {
-  applyRoots,
-  type DeliveryState,
-  logDeliveryFault,
-  type RootDelivery,
-} from "./root-delivery.ts";
+import { applyRoots, type DeliveryState, type RootDelivery } from "./root-delivery.ts";
 
 /** The attempts to write one content. Their pauses grow: conflicting writers would cause a write loop. */
 interface Attempts {
@@ -65,7 +60,7 @@ export function createConfigMapDelivery(
     known.set(bundle, digests);
     return digests;
   };
-  const failed = (error: unknown): void => logDeliveryFault(log, "watch-failed", error);
+  const failed = (error: unknown): void => logServerFault(log, "watch-failed", error);
   const namespaces = watchCollection({
     client,
     failed,
@@ -96,7 +91,7 @@ export function createConfigMapDelivery(
       // The watch may already have seen a later write of somebody else.
       if (items.get(namespace) === before) items.set(namespace, digested(stored));
     } catch (error) {
-      if (!signal.aborted) logDeliveryFault(log, "root-not-delivered", error, { namespace });
+      if (!signal.aborted) logServerFault(log, "root-not-delivered", error, { namespace });
     }
   }
 

@@ -1,4 +1,3 @@
-import { logFault, type OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { maximumObjectOctets, type SendRequest } from "../kubernetes/client.ts";
 import {
@@ -24,17 +23,6 @@ export interface RootDelivery {
   readonly stateOf: (bundle: NumberedBundle) => DeliveryState;
   /** Applies the bundle wherever it is pending and due. A failure is logged. */
   readonly deliver: (bundle: NumberedBundle, now: Date) => Promise<void>;
-}
-
-/** {@link logFault} of a request to an API server. */
-export function logDeliveryFault(
-  log: OperationLog,
-  event: "watch-failed" | "root-not-delivered" | "request-not-answered",
-  error: unknown,
-  fields: Readonly<Record<string, string>> = {},
-): void {
-  const fault = error instanceof FetchError ? new Error(`the API server ${error.message}`) : error;
-  logFault(log, event, fault, fields);
 }
 
 /** A ConfigMap of roots, and the program that writes it. */

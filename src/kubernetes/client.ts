@@ -1,3 +1,4 @@
+import { logFault } from "../foundation/events.ts";
 import {
   AnswerTooLong,
   type Fetch,
@@ -190,3 +191,9 @@ export async function writeUnlessConflict(
 
 const noNamespace = (namespace: string): FetchError =>
   new FetchError(`has no namespace ${namespace}: kubectl create namespace ${namespace}`);
+
+/** {@link logFault} of a request to an API server. */
+export function logServerFault(...[log, event, error, fields]: Parameters<typeof logFault>): void {
+  const fault = error instanceof FetchError ? new Error(`the API server ${error.message}`) : error;
+  logFault(log, event, fault, fields);
+}

@@ -1,9 +1,8 @@
-import { logDeliveryFault } from "../../delivery/root-delivery.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { EventName, OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
-import type { KubernetesClient } from "../../kubernetes/client.ts";
+import { type KubernetesClient, logServerFault } from "../../kubernetes/client.ts";
 import {
   answerPodCertificate,
   type PodCertificateRequest,
@@ -170,7 +169,7 @@ export function answerRequests(
     });
   }
 
-  const fault = (error: unknown): void => logDeliveryFault(log, "request-not-answered", error);
+  const fault = (error: unknown): void => logServerFault(log, "request-not-answered", error);
   const running = queues.map((queue) => recur(() => queue.work(), lookSeconds, fault, pause));
   const { promise: aborted, resolve } = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => resolve(), { once: true });
