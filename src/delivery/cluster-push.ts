@@ -90,8 +90,8 @@ export class ClusterPush {
       while (!budget.isSpent()) {
         const target = queue.shift();
         if (!target) return;
-        await after?.doneWith(target.cluster);
         const { cluster } = target;
+        await after?.doneWith(cluster);
         const waits = (namespace: string) => after?.isLate(cluster, namespace) === true;
         const outcome = await deliverTo(target, bundle, budget.forCluster(), now, waits);
         if (ending?.aborted) return;
