@@ -18,6 +18,7 @@ import { Shares } from "../limits/shares.ts";
 import { Turn } from "../limits/turn.ts";
 import {
   type GatewayCredentials,
+  type OwnAuthorization,
   type Upstream,
   type UpstreamCall,
   UpstreamFault,
@@ -29,7 +30,7 @@ export interface Forwarding {
   readonly slowCalls: SlowCalls;
   readonly credentials: GatewayCredentials;
   /** The same, a few seconds old: it says at each call that a gateway calls. */
-  readonly ownAuthorization: () => Promise<string | undefined>;
+  readonly ownAuthorization: OwnAuthorization;
   readonly trustDomain: TrustDomain;
   readonly log: EventLog;
   readonly clock: () => Date;
@@ -92,7 +93,7 @@ async function headersFor(
   // The CA would take the token of a gateway before this one for the caller's own.
   if (header.get(forwardsHeader) !== null)
     throw rejectCredential("form", "another gateway has forwarded it, and one hop counts");
-  const gateway = await ownAuthorization();
+  const { authorization: gateway } = await ownAuthorization();
   const door = {
     ...(gateway !== undefined && { [gatewayHeader]: gateway }),
     ...(address !== undefined && { [forwardedPeerHeader]: address }),

@@ -22,7 +22,13 @@ import { type CertificateSource, certificatesFrom } from "./certificate-source.t
 import type { Forwarding } from "./forwarded-call.ts";
 import { forwardingRpcs } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
-import { openUpstream, rememberedAuthorization, tokenInFile, type Upstream } from "./upstream.ts";
+import {
+  type OwnAuthorization,
+  openUpstream,
+  rememberedAuthorization,
+  tokenInFile,
+  type Upstream,
+} from "./upstream.ts";
 
 export interface GatewayWork {
   readonly configuration: GatewayConfiguration;
@@ -31,6 +37,7 @@ export interface GatewayWork {
   /** Absent if it delivers none. */
   readonly roots: RefreshingRoots | undefined;
   readonly certificateAt: ServingCertificateSource;
+  readonly ownAuthorization: OwnAuthorization;
   /** Ends all but the calls under way, the last of which closes the connections to the CA. */
   readonly end: () => Promise<void>;
 }
@@ -49,7 +56,7 @@ export async function beginGatewayWork(
   const { serverRoots } = trust.published;
   const upstream = closingWhenIdle(openUpstream(configuration.upstream, () => serverRoots.pem));
   starting.defer(upstream.close);
-  const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
+  const credentials = tokenInFile(configuration.tokenFile, configuration.cluster, clock);
   const isSameCa = before?.configuration.upstream === configuration.upstream;
   const isSamePlace = isSameCa && isDeepStrictEqual(rootPlaces, before?.configuration.rootPlaces);
   // A list of all namespaces takes its time, and what they had before they still have.
@@ -64,6 +71,7 @@ export async function beginGatewayWork(
     configuration,
     trust,
     roots,
+    ownAuthorization,
     forwarded: forwardingRpcs(forwarding),
     certificateAt: servingCertificate(configuration, forwarding, trust, context.life.ending),
     end: () => begun.disposeAsync(),

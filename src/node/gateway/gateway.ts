@@ -55,10 +55,13 @@ async function openGateway(
   let port: RenewingListener | undefined;
   life.endsWith("the port of callers", (grace) => port?.close(grace));
   const state = (): PortState => port?.state() ?? closedPort;
-  const readiness = () => program.withLife(readinessOf(state(), work.current()));
-  addReadyGauge(program, "1 when the gateway forwards calls.", readiness);
+  const readiness = (ownFault?: string) =>
+    program.withLife(readinessOf(state(), work.current(), ownFault));
+  addReadyGauge(program, "1 when the gateway forwards calls.", () => readiness());
   const peers = new WeakMap<Request, Peer>();
-  const app = createProbedApp(readiness);
+  const app = createProbedApp(async () =>
+    readiness((await work.current().ownAuthorization()).fault),
+  );
   addTrustRoutes(app, {
     trust: () => work.current().trust,
     waiterOf: (request) => waiting(peers.get(request) ?? {}),
@@ -152,9 +155,11 @@ function routesOf(
 function readinessOf(
   port: PortState,
   { roots: delivery, trust, configuration: { isReadyWithRoots } }: GatewayWork,
+  ownFault: string | undefined,
 ): Readiness & { readonly roots?: RootsReport } {
   const roots = delivery?.report();
   const undelivered = isReadyWithRoots ? (roots?.reasons ?? []) : [];
-  const reasons = [...port.reasons, ...trust.published.faults(), ...undelivered];
+  const own = ownFault === undefined ? [] : [`the gateway's own token: ${ownFault}`];
+  const reasons = [...port.reasons, ...trust.published.faults(), ...own, ...undelivered];
   return { ready: port.isOpen && undelivered.length === 0, reasons, ...(roots && { roots }) };
 }

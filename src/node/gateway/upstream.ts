@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
+import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
 import { jsonText } from "../../foundation/json.ts";
@@ -46,30 +47,48 @@ export type GatewayCredentials = () => Promise<{
   readonly clusterid: string;
 }>;
 
-/** The credential of a token in a file. Each call reads it anew, because the kubelet replaces it. */
-export function tokenInFile(path: string, clusterid: string): GatewayCredentials {
+const claimsForm = z.pipe(jsonText, z.object({ exp: z.number() }));
+
+/**
+ * The credential of a token in a file. Each call reads it anew, because the kubelet replaces it.
+ *
+ * @throws OperatorError for a file without a token, or with one that has expired: the CA's refusal of that
+ *   would pass for one of a gateway's caller.
+ */
+export function tokenInFile(
+  path: string,
+  clusterid: string,
+  clock: () => Date,
+): GatewayCredentials {
   return async () => {
-    return { authorization: `Bearer ${await readTokenFile(path)}`, clusterid };
+    const token = await readTokenFile(path);
+    const claims = Buffer.from(token.split(".")[1] ?? "", "base64url").toString();
+    const { exp = Infinity } = claimsForm.safeParse(claims).data ?? {};
+    if (1000 * exp > clock().getTime()) return { authorization: `Bearer ${token}`, clusterid };
+    throw new OperatorError(`${path} holds a token that has expired`);
   };
 }
 
+/** A program's own `authorization`, or why there is none. */
+export type OwnAuthorization = () => Promise<{
+  readonly authorization?: string;
+  readonly fault?: string;
+}>;
+
 const rememberedMilliseconds = 5_000;
 
-/** A program's own `authorization`, read again every few seconds; `undefined` while it cannot be read. */
+/** Reads a program's own `authorization` again every few seconds. */
 export function rememberedAuthorization(
   credentials: GatewayCredentials,
   clock: () => Date,
-): () => Promise<string | undefined> {
-  let known: Promise<string | undefined> | undefined;
+): OwnAuthorization {
+  let known: ReturnType<OwnAuthorization> | undefined;
   let readAt = 0;
   return () => {
     const now = clock().getTime();
     if (known && Math.abs(now - readAt) < rememberedMilliseconds) return known;
     readAt = now;
-    known = credentials().then(
-      ({ authorization }) => authorization,
-      () => undefined,
-    );
+    known = credentials().catch((error: unknown) => ({ fault: messageOf(error) }));
     return known;
   };
 }

@@ -79,7 +79,7 @@ async function beginSigning(
   const leadership = new Leadership({
     candidate: createLeaseCandidate(leaseObject(client.send, lease), identity, leaseSeconds),
     work: (signal) => {
-      const source = certificatesFrom(upstream, tokenInFile(tokenFile, cluster), signal);
+      const source = certificatesFrom(upstream, tokenInFile(tokenFile, cluster, clock), signal);
       const answering = { client, log, answered, clock, pause, signal };
       current = answerRequests(configuration, source, answering);
       return current;

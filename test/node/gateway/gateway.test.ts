@@ -213,6 +213,39 @@ describe("a caller with a certificate", () => {
     expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unauthenticated" });
   });
 
+  test("is told to retry while the gateway's own token has expired, which /readyz names", async () => {
+    const TOKEN_FILE = join(directory, "expiring-token");
+    const write = async (changes: Record<string, number>) =>
+      writeFile(
+        TOKEN_FILE,
+        await mintAccountToken(key, issuers.cluster, account, new Date(), changes),
+      );
+    await write({});
+    const configuration = configurationWith(`https://localhost:${relay.port}/`, { TOKEN_FILE });
+    const expiring = await runGateway(configuration, { log, clock: () => new Date() });
+    onTestFinished(() => expiring.close(0));
+    const client = nativeClient((await expiring.address).port, servedName, await obtain("foo:vm"));
+    onTestFinished(client.close);
+    await write({ exp: Math.floor(Date.now() / 1000) - 1 });
+    const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unavailable" });
+    const stranger = nativeClient((await expiring.address).port, servedName, { roots });
+    onTestFinished(stranger.close);
+    const own = await bearer(service());
+    expect(await stranger.createCertificate({ csr }, own)).toHaveProperty("certChain");
+    const junk = { authorization: "Bearer junk" };
+    expect(await stranger.createCertificate({ csr }, junk)).toMatchObject({
+      code: "Unauthenticated",
+    });
+    const readyz = `http://127.0.0.1:${expiring.monitoringAddress.port}/readyz`;
+    await eventually(async () =>
+      expect(await (await fetch(readyz)).json()).toEqual({
+        ready: true,
+        reasons: [`the gateway's own token: ${TOKEN_FILE} holds a token that has expired`],
+      }),
+    );
+  });
+
   test("cannot request the gateway's DNS names", async () => {
     const { outcome } = await call(
       await obtain("foo:vm"),

@@ -33,7 +33,7 @@ async function startGateway(ca: string) {
     trustDomain: clusterLocal,
     log,
     credentials: async () => ({ authorization: "Bearer gateway", clusterid: "g" }),
-    ownAuthorization: async () => undefined,
+    ownAuthorization: async () => ({}),
     clock: () => new Date(),
     ended: () => undefined,
   });

@@ -207,7 +207,7 @@ test("a call whose signal aborts rejects with the reason, and its connection end
 async function credentialsWith(content: string) {
   const file = join(await temporaryFolder(), "token");
   await writeFile(file, content);
-  return tokenInFile(file, "prod-1");
+  return tokenInFile(file, "prod-1", () => new Date());
 }
 
 test("a gateway shows the token in its file, and its cluster", async () => {
