@@ -1,6 +1,7 @@
 import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
-import { commonName } from "../foundation/globs.ts";
+import { commonName, nameAllowList } from "../foundation/globs.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** Names that RFC 2606 §2 and §3 reserve for examples. */
@@ -11,7 +12,7 @@ export function configurationFindings({
   issuers,
   warnings,
 }: Pick<Configuration, "warnings"> & {
-  readonly issuers: readonly VouchingIssuer[];
+  readonly issuers: readonly IssuerTable[];
 }): readonly Finding[] {
   const examples = issuers.filter(({ issuer }) => isExample(issuer));
   return [
@@ -30,8 +31,32 @@ export function configurationFindings({
       ),
     ),
     ...overlapFindings(issuers),
+    ...issuers.flatMap(refusedAccounts),
   ];
 }
+
+/** The accounts to which a table gives a part, in namespaces for which its issuer may not vouch. */
+function refusedAccounts(table: IssuerTable): Finding[] {
+  const { issuer, namespaces, trusted_node_accounts, gateways, cluster_signers } = table;
+  const isServed = nameAllowList(namespaces);
+  const accounts = {
+    trusted_node_accounts,
+    gateways: accountsOf(gateways),
+    cluster_signers: accountsOf(cluster_signers),
+    intermediates: accountsOf(table.intermediates),
+  };
+  return Object.entries(accounts).flatMap(([key, named]) =>
+    named.flatMap(({ namespace, name }) => {
+      if (isServed(namespace)) return [];
+      const what = `${key} of ${issuer} has ${namespace}/${name}, and the issuer may not vouch for ${namespace}.`;
+      const remedy = `Add ${namespace} to namespaces of that table in ISSUERS, or remove the account from ${key}`;
+      return [finding("account-refused", what, remedy)];
+    }),
+  );
+}
+
+const accountsOf = (rows: readonly { readonly account: ServiceAccount }[]) =>
+  rows.map(({ account }) => account);
 
 function isExample(issuer: string): boolean {
   const url = URL.parse(issuer);

@@ -15,6 +15,7 @@ export interface Finding {
 
 /** Every finding that a checkup may have, with its severity and its reason. */
 const findings = {
+  "account-refused": ["warning", "The CA refuses every call of this account."],
   "authority-successor-late": [
     "error",
     "The signing authority ends before every verifier can know the root of a new one.",

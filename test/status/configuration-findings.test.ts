@@ -42,3 +42,28 @@ describe("namespaces of two clusters", () => {
     expect(found(["*"], ["shop"])).toEqual([]);
   });
 });
+
+test("an account in a namespace for which its issuer may not vouch is named with what to change", () => {
+  const issuers = issuersOf({
+    issuer: "https://a.test",
+    namespaces: ["shop-*", "istio-system"],
+    trusted_node_accounts: ["kube-system/ztunnel"],
+    node_reach: "anywhere",
+    gateways: [
+      { account: "shop-eu/gateway", dns_names: ["a.test"] },
+      { account: "mesh/gateway", dns_names: ["a.test"] },
+    ],
+    cluster_signers: [{ account: "mesh/signer", namespaces: ["*"] }],
+    intermediates: [{ account: "mesh/waypoint", trust_domain: "b.test" }],
+  });
+  const found = configurationFindings({ issuers, warnings: [] });
+  expect(found.map(({ name, what }) => [name, what.split(",")[0]])).toEqual([
+    ["account-refused", "trusted_node_accounts of https://a.test has kube-system/ztunnel"],
+    ["account-refused", "gateways of https://a.test has mesh/gateway"],
+    ["account-refused", "cluster_signers of https://a.test has mesh/signer"],
+    ["account-refused", "intermediates of https://a.test has mesh/waypoint"],
+  ]);
+  expect(found[1]?.remedy).toBe(
+    "Add mesh to namespaces of that table in ISSUERS, or remove the account from gateways",
+  );
+});
