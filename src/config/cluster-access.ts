@@ -137,7 +137,7 @@ function targetsOf(
     const key = `${kubernetes.server} ${configMap}`;
     if (targets.has(key)) continue;
     const client = clientOf(kubernetes, { ...fetching, credentials });
-    targets.set(key, { cluster, configMap, client });
+    targets.set(key, { cluster, server: kubernetes.server, configMap, client });
   }
   return [...targets.values()];
 }

@@ -19,11 +19,26 @@ export interface PushParts {
   readonly content: PushContent;
   readonly limits: PushLimits;
   readonly log: EventLog;
-  /** The push that comes first in each cluster, if that has both. */
-  readonly after?: Pick<ClusterPush, "doneWith" | "isLate">;
+  /** The push that comes first at each API server that has both. */
+  readonly after?: Pick<ClusterPush, "visits">;
   /** By default the platform's own. */
   readonly timeout?: Timeout;
 }
+
+/** What a run brings to an API server. */
+interface Visit {
+  readonly done: PromiseWithResolvers<void>;
+  /** Whether a namespace may hold an earlier content, because the run did not bring it this one. */
+  isBehind: PushResult["isBehind"];
+  /** Visits the server again, where this run got no list from it. */
+  again?: () => Promise<void>;
+}
+
+/**
+ * How long a new bundle waits where a namespace lacks its CRLs, and no longer: it may also take a tainted root away. It
+ * names the instant of its change in its sequence, since the isolate of a cron remembers no earlier run.
+ */
+const waitMilliseconds = 90_000;
 
 const usualTimeout: Timeout = (milliseconds) => AbortSignal.timeout(milliseconds);
 
@@ -32,9 +47,9 @@ export class ClusterPush {
   /** The names of the clusters to which it delivers. */
   readonly clusters: readonly string[];
   readonly #parts: PushParts;
-  readonly #outcomes = new Map<RootTarget, PushResult>();
-  readonly #underWay = new Map<string, PromiseWithResolvers<void>>();
-  readonly #late = new Map<string, (namespace: string) => boolean>();
+  readonly #outcomes = new Map<RootTarget, PushOutcome>();
+  /** Those of the run under way, or of the last one, by the URL of the server. */
+  readonly visits = new Map<string, Visit>();
   #unreached: ReadonlySet<RootTarget> = new Set();
 
   constructor(parts: PushParts) {
@@ -45,19 +60,6 @@ export class ClusterPush {
   /** The last result for each cluster. */
   readonly outcomes = (): Iterable<PushOutcome> => this.#outcomes.values();
 
-  /** Resolves when the run under way, if there is one, is done with a cluster. */
-  doneWith(cluster: string): Promise<void> | undefined {
-    return this.#underWay.get(cluster)?.promise;
-  }
-
-  /**
-   * Whether the run under way has not brought a namespace what it had in the last run. A second push waits for that once
-   * only: a trust bundle also takes a tainted root away.
-   */
-  isLate(cluster: string, namespace: string): boolean {
-    return this.#late.get(cluster)?.(namespace) === true;
-  }
-
   /**
    * Applies the bundle in every cluster wherever it is missing or differs. A cluster that is away, slow
    * or broken is logged, and does not delay the others. Runs may be missed, doubled or cut off: each
@@ -66,8 +68,8 @@ export class ClusterPush {
   async deliver(now: Date, ending?: AbortSignal): Promise<void> {
     const { targets, content, log } = this.#parts;
     if (targets.length === 0) return;
-    this.#late.clear();
-    for (const { cluster } of targets) this.#underWay.set(cluster, Promise.withResolvers());
+    for (const { server } of targets)
+      this.visits.set(server, { done: Promise.withResolvers(), isBehind: () => true });
     try {
       const bundle = await content.at(now).catch(messageOf);
       if (typeof bundle !== "string") await this.#deliverAll(bundle, now, ending);
@@ -78,7 +80,7 @@ export class ClusterPush {
           detail: bundle,
         });
     } finally {
-      for (const { resolve } of this.#underWay.values()) resolve();
+      for (const { done } of this.visits.values()) done.resolve();
     }
   }
 
@@ -90,17 +92,24 @@ export class ClusterPush {
       while (!budget.isSpent()) {
         const target = queue.shift();
         if (!target) return;
-        const { cluster } = target;
-        await after?.doneWith(cluster);
-        const waits = (namespace: string) => after?.isLate(cluster, namespace) === true;
-        const outcome = await deliverTo(target, bundle, budget.forCluster(), now, waits);
-        if (ending?.aborted) return;
-        const before = this.#outcomes.get(target);
-        logOutcome(log, content, outcome, before);
-        this.#outcomes.set(target, outcome);
-        const wasBehind = before?.isBehind ?? (() => true);
-        this.#late.set(cluster, (each) => outcome.isBehind(each) && !wasBehind(each));
-        this.#underWay.get(cluster)?.resolve();
+        const { server } = target;
+        const [visit, former] = [this.visits.get(server), after?.visits.get(server)];
+        const choose = async (pending: readonly string[]): Promise<readonly string[]> => {
+          if (pending.length > 0) await former?.again?.();
+          const mayWait = now.getTime() - bundle.sequence < waitMilliseconds;
+          return pending.filter((each) => !(mayWait && former?.isBehind(each)));
+        };
+        const bring = async (): Promise<void> => {
+          const outcome = await deliverTo(target, bundle, budget.forCluster(), now, choose);
+          if (ending?.aborted || !visit) return;
+          logOutcome(log, content, outcome, this.#outcomes.get(target));
+          this.#outcomes.set(target, outcome);
+          visit.isBehind = outcome.isBehind;
+          if (outcome.namespaces === 0) visit.again = bring;
+        };
+        await former?.done.promise;
+        await bring();
+        visit?.done.resolve();
       }
     };
     const results = await Promise.allSettled(

@@ -12,6 +12,7 @@ import { applyRoots } from "./root-delivery.ts";
 /** A cluster in which the CA may keep its roots. */
 export interface RootTarget {
   readonly cluster: string;
+  readonly server: string;
   /** The name of the ConfigMap in every namespace. */
   readonly configMap: string;
   readonly client: KubernetesClient;
@@ -54,14 +55,14 @@ const maximumFailedRounds = 3;
 /**
  * Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect.
  *
- * @param waits Whether a namespace gets nothing in this run.
+ * @param choose The namespaces that get it in this run, of those that lack it.
  */
 export async function deliverTo(
   target: RootTarget,
   bundle: DeliverableContent,
   budget: ClusterBudget,
   now: Date,
-  waits: (namespace: string) => boolean,
+  choose: (pending: readonly string[]) => Promise<readonly string[]>,
 ): Promise<PushResult> {
   const send = budget.limit(target.client.send);
   const { cluster, configMap } = target;
@@ -71,7 +72,7 @@ export async function deliverTo(
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const place = { configMap, fieldOwner };
     const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
-    const due = pending.filter((each) => !waits(each));
+    const due = await choose(pending);
     const written = await writeAll(rotatedByClock(due, now), write, budget);
     if (due.length < pending.length) written.fault ??= "a namespace waits for its CRLs";
     return { ...outcome, ...summaryOf(found, pending, written, now) };

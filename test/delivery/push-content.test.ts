@@ -211,52 +211,110 @@ const fetchLate: typeof fetchTrusting = (roots) => {
   };
 };
 
-/** Both pushes of a CA. */
-function pushesBy(fetching: typeof fetchTrusting) {
-  const kubernetes = { server: api.origin, credential, deliver_roots: true, deliver_crls: true };
-  const configuration = configurationOf({
-    ISSUERS: [{ issuer: "https://a.test", kubernetes }],
-    [credential]: watchedToken,
-  });
+/** Both pushes of a CA to API servers, which a mesh that moves may have under one name. */
+function pushesBy(fetching: typeof fetchTrusting, servers = [api.origin], changes: object = {}) {
+  const ISSUERS = servers.map((server, i) => ({
+    issuer: `https://${i}.test`,
+    kubernetes: { server, credential, deliver_roots: true, deliver_crls: true },
+  }));
+  const configuration = configurationOf({ ISSUERS, [credential]: watchedToken });
   const by = { fetchTrusting: fetching, fetchTimeoutMilliseconds: hangMilliseconds };
-  const parts = { limits: { ...limits, clustersAtOnce: 2 }, log: ca.log };
+  const parts = { limits: { ...limits, clustersAtOnce: 2, ...changes }, log: ca.log };
   return createPushes(configuration, ca.certificateAuthority, by, parts);
 }
+
+const writesTo = (server: WatchedApi): unknown[] =>
+  server.asked.filter((each) => each.startsWith("PATCH")).map((each) => each.split("/").at(-1));
+
+const crlsFirst = [
+  ...["istio-ca-crl", "istio-ca-crl"],
+  ...["istio-ca-root-cert", "istio-ca-root-cert"],
+];
 
 test("CRLs come before the roots in each cluster, so that no root is without its CRL", async () => {
   const { deliver } = pushesBy(fetchLate);
   await deliver(ca.now());
-  const written = api.asked.filter((each) => each.startsWith("PATCH"));
-  expect(written.map((each) => each.split("/").at(-1))).toEqual([
-    ...["istio-ca-crl", "istio-ca-crl"],
-    ...["istio-ca-root-cert", "istio-ca-root-cert"],
-  ]);
+  expect(writesTo(api)).toEqual(crlsFirst);
 });
 
-test("a namespace whose CRLs are refused gets its new roots in the next run, and the others at once", async () => {
-  let refuses = false;
-  const { deliver, roots } = pushesBy((trusted) => {
-    const send = fetchTrusting(trusted);
-    return async (url, init) =>
-      refuses && init.method === "PATCH" && url.includes("/shop/configmaps/istio-ca-crl")
-        ? new Response(undefined, { status: 500 })
-        : send(url, init);
-  });
-  const rootCount = (pem: string): number => pem.split("BEGIN").length - 1;
-  const rootsIn = (namespace: string): number =>
-    rootCount(JSON.stringify(api.configMapIn(namespace, "istio-ca-root-cert")?.data));
-  const counts = async (): Promise<number[]> => {
-    await deliver(ca.now());
-    return ["default", "shop"].map(rootsIn);
-  };
-  expect(await counts()).toEqual([1, 1]);
-  refuses = true;
+test("CRLs come before the roots at each of two API servers of one name", async () => {
+  const quick = await startWatchedApi();
+  for (const name of ["default", "shop"]) quick.put(namespaceOf(name));
+  const late: typeof fetchTrusting = (roots) => (url, init) =>
+    (url.startsWith(api.origin) ? fetchLate : fetchTrusting)(roots)(url, init);
+  await pushesBy(late, [api.origin, quick.origin]).deliver(ca.now());
+  await quick.close();
+  expect([writesTo(api), writesTo(quick)]).toEqual([crlsFirst, crlsFirst]);
+});
+
+const rootCount = (pem: string): number => pem.split("BEGIN").length - 1;
+
+/** Has the CA publish a second root, a while after the first. */
+async function publishSecondRoot(): Promise<void> {
   while (rootCount(await (await ca.app.request("/bundle.pem")).text()) < 2) {
     ca.pass(30 * 24 * 3600);
     await ca.rotate();
-    ca.pass(120);
+    ca.pass(15);
   }
-  expect(await counts()).toEqual([2, 1]);
+}
+
+const rootsInBoth = (): number[] =>
+  ["default", "shop"].map((each) =>
+    rootCount(JSON.stringify(api.configMapIn(each, "istio-ca-root-cert")?.data)),
+  );
+
+/** Refuses the writes of CRLs in namespace shop. */
+const refuseInShop: typeof fetchTrusting = (trusted) => {
+  const send = fetchTrusting(trusted);
+  return async (url, init) =>
+    init.method === "PATCH" && url.includes("/shop/configmaps/istio-ca-crl")
+      ? new Response(undefined, { status: 500 })
+      : send(url, init);
+};
+
+test("a namespace whose CRLs are refused gets new roots a while later, and the others at once", async () => {
+  await pushesBy(fetchTrusting).deliver(ca.now());
+  await publishSecondRoot();
+  // Each run of a Worker may be another isolate's.
+  const { deliver, roots } = pushesBy(refuseInShop);
+  await deliver(ca.now());
+  expect(rootsInBoth()).toEqual([2, 1]);
   expect([...roots.outcomes()]).toMatchObject([{ fault: "a namespace waits for its CRLs" }]);
-  expect(await counts()).toEqual([2, 2]);
+  ca.pass(60);
+  await pushesBy(refuseInShop).deliver(ca.now());
+  expect(rootsInBoth()).toEqual([2, 1]);
+  ca.pass(60);
+  await pushesBy(refuseInShop).deliver(ca.now());
+  expect(rootsInBoth()).toEqual([2, 2]);
+});
+
+test("new roots wait for CRLs that the CA cannot say, for as long", async () => {
+  await pushesBy(fetchTrusting).deliver(ca.now());
+  await publishSecondRoot();
+  const { certificateAuthority } = ca;
+  const crls = () => Promise.reject(new Error("no key opens"));
+  ca = { ...ca, certificateAuthority: { ...certificateAuthority, crls } };
+  await pushesBy(fetchTrusting).deliver(ca.now());
+  expect(rootsInBoth()).toEqual([1, 1]);
+  ca.pass(90);
+  await pushesBy(fetchTrusting).deliver(ca.now());
+  expect(rootsInBoth()).toEqual([2, 2]);
+});
+
+test("a cluster that comes back within a run gets its CRLs first all the same", async () => {
+  await pushesBy(fetchTrusting).deliver(ca.now());
+  await publishSecondRoot();
+  ca.pass(3600);
+  let isAway = true;
+  const { deliver } = pushesBy((trusted) => {
+    const send = fetchTrusting(trusted);
+    return async (url, init) => {
+      if (!isAway) return send(url, init);
+      isAway = false;
+      throw new TypeError("fetch failed");
+    };
+  });
+  api.asked.length = 0;
+  await deliver(ca.now());
+  expect(writesTo(api)).toEqual(crlsFirst);
 });
