@@ -1,9 +1,7 @@
 import { logFault } from "../foundation/events.ts";
 import {
-  AnswerTooLong,
   type Fetch,
   FetchError,
-  parseJson,
   readJson,
   toFetchError,
   usualFetchTimeoutMilliseconds,
@@ -35,11 +33,8 @@ export type SendRequest = (request: KubernetesRequest) => Promise<unknown>;
 /** A client of one API server. Every request of Rampart to that server goes through one. */
 export interface KubernetesClient {
   readonly send: SendRequest;
-  /**
-   * The events of a watch, unread, until the server or the signal ends it. The length of each is
-   * bounded; the time is not. @throws FetchError
-   */
-  readonly watch: (path: string, signal: AbortSignal) => AsyncIterable<unknown>;
+  /** Begins an answer with status 200 that may last until the signal ends it. @throws FetchError */
+  readonly open: (path: string, signal: AbortSignal) => Promise<Pick<Response, "body">>;
 }
 
 /**
@@ -92,10 +87,7 @@ export function createKubernetesClient(
         throw error;
       }
     },
-    watch: async function* (path, signal) {
-      const { body } = await open({ path }, signal);
-      if (body) for await (const line of linesOf(body)) yield parseJson(line);
-    },
+    open: (path, signal) => open({ path }, signal),
   };
 }
 
@@ -131,25 +123,6 @@ function statusError(
     status,
     retryAfterSeconds: parseRetryAfter(headers.get(retryAfterHeader)),
   });
-}
-
-async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  let rest = "";
-  try {
-    for await (const chunk of body) {
-      const [first = "", ...others] = decoder.decode(chunk, { stream: true }).split("\n");
-      rest += first;
-      if (rest.length > maximumObjectOctets) throw new AnswerTooLong();
-      for (const next of others) {
-        if (rest !== "") yield rest;
-        rest = next;
-      }
-    }
-  } catch (error) {
-    throw toFetchError(error, "broke off its answer, or answered no UTF-8");
-  }
-  if (rest !== "") yield rest;
 }
 
 interface ObjectWrite {

@@ -9,6 +9,7 @@ import {
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient } from "./client.ts";
 import { type Listing, listPages } from "./list-pages.ts";
+import { watchEvents } from "./watch-events.ts";
 
 /** The objects of a collection by their keys, as they were last seen. */
 export interface WatchedCollection<T> {
@@ -169,7 +170,11 @@ async function watch<T>(
   const instant = (): Date | undefined =>
     begun && !isLate() ? addSeconds(begun, Math.min(seconds(), watchSeconds)) : undefined;
   let isUpToDate = true;
-  for await (const event of client.watch(watchPath(listing.path, from, watchSeconds), bounded)) {
+  for await (const event of watchEvents(
+    client,
+    watchPath(listing.path, from, watchSeconds),
+    bounded,
+  )) {
     const { type, object } = parseEvent(event);
     if (type === "ERROR") throw watchError(object.code ?? 0);
     const [key, item] = type === "BOOKMARK" ? [] : (keep(object) ?? []);

@@ -115,7 +115,7 @@ describe("tokens that no key has verified", () => {
   const answers: ((json: unknown) => void)[] = [];
   const client = {
     send: () => new Promise<unknown>((resolve) => answers.push(resolve)),
-    watch: async function* () {},
+    open: async () => new Response(),
   };
   const openApi = () => createClusterApi({ cluster: "c", client, failed: () => {} });
 

@@ -19,7 +19,7 @@ function deliveryTo(answer: SendRequest) {
   };
   const ending = new AbortController();
   const log = createEventRecorder();
-  const client = { send, watch: async function* () {} };
+  const client = { send, open: async () => new Response() };
   return {
     ...createClusterTrustBundle(client, "istio.io/istiod-ca", log, ending.signal),
     requests,

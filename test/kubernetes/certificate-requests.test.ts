@@ -23,7 +23,7 @@ function recordingClient(answer: unknown = {}) {
     requests.push(request);
     return answer;
   };
-  return { send, watch: async function* () {}, requests };
+  return { send, open: async () => new Response(), requests };
 }
 
 describe("a PodCertificateRequest", () => {
@@ -135,7 +135,7 @@ describe("a PodCertificateRequest", () => {
   });
 
   test("that is gone cannot be answered", async () => {
-    const gone = { send: async () => undefined, watch: async function* () {} };
+    const gone = { send: async () => undefined, open: async () => new Response() };
     const status = { type: "Denied", reason: "A", message: "" } as const;
     await expect(answerPodCertificate(gone, "v1", request, status, now)).rejects.toMatchObject({
       status: 404,
@@ -257,7 +257,7 @@ describe("a CertificateSigningRequest", () => {
   });
 
   test("that is gone cannot be answered", async () => {
-    const gone = { send: async () => undefined, watch: async function* () {} };
+    const gone = { send: async () => undefined, open: async () => new Response() };
     await expect(answerServiceCertificate(gone, request, "PEM")).rejects.toThrow(FetchError);
   });
 });

@@ -7,6 +7,7 @@ import {
   type SendRequest,
   writeUnlessConflict,
 } from "../../src/kubernetes/client.ts";
+import { watchEvents } from "../../src/kubernetes/watch-events.ts";
 
 const token = "token-of-a-test";
 const never = new AbortController().signal;
@@ -56,7 +57,7 @@ async function failureOf(act: () => unknown): Promise<FetchError> {
 
 async function eventsOf(client: KubernetesClient): Promise<unknown[]> {
   const events: unknown[] = [];
-  for await (const event of client.watch("/api/v1/pods?watch=1", never)) events.push(event);
+  for await (const event of watchEvents(client, "/api/v1/pods?watch=1", never)) events.push(event);
   return events;
 }
 
@@ -201,8 +202,8 @@ describe("a watch", () => {
   test("yields what came before a connection broke, and fails then", async () => {
     const events: unknown[] = [];
     const failure = await failureOf(async () => {
-      const { watch } = watching(['{"a":1}\n', '{"a"'], new Error(`Bearer ${token}`));
-      for await (const event of watch("/api/v1/pods", never)) events.push(event);
+      const client = watching(['{"a":1}\n', '{"a"'], new Error(`Bearer ${token}`));
+      for await (const event of watchEvents(client, "/api/v1/pods", never)) events.push(event);
     });
     expect(events).toEqual([{ a: 1 }]);
     expect(failure.message).toBe("broke off its answer, or answered no UTF-8 (no reason given)");

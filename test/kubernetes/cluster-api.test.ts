@@ -18,7 +18,7 @@ const busy = { reason: "cluster-busy", cluster: "a" };
 function apiOver(send: SendRequest, faults: string[] = []): ClusterApi {
   return createClusterApi({
     cluster: "a",
-    client: { send, watch: async function* () {} },
+    client: { send, open: async () => new Response() },
     failed: (cluster, { message }) => faults.push(`${cluster}: ${message}`),
   });
 }
@@ -104,7 +104,7 @@ test("an API server that is away after it was busy is away", async () => {
 
 test("two APIs of one cluster do not stop each other", async () => {
   let sent = 0;
-  const client = { send: async () => sent++, watch: async function* () {} };
+  const client = { send: async () => sent++, open: async () => new Response() };
   const reach = { cluster: "a", client, failed: () => {} };
   const failing = createClusterApi({
     ...reach,

@@ -5,6 +5,7 @@ import {
   type WatchedCollection,
   watchCollection,
 } from "../../src/kubernetes/watch.ts";
+import { tellEvents } from "../testkit/kubernetes/told-events.ts";
 
 export const start = new Date("2026-11-21T12:00:00Z");
 export const path = "/api/v1/things?fieldSelector=a";
@@ -76,7 +77,7 @@ export function watchBy({
         if (listed instanceof Error) throw listed;
         return listed;
       },
-      watch: async function* (from) {
+      open: tellEvents(async function* (from) {
         asked.push(from);
         const watched = restOfWatches.shift();
         if (!watched) throw end();
@@ -85,7 +86,7 @@ export function watchBy({
           if (typeof each === "function") each();
           else yield each;
         }
-      },
+      }),
     };
     const collection = watchCollection<string>({
       client,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
+import { watchEvents } from "../../../src/kubernetes/watch-events.ts";
 import type { CertificateSource } from "../../../src/node/gateway/certificate-source.ts";
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
@@ -11,6 +12,7 @@ import {
   podRequestJson,
   serviceRequestJson,
 } from "../../testkit/kubernetes/certificate-requests.ts";
+import { tellEvents } from "../../testkit/kubernetes/told-events.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -55,9 +57,9 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
       listed.push(request.path);
       return items && { kind: "List", metadata: { resourceVersion: "9" }, items };
     },
-    watch: async function* (_, signal) {
+    open: tellEvents(async function* (_, signal) {
       await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
-    },
+    }),
   };
   return { client, writes, listed };
 }
@@ -131,11 +133,11 @@ test("answers pods after an update that has taken the version away", async () =>
   const { reasons } = start(
     {
       send: (request) => (isUpdated ? after : before).client.send(request),
-      watch: async function* (path, signal) {
-        if (path.includes("/v1/")) yield* after.client.watch(path, signal);
+      open: tellEvents(async function* (path, signal) {
+        if (path.includes("/v1/")) yield* watchEvents(after.client, path, signal);
         if (isUpdated) throw new FetchError("answered with status 404", { status: 404 });
         await cut;
-      },
+      }),
     },
     { pods: {} },
   );
