@@ -114,15 +114,23 @@ function statusError(
   { method = "GET", path }: KubernetesRequest,
   { status, headers }: Response,
 ): FetchError {
-  const [collection] = path.split("?");
-  const refused = status === 401 || status === 403;
-  const message = refused
-    ? `refuses the credential for ${method} ${collection} (status ${status})`
-    : `answered ${method} ${collection} with status ${status}`;
+  const [collection = ""] = path.split("?");
+  const isRead = method === "GET";
+  const message =
+    status === 401 || (status === 403 && isRead)
+      ? `refuses the credential for ${method} ${collection} (status ${status})`
+      : `answered ${method} ${collection} with status ${status}${isRead ? "" : reasonOf(status, collection)}`;
   return new FetchError(message, {
     status,
     retryAfterSeconds: parseRetryAfter(headers.get(retryAfterHeader)),
   });
+}
+
+/** What an API server means by a status. Its own text is not quoted, because a webhook chooses that. */
+function reasonOf(status: number, path: string): string {
+  if (status === 403) return ": the account lacks the right, or a quota or a webhook denies it";
+  const isInvalid = status === 422 && path.includes("/configmaps/");
+  return isInvalid ? ": the ConfigMap is immutable, or a policy denies it" : "";
 }
 
 interface ObjectWrite {

@@ -274,8 +274,12 @@ describe("a namespace delays no other", () => {
       instead(request, response);
 
   test.each<[string, Instead, RegExp]>([
-    ["that forbids writes", answers(403, "{}"), /namespace shop .*status 403/],
-    ["whose ConfigMap is immutable", answers(422, "{}"), /namespace shop .*status 422/],
+    ["that forbids writes", answers(403, "{}"), /namespace shop .*status 403: .*a quota/],
+    [
+      "whose ConfigMap is immutable",
+      answers(422, "{}"),
+      /namespace shop .*status 422: .*is immutable/,
+    ],
     ["that seems to be gone", answers(404, "{}"), /namespace shop .*no such namespace/],
     ["whose answer breaks off", answers(200, "{"), /namespace shop .*JSON/],
     [

@@ -229,7 +229,9 @@ test("a namespace that refuses the bundle delays no other", async () => {
   expect(lines("root-not-delivered")).toMatchObject([
     {
       namespace: "sealed",
-      detail: expect.stringMatching(/^the API server refuses the credential for PATCH .*403/),
+      detail: expect.stringMatching(
+        /^the API server answered PATCH .* 403: the account lacks the right, or a quota/,
+      ),
     },
   ]);
 });
