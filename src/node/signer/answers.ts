@@ -44,6 +44,8 @@ interface AnswerContext {
   readonly gone?: () => void;
 }
 
+type Answer<Request> = ConstructorParameters<typeof RequestQueue<Request>>[0]["answer"];
+
 type WatchedQueue = Pick<RequestQueue<unknown>, "work" | "pending" | "hasAll" | "trouble">;
 
 function podQueue(
@@ -52,8 +54,11 @@ function podQueue(
   certificates: PodCertificates,
 ): WatchedQueue {
   const { client, signer, log, answered } = context;
-  const answer = async (request: PodCertificateRequest, now: Date): Promise<void> => {
-    const status = await certificates(request);
+  const answer: Answer<PodCertificateRequest> = async (request, now, mayAskCa) => {
+    const judged = await certificates(request);
+    const isAdmitted = typeof judged === "function";
+    if (isAdmitted && !mayAskCa()) return false;
+    const status = isAdmitted ? await judged() : judged;
     await answerPodCertificate(client, version, request, status, now);
     const { namespace, name, account, pod, node } = request;
     const about = { signer, namespace, request: name, account: account.name, pod: pod.name, node };
@@ -67,6 +72,7 @@ function podQueue(
       log.operation({ event, level: "warning", detail, reason, ...about });
       answered("pod", status.type === "Denied" ? "denied" : "failed");
     }
+    return true;
   };
   const listing = podCertificateListing(version, signer);
   return watchedQueue(context, listing, parsePodCertificateRequest, answer);
@@ -78,7 +84,7 @@ function serviceQueue(
   { admit, certificateFor }: ServiceCertificates,
 ): WatchedQueue {
   const { client, signer, log, answered } = context;
-  const answer = async (request: ServiceCertificateRequest): Promise<void> => {
+  const answer: Answer<ServiceCertificateRequest> = async (request, _, mayAskCa) => {
     const admitted = await admit(request);
     const { name, requester } = request;
     const account = requester && `${requester.account.namespace}/${requester.account.name}`;
@@ -88,14 +94,17 @@ function serviceQueue(
       const { reason, message: detail } = admitted;
       const event = "service-certificate-denied";
       log.operation({ event, level: "warning", detail, reason, ...about });
-      return answered("service", admitted.type === "Denied" ? "denied" : "failed");
+      answered("service", admitted.type === "Denied" ? "denied" : "failed");
+      return true;
     }
+    if (!mayAskCa()) return false;
     // First, so that no certificate is issued that the API server does not take.
     if (!request.isApproved) await decide(client, request, approval);
     await answerServiceCertificate(client, request, await certificateFor(admitted));
     const dnsNames = admitted.dnsNames.join(",");
     log.operation({ event: "service-certificate-issued", level: "info", ...about, dnsNames });
     answered("service", "issued");
+    return true;
   };
   const listing = serviceCertificateListing(signer);
   return watchedQueue(context, listing, parseServiceCertificateRequest, answer);
@@ -114,7 +123,7 @@ function watchedQueue<Request>(
   { client, signer, log, clock, pause, signal, gone }: AnswerContext,
   listing: Parameters<typeof watchCollection>[0]["listing"],
   keep: (object: unknown) => readonly [string, Request | undefined] | undefined,
-  answer: (request: Request, now: Date) => Promise<void>,
+  answer: Answer<Request>,
 ): WatchedQueue {
   const warn = (event: EventName, detail: string, fields = {}): void => {
     if (!signal.aborted) log.operation({ event, level: "warning", detail, signer, ...fields });

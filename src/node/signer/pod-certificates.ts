@@ -17,7 +17,7 @@ import {
   type SubjectPublicKey,
 } from "../../pki/x509/subject-public-key.ts";
 import { backdateSeconds } from "../../pki/x509/validity.ts";
-import type { CertificateSource } from "../gateway/certificate-source.ts";
+import type { CertificateAsk, CertificateSource } from "../gateway/certificate-source.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import {
   type PodKeyType,
@@ -26,8 +26,15 @@ import {
   type SignerName,
 } from "./signer-configuration.ts";
 
-/** Finds the answer to a PodCertificateRequest. Rejects while there is none. */
-export type PodCertificates = (request: PodCertificateRequest) => Promise<PodCertificateStatus>;
+/**
+ * Judges a PodCertificateRequest by itself and the configuration.
+ *
+ * @returns The answer to a request that gets no certificate. For any other a function, which asks the CA; it rejects
+ *   while there is no answer.
+ */
+export type PodCertificates = (
+  request: PodCertificateRequest,
+) => Promise<PodCertificateStatus | (() => Promise<PodCertificateStatus>)>;
 
 /**
  * Answers with the X509-SVID of the pod's account, or denies by the policy of this signer.
@@ -51,7 +58,7 @@ export function podCertificates(
     const type = podKeyTypeOf(proved.publicKey);
     if (!type || !policy.key_types.includes(type)) return unsupportedKey(policy);
     const spiffeId = workloadSpiffeId(trustDomain, request.account);
-    const chain = await certificate({
+    const ask: CertificateAsk = {
       csrPem: proved.csrPem,
       // Kubernetes counts from notBefore, which the CA backdates.
       requestedSeconds: Math.min(request.maximumSeconds, maximumSeconds) - backdateSeconds,
@@ -63,8 +70,8 @@ export function podCertificates(
         ...(policy.authority !== "" && { CertSigner: policy.authority }),
         ...proved.metadata,
       },
-    });
-    return issued(chain, spiffeId);
+    };
+    return async () => issued(await certificate(ask), spiffeId);
   };
 }
 

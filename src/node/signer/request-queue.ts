@@ -11,9 +11,11 @@ interface QueueParts<Request> {
   /**
    * Answers a request.
    *
+   * @param mayAskCa Called before the CA is asked. While it says no, the request has to wait for the CA.
+   * @returns Whether the request has its answer.
    * @throws FetchError of the API server; any other error is the CA's.
    */
-  readonly answer: (request: Request, now: Date) => Promise<void>;
+  readonly answer: (request: Request, now: Date, mayAskCa: () => boolean) => Promise<boolean>;
   /** Called for each failure. The next attempt follows by itself. */
   readonly failed: (detail: string, key: string) => void;
   readonly clock: () => Date;
@@ -28,16 +30,40 @@ const ofRequest: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 300_
 const ofServer: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 30_000 };
 const atOnce = 8;
 
+/** The failures of the CA, or of the API server, since its last answer. */
+class Outage {
+  #failures = 0;
+  #pausedUntil = new Date(0);
+  /** The last failure. */
+  trouble: string | undefined;
+
+  isPaused(now: Date): boolean {
+    return now < this.#pausedUntil;
+  }
+
+  note(error: unknown, now: Date): void {
+    const seconds = error instanceof FetchError ? error.retryAfterSeconds : undefined;
+    const milliseconds = seconds ? 1000 * seconds : backoffMilliseconds(ofServer, ++this.#failures);
+    this.#pausedUntil = new Date(now.getTime() + milliseconds);
+    this.trouble = detailOf(error);
+  }
+
+  end(): void {
+    [this.#failures, this.trouble] = [0, undefined];
+  }
+}
+
 /**
  * Answers requests until each has its answer. A request that fails is tried again with growing pauses. A
- * failure of the CA or of the API server pauses all requests, for as long as the API server asks.
+ * failure of the API server pauses all requests, for as long as it asks; one of the CA pauses those that need it.
  */
 export class RequestQueue<Request> {
   readonly #parts: QueueParts<Request>;
   readonly #attempts = new Map<string, Attempts>();
-  #failures = 0;
-  #trouble: string | undefined;
-  #pausedUntil = new Date(0);
+  /** The requests that need the CA, so that none is judged again while it is away. */
+  readonly #needCa = new Set<string>();
+  readonly #ofCa = new Outage();
+  readonly #ofServer = new Outage();
 
   constructor(parts: QueueParts<Request>) {
     this.#parts = parts;
@@ -46,7 +72,8 @@ export class RequestQueue<Request> {
   /** Answers every request that is due. Rejects only by a defect. */
   async work(): Promise<void> {
     const { items } = this.#parts.requests;
-    for (const key of this.#attempts.keys()) if (!items.has(key)) this.#attempts.delete(key);
+    for (const known of [this.#attempts, this.#needCa])
+      for (const key of known.keys()) if (!items.has(key)) known.delete(key);
     const now = this.#parts.clock();
     const due = [...items].filter(([key]) => now >= (this.#attempts.get(key)?.next ?? now));
     const room = new Semaphore(atOnce);
@@ -62,45 +89,47 @@ export class RequestQueue<Request> {
     return this.#parts.requests.hasAll();
   }
 
-  /** The fault that keeps all requests from being answered; `undefined` since the last answer or refusal. */
+  /** The fault that keeps requests from being answered; `undefined` since the last answer or refusal. */
   trouble(): string | undefined {
-    return this.pending() > 0 ? this.#trouble : undefined;
+    return this.pending() > 0 ? (this.#ofServer.trouble ?? this.#ofCa.trouble) : undefined;
   }
 
   async #attempt([key, request]: [string, Request]): Promise<void> {
     const { requests, answer, failed, clock } = this.#parts;
-    if (clock() < this.#pausedUntil) return;
+    const isCaPaused = (): boolean => this.#ofCa.isPaused(clock());
+    if (this.#ofServer.isPaused(clock()) || (this.#needCa.has(key) && isCaPaused())) return;
+    let asksCa = false;
+    const mayAskCa = (): boolean => {
+      this.#needCa.add(key);
+      asksCa = !isCaPaused();
+      return asksCa;
+    };
     try {
-      await answer(request, clock());
-      this.#noteAnswer();
+      if (!(await answer(request, clock(), mayAskCa))) return;
+      this.#noteAnswer(asksCa);
       requests.items.delete(key);
     } catch (error) {
       const now = clock();
+      const outage = error instanceof FetchError ? this.#ofServer : this.#ofCa;
       if (isGone(error)) requests.items.delete(key);
-      else if (isAboutRequest(error)) this.#postpone(key, now);
+      else if (isAboutRequest(error)) this.#postpone(key, now, asksCa);
       // Of several answers under way, one failure speaks for all.
-      else if (now < this.#pausedUntil) return;
-      else this.#pauseAll(error, now);
+      else if (outage.isPaused(now)) return;
+      else outage.note(error, now);
       if (!isGone(error)) failed(detailOf(error), key);
     }
   }
 
-  #noteAnswer(): void {
-    [this.#failures, this.#trouble] = [0, undefined];
+  #noteAnswer(isOfCa: boolean): void {
+    this.#ofServer.end();
+    if (isOfCa) this.#ofCa.end();
   }
 
-  #postpone(key: string, now: Date): void {
-    this.#noteAnswer();
+  #postpone(key: string, now: Date, isOfCa: boolean): void {
+    this.#noteAnswer(isOfCa);
     const count = (this.#attempts.get(key)?.count ?? 0) + 1;
     const next = new Date(now.getTime() + backoffMilliseconds(ofRequest, count));
     this.#attempts.set(key, { count, next });
-  }
-
-  #pauseAll(error: unknown, now: Date): void {
-    const seconds = error instanceof FetchError ? error.retryAfterSeconds : undefined;
-    const milliseconds = seconds ? 1000 * seconds : backoffMilliseconds(ofServer, ++this.#failures);
-    this.#pausedUntil = new Date(now.getTime() + milliseconds);
-    this.#trouble = detailOf(error);
   }
 }
 

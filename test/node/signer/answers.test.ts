@@ -64,7 +64,7 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
   return { client, writes, listed };
 }
 
-function start(client: KubernetesClient, signer: object): SignerWork {
+function start(client: KubernetesClient, signer: object, source?: CertificateSource): SignerWork {
   const configuration = parseSignerConfiguration(
     {
       UPSTREAM: "https://ca.test",
@@ -79,9 +79,22 @@ function start(client: KubernetesClient, signer: object): SignerWork {
     asks++;
     return issueFor(ca, ask);
   };
-  work = answerRequests(configuration, certificate, context);
+  work = answerRequests(configuration, source ?? certificate, context);
   return work;
 }
+
+test("denies a pod for which no CA is needed while the CA is away", async () => {
+  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
+  const annotated = { ...spec, unverifiedUserAnnotations: { "a.test/b": "c" } };
+  const waiting = Array.from({ length: 20 }, (_, i) => podRequestJson(spec, {}, `good-${i}`));
+  const { client } = memoryApi({ [podPath]: [...waiting, podRequestJson(annotated, {}, "bad")] });
+  const { pending, reasons } = start(client, { pods: {} }, async () => {
+    throw new Error("the CA is away");
+  });
+  await eventually(() => expect(counted).toEqual(["pod denied"]));
+  expect(pending()).toBe(20);
+  expect(reasons()).toEqual(["the CA is away"]);
+});
 
 test("answers the pods that await it, by the field selector of its name, in the version served", async () => {
   const spec = { stubPKCS10Request: (await emptyCsr()).base64 };

@@ -5,7 +5,10 @@ import {
   parsePodCertificateRequest,
 } from "../../../src/kubernetes/pod-certificate-request.ts";
 import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
-import { podCertificates } from "../../../src/node/signer/pod-certificates.ts";
+import {
+  type PodCertificates,
+  podCertificates,
+} from "../../../src/node/signer/pod-certificates.ts";
 import { podKeyTypes } from "../../../src/node/signer/signer-configuration.ts";
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
@@ -35,7 +38,7 @@ function requestOf(spec: object): PodCertificateRequest {
 /** Answers with a CA in this process, and notes what it was asked for. */
 function answering(changes: Partial<typeof policy> = {}, maximumSeconds = 86_400, by = ca) {
   const asks: CertificateAsk[] = [];
-  const answer = podCertificates(
+  const judge = podCertificates(
     { ...signer, maximumSeconds },
     { ...policy, ...changes },
     trustDomain,
@@ -44,7 +47,12 @@ function answering(changes: Partial<typeof policy> = {}, maximumSeconds = 86_400
       return issueFor(by, ask);
     },
   );
-  return { answer: (spec: object) => answer(requestOf(spec)), asks };
+  return { answer: (spec: object) => answerBy(judge, requestOf(spec)), asks };
+}
+
+async function answerBy(judge: PodCertificates, request: PodCertificateRequest) {
+  const judged = await judge(request);
+  return typeof judged === "function" ? judged() : judged;
 }
 
 const withCsr = async (kind?: Parameters<typeof emptyCsr>[0]) => ({
@@ -199,12 +207,12 @@ test("a pod waits for a CA that does not answer, or answers for another workload
   const away = podCertificates(signer, policy, trustDomain, async () => {
     throw new Error("ECONNREFUSED");
   });
-  await expect(away(asked)).rejects.toThrow("ECONNREFUSED");
+  await expect(answerBy(away, asked)).rejects.toThrow("ECONNREFUSED");
   const wrong = podCertificates(signer, policy, trustDomain, (ask) =>
     issueFor(ca, {
       ...ask,
       metadata: { ImpersonatedIdentity: "spiffe://cluster.local/ns/shop/sa/other" },
     }),
   );
-  await expect(wrong(asked)).rejects.toThrow("the certificate of another workload");
+  await expect(answerBy(wrong, asked)).rejects.toThrow("the certificate of another workload");
 });

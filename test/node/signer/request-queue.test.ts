@@ -7,17 +7,23 @@ import { addSeconds } from "../../../src/pki/x509/validity.ts";
 const start = new Date("2026-11-22T12:00:00Z");
 
 /** A queue whose answers a test decides, and a clock that it moves. */
-function queueOf(keys: readonly string[], answer: (key: string) => unknown) {
+function queueOf(
+  keys: readonly string[],
+  answer: (key: string) => unknown,
+  needsCa: (key: string) => boolean = () => true,
+) {
   let now = start;
   const asked: string[] = [];
   const told: string[] = [];
   const items = new Map(keys.map((key) => [key, key]));
   const queue = new RequestQueue({
     requests: { items, hasAll: () => true },
-    answer: async (key) => {
+    answer: async (key, _, mayAskCa) => {
+      if (needsCa(key) && !mayAskCa()) return false;
       asked.push(key);
       const fault = answer(key);
       if (fault) throw fault;
+      return true;
     },
     failed: (detail, key) => void told.push(`${key}: ${detail}`),
     clock: () => now,
@@ -139,6 +145,39 @@ describe.each<[string, unknown]>([
     await queue.work();
     expect(queue.pending()).toBe(0);
     expect(queue.trouble()).toBeUndefined();
+  });
+});
+
+describe("a request that needs no CA", () => {
+  const needsCa = (key: string): boolean => key !== "denied";
+
+  test("has its answer while the CA is away, whose outage goes on", async () => {
+    const answer = (key: string) => (needsCa(key) ? new Error("ECONNREFUSED") : undefined);
+    const queue = queueOf(many, answer, needsCa);
+    await queue.work();
+    queue.pass(1);
+    await queue.work();
+    queue.items.set("denied", "denied");
+    await queue.work();
+    expect(queue.asked.at(-1)).toBe("denied");
+    expect(queue.pending()).toBe(many.length);
+    expect(queue.trouble()).toBe("ECONNREFUSED");
+    const asked = queue.asked.length;
+    queue.pass(1);
+    await queue.work();
+    expect(queue.asked.length).toBe(asked);
+  });
+
+  test("waits for the API server, which is told apart from the CA", async () => {
+    const queue = queueOf(
+      ["a", "denied"],
+      (key) => (needsCa(key) ? new Error("ECONNREFUSED") : apiFault(500)),
+      needsCa,
+    );
+    await queue.work();
+    await queue.work();
+    expect(queue.asked).toEqual(["a", "denied"]);
+    expect(queue.told.length).toBe(2);
   });
 });
 
