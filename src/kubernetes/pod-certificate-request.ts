@@ -55,7 +55,8 @@ export type PodCertificateStatus =
 export type PodCertificatesVersion = "v1" | "v1beta1";
 
 const name = z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
-const uid = z.string().check(z.minLength(1), z.maxLength(64));
+/** The API server takes any text of this length as the UID of a pod. */
+const uid = z.string().check(z.minLength(1), z.maxLength(128));
 /** An API server writes `null` for the form that a request does not have. */
 const base64 = z._default(z.nullable(z.string().check(z.maxLength(64 * 1024))), null);
 const conditions = z._default(z.nullable(z.array(z.object({ type: z.string() }))), null);

@@ -50,7 +50,8 @@ export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
 }
 
 const podName = z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
-const podUid = z.string().check(z.regex(/^[A-Za-z0-9-]{1,64}$/));
+/** The UID of a pod that a signer of a cluster may name. */
+export const podUid: z.ZodMiniString = z.string().check(z.regex(/^[A-Za-z0-9-]{1,64}$/));
 
 /** Whom a signer of a cluster asks for: a pod, or the account that requests a certificate for a service. */
 const holderForm = z.object({

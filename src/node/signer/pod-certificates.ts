@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { podUid } from "../../ca/issuance/identity-policy.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import type {
@@ -53,6 +54,7 @@ export function podCertificates(
     if (request.hasAnnotations)
       return denied("InvalidUnverifiedUserAnnotations", unknownAnnotations);
     if (!isServed(request.namespace)) return denied("NamespaceNotServed", notServed);
+    if (!podUid.safeParse(request.pod.uid).success) return noPodUid;
     const proved = await provedKey(request.key, request.pod.uid);
     if ("type" in proved) return proved;
     const type = podKeyTypeOf(proved.publicKey);
@@ -83,6 +85,13 @@ const denied = (reason: string, message: string): PodCertificateStatus => ({
   reason,
   message,
 });
+
+/** The CA would refuse it, and the request would wait for ever. */
+const noPodUid: PodCertificateStatus = {
+  type: "Failed",
+  reason: "InvalidPodUid",
+  message: "podUID is not the UID of a pod",
+};
 
 const unsupportedKey = ({ key_types }: Pick<PodPolicy, "key_types">): PodCertificateStatus =>
   denied("UnsupportedKeyType", `this signer takes keys of type ${key_types.join(", ")}`);

@@ -162,6 +162,10 @@ describe("a pod is denied, and the CA not asked,", () => {
     expect(await refusal(spec)).toBe("Denied InvalidUnverifiedUserAnnotations");
   });
 
+  test.each(["a".repeat(65), "a".repeat(128), "a_b"])("for the UID %s", async (podUID) => {
+    expect(await refusal({ ...(await withCsr()), podUID })).toBe("Failed InvalidPodUid");
+  });
+
   test("in a namespace that the configuration does not name", async () => {
     const spec = await withCsr();
     expect(await refusal(spec, { namespaces: ["sho", "shop-*"] })).toBe(
