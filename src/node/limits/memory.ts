@@ -89,15 +89,18 @@ const busyShare = 0.2;
 /** How long the process must not have been busy before garbage is collected, in milliseconds. */
 const calmMilliseconds = 5_000;
 
+/** The longest time between two collections of a calm process that holds too much all the while. */
+const longestCalmMilliseconds = 600_000;
+
 /** The time between two collections while memory is short, if the former has freed much. */
 const reliefMilliseconds = 1_000;
 
-/** What a collection must have freed to make another one worthwhile, in octets. */
+/** What a collection must have freed to make another one worthwhile while memory is short, in octets. */
 const usefulOctets = 8 * mebibyte;
 
 /**
- * What the process must have taken since the last collection to make another one worthwhile while it is calm, in
- * octets. Ordinary work takes as much as the young generation, and needs it again: without it, a certificate costs half
+ * How much more than the least after any collection the process must hold to make another one worthwhile while it is
+ * calm, in octets: after the last one, which may have come amidst a quiet flood, it may have held too much. Ordinary work takes as much as the young generation, and needs it again: without it, a certificate costs half
  * as much more. That of a small heap has 6 MiB, by the image's flags, and 48 by the units'.
  */
 const worthwhileOctets = (heapLimit: number): number =>
@@ -106,8 +109,14 @@ const worthwhileOctets = (heapLimit: number): number =>
 /** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
 const worthwhileExternalOctets = 8 * mebibyte;
 
+/** What must have come soon after such a collection: only a flood sends so much. malloc keeps what was taken at once. */
+const floodedExternalOctets = 4 * mebibyte;
+
+/** How soon after a collection that is. */
+const floodMilliseconds = 300;
+
 /** The time between two collections of that, which would otherwise double the work of a flood of bodies. */
-const dropMilliseconds = 250;
+const dropMilliseconds = 100;
 
 /**
  * Collects garbage when the process is short of memory, and when it is calm. V8 collects when a program allocates,
@@ -115,11 +124,11 @@ const dropMilliseconds = 250;
  */
 export class Collection {
   readonly #process: Collectable;
-  #heldBefore = 0;
+  #least: number | undefined;
+  #pause = calmMilliseconds;
   #externalBefore = Number.POSITIVE_INFINITY;
   #droppedAt = Number.NEGATIVE_INFINITY;
   #freed = 0;
-  #hasGrown = false;
   #collectedAt = Number.NEGATIVE_INFINITY;
   #sweptAt = 0;
   #worked = 0;
@@ -132,15 +141,20 @@ export class Collection {
   /** Collects once the process has been calm. @param now In milliseconds. */
   sweep(now: number): void {
     const worked = this.#process.worked();
-    if (worked - this.#worked > busyShare * (now - this.#sweptAt)) this.#busyAt = now;
+    if (worked - this.#worked > busyShare * (now - this.#sweptAt)) {
+      this.#busyAt = now;
+      this.#pause = calmMilliseconds;
+    }
     this.#worked = worked;
     this.#sweptAt = now;
-    if (now - Math.max(this.#busyAt, this.#collectedAt) < calmMilliseconds) return;
-    const grown = this.#process.held() - this.#heldBefore;
-    // Native memory of sockets leaves after the objects that own it, for the next collection.
-    const isFollowed = this.#hasGrown && this.#freed >= usefulOctets;
-    this.#hasGrown = grown >= worthwhileOctets(this.#process.heapLimit());
-    if (this.#hasGrown || isFollowed) this.#collect(now);
+    if (now - Math.max(this.#busyAt, this.#collectedAt) < this.#pause) return;
+    const grown = this.#process.held() - (this.#least ?? 0);
+    const isWorthwhile = grown >= worthwhileOctets(this.#process.heapLimit());
+    // What ordinary work holds for long is not collected again and again.
+    this.#pause = isWorthwhile
+      ? Math.min(2 * this.#pause, longestCalmMilliseconds)
+      : calmMilliseconds;
+    if (isWorthwhile) this.#collect(now);
   }
 
   /**
@@ -150,8 +164,9 @@ export class Collection {
   dropExternal(now: number): void {
     const external = this.#process.external();
     this.#externalBefore = Math.min(this.#externalBefore, external);
-    const isWorthwhile = external >= this.#externalBefore + worthwhileExternalOctets;
-    if (!isWorthwhile || now - this.#droppedAt < dropMilliseconds) return;
+    const since = now - this.#droppedAt;
+    const worthwhile = since < floodMilliseconds ? floodedExternalOctets : worthwhileExternalOctets;
+    if (since < dropMilliseconds || external < this.#externalBefore + worthwhile) return;
     this.#droppedAt = now;
     this.#process.collectBriefly();
     this.#externalBefore = this.#process.external();
@@ -166,10 +181,11 @@ export class Collection {
   }
 
   #collect(now: number): void {
-    const held = this.#process.held();
+    const heldBefore = this.#process.held();
     this.#process.collect();
-    this.#heldBefore = this.#process.held();
-    this.#freed = held - this.#heldBefore;
+    const held = this.#process.held();
+    this.#freed = heldBefore - held;
+    this.#least = Math.min(this.#least ?? held, held);
     this.#collectedAt = now;
   }
 }

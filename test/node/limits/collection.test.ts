@@ -4,16 +4,24 @@ import { Collection, memoryShortage } from "../../../src/node/limits/memory.ts";
 
 const mebibyte = 1024 * 1024;
 
-/** A process that holds 100 MiB after each collection, with a heap of so many at most. */
+/** A process that holds 100 MiB after each collection at first, with a heap of so many at most. */
 function start(heapLimit = 84) {
-  const state = { held: 100 * mebibyte, collections: 0, worked: 0, external: 0, live: 0, brief: 0 };
+  const state = {
+    held: 100 * mebibyte,
+    afterCollection: 100 * mebibyte,
+    collections: 0,
+    worked: 0,
+    external: 0,
+    live: 0,
+    brief: 0,
+  };
   const collection = new Collection({
     held: () => state.held,
     heapLimit: () => heapLimit * mebibyte,
     worked: () => state.worked,
     collect: () => {
       state.collections++;
-      state.held = 100 * mebibyte;
+      state.held = state.afterCollection;
     },
     external: () => state.external,
     collectBriefly: () => {
@@ -57,23 +65,42 @@ test.each([
   },
 );
 
-test("work that takes back what a collection has freed is not collected every five seconds", () => {
+test("a calm process that needs much more than before is collected after 5 s, 10 s and so on to 10 minutes", () => {
   const { state, pass } = start();
-  for (let at = 5000; at < 60_000; at += 5000) pass(at, at + 4000, 0, 109 * mebibyte);
-  expect(state.collections).toBe(2);
+  pass(1000, 5000, 0);
+  state.afterCollection = 150 * mebibyte;
+  const collectedAt: number[] = [];
+  for (let now = 6000; now < 3_000_000; now += 1000) {
+    const before = state.collections;
+    pass(now, now, 0, 150 * mebibyte);
+    if (state.collections > before) collectedAt.push(now / 1000);
+  }
+  expect(collectedAt).toEqual([15, 35, 75, 155, 315, 635, 1235, 1835, 2435]);
 });
 
-test("memory that grows in a calm process causes at most one collection in five seconds", () => {
+test.each([
+  { then: "a busy spell", busyMilliseconds: 900, held: 150 },
+  { then: "less memory", busyMilliseconds: 0, held: 100 },
+])("after $then a process is collected five seconds later again", ({ busyMilliseconds, held }) => {
   const { state, pass } = start();
-  pass(1000, 40_000, 0, 150 * mebibyte);
-  expect(state.collections).toBe(8);
+  pass(1000, 5000, 0);
+  state.afterCollection = 150 * mebibyte;
+  pass(6000, 160_000, 0, 150 * mebibyte);
+  const before = state.collections;
+  pass(161_000, 320_000, busyMilliseconds, held * mebibyte);
+  pass(321_000, 326_000, 0, 150 * mebibyte);
+  expect(state.collections).toBe(before + 1);
 });
 
-test("a collection that has freed much is followed by another, which frees native memory of what it collected", () => {
+test("what a collection leaves that comes amidst a quiet flood is collected after the flood", () => {
   const { state, pass } = start();
-  state.held = 150 * mebibyte;
-  pass(5000, 60_000, 0);
+  pass(1000, 5000, 0);
+  state.afterCollection = 125 * mebibyte;
+  pass(6000, 15_000, 0, 130 * mebibyte);
   expect(state.collections).toBe(2);
+  state.afterCollection = 100 * mebibyte;
+  pass(16_000, 35_000, 0);
+  expect(state).toMatchObject({ collections: 3, held: 100 * mebibyte });
 });
 
 test("a process that is short of memory is collected at once, and in five seconds again if that was of no use", () => {
@@ -87,20 +114,24 @@ test("a process that is short of memory is collected at once, and in five second
   expect(state.collections).toBe(3);
 });
 
-test("fields of requests are collected in a busy process once eight mebibytes of them have come, four times a second", () => {
+test("fields of requests are collected in a busy process once 8 MiB of them have come, or 4 MiB at once again", () => {
   const { state, collection } = start();
   let now = 0;
   const isShort = memoryShortage(usualLimits, () => now, collection);
-  const measure = (mebibytes: number): number => {
+  const measure = (milliseconds: number, mebibytes: number): number => {
     state.external = mebibytes * mebibyte;
-    now += 125;
+    now += milliseconds;
     isShort();
     return state.brief;
   };
-  expect([12, 19, 10, 17].map(measure)).toEqual([0, 0, 0, 0]);
+  expect([12, 19, 10, 17].map((each) => measure(125, each))).toEqual([0, 0, 0, 0]);
   state.live = 11 * mebibyte;
-  expect([18, 18, 19, 11, 18].map(measure)).toEqual([1, 1, 2, 2, 2]);
-  expect([19, 19, 19, 19].map(measure)).toEqual([3, 3, 4, 4]);
+  expect(measure(125, 18)).toBe(1);
+  expect(measure(99, 19)).toBe(1);
+  expect(measure(100, 14)).toBe(1);
+  expect(measure(100, 15)).toBe(2);
+  expect(measure(300, 18)).toBe(2);
+  expect(measure(300, 19)).toBe(3);
   expect(state.collections).toBe(0);
 });
 
