@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { optionsOf } from "../../test/testkit/programs/options.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
-import { cells, header, isWithin, type Outcome, row } from "./outcome.ts";
+import { budget, cells, header, isWithin, type Outcome, row } from "./outcome.ts";
 import { play } from "./play.ts";
 
 /** Prints a row when its server has rested. The next flood has begun by then. */
@@ -27,7 +27,7 @@ async function playAll({ seconds, after, rows }: Options): Promise<number> {
   const within = (await Promise.all(told)).filter((isGood) => isGood).length;
   const isWhole = !interruption.signal.aborted;
   console.log(
-    `\n${within} of ${rows.length} rows within: 99 % of the calls and 95 % of the probes in time, a peak of 160 MiB, 20 % more memory afterwards${isWhole ? "" : " (interrupted)"}`,
+    `\n${within} of ${rows.length} rows within: 99 % of the calls and 95 % of the probes in time, a peak of ${budget.memory} MiB, 20 % more memory afterwards${isWhole ? "" : " (interrupted)"}`,
   );
   return within === rows.length && isWhole ? 0 : 1;
 }
