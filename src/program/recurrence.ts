@@ -48,7 +48,7 @@ export function recur(
   };
 }
 
-const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
+const backoff: Backoff = { firstMilliseconds: 250, longestMilliseconds: 60_000 };
 
 interface Refresh<T> {
   readonly fetch: () => Promise<T>;

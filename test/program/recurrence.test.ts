@@ -103,7 +103,7 @@ test("without a value all callers are refused, and the next one fetches again", 
   const asked = [kept(at(0)), kept(at(0))];
   for (const { reject } of fetches) reject(new Error("away"));
   for (const each of asked) await expect(each).rejects.toThrow("away");
-  const next = kept(at(1));
+  const next = kept(at(0.25));
   fetches.at(-1)?.resolve("value");
   expect([await next, fetches.length]).toEqual(["value", 2]);
 });

@@ -17,8 +17,8 @@ interface Renewal {
   readonly pause?: Pause | undefined;
 }
 
-/** The interval at which the listener reads its certificate and the trust bundle. */
-const refreshSeconds = 1;
+/** How often the listener reads its certificate and the trust bundle: after a taint callers refuse the old one. */
+const refreshSeconds = 0.25;
 
 /**
  * Listens as soon as there is a serving certificate. It always uses the newest one, and the current trust

@@ -16,6 +16,7 @@ async function openedListener() {
   let begin = (): void => {};
   let refreshed = Promise.withResolvers<void>();
   const log = createEventRecorder();
+  const pauses: number[] = [];
   const listener = new RenewingListener({
     certificateAt: async () => {
       if (fault) throw fault;
@@ -25,7 +26,8 @@ async function openedListener() {
     listen: async () => ({ address, replace: () => {}, close: async () => {} }),
     log,
     clock: () => now,
-    pause: (_, signal) => {
+    pause: (milliseconds, signal) => {
+      pauses.push(milliseconds);
       const { promise, resolve } = Promise.withResolvers<void>();
       begin = resolve;
       signal?.addEventListener("abort", () => resolve());
@@ -41,6 +43,7 @@ async function openedListener() {
       now = to;
     },
     log,
+    pauses,
     refresh: async (next?: Error) => {
       fault = next;
       refreshed = Promise.withResolvers();
@@ -77,4 +80,10 @@ test("a fault is logged once, and again if it returns after a success", async ()
   for (const fault of [lost, lost, undefined, lost]) await refresh(fault);
   const missing = log.operations.filter(({ event }) => event === "serving-certificate-missing");
   expect(missing).toHaveLength(2);
+});
+
+test("a root that leaves at once is seen within a quarter of a second", async () => {
+  const { refresh, pauses } = await openedListener();
+  await refresh();
+  expect(pauses).toEqual([250, 250]);
 });
