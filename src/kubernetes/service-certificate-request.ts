@@ -37,7 +37,8 @@ const longestRequest = 22 * 1024;
 
 const requestForm = z.object({
   metadata: z.object({
-    name: z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/)),
+    /** Kubernetes takes any segment of a path. */
+    name: z.string().check(z.regex(/^(?!\.\.?$)[^/%]{1,1024}$/)),
     uid: z.string().check(z.minLength(1), z.maxLength(64)),
   }),
   spec: z.object({
@@ -149,7 +150,7 @@ async function applyStatus(
 ): Promise<void> {
   const answer = await send({
     method: "PATCH",
-    path: `${collection}/${name}/${subresource}?fieldManager=rampart-signer&force=true`,
+    path: `${collection}/${encodeURIComponent(name)}/${subresource}?fieldManager=rampart-signer&force=true`,
     body: { apiVersion, kind: "CertificateSigningRequest", metadata: { name, uid }, status },
   });
   if (answer === undefined) throw new FetchError("has no such request any more", { status: 404 });

@@ -11,6 +11,7 @@ import {
   answerServiceCertificate,
   decide,
   parseServiceCertificateRequest,
+  type ServiceCertificateRequest,
 } from "../../src/kubernetes/service-certificate-request.ts";
 import { podUid } from "../testkit/callers/pod-key.ts";
 import { podRequestJson, serviceRequestJson } from "../testkit/kubernetes/certificate-requests.ts";
@@ -220,6 +221,25 @@ describe("a CertificateSigningRequest", () => {
   ])("with the status %j awaits something: %s", (status, awaits) => {
     const parsed = parseServiceCertificateRequest(serviceRequestJson("", {}, status));
     expect(parsed?.[1] !== undefined).toBe(awaits);
+  });
+
+  test.each([
+    ["system:web", "system%3Aweb"],
+    ["Web_1?", "Web_1%3F"],
+  ])("may have the name %s", async (name, inPath) => {
+    const json = serviceRequestJson("");
+    const named = { ...json, metadata: { ...json.metadata, name } };
+    const [key, request] = parseServiceCertificateRequest(named) ?? [];
+    expect(key).toBe(name);
+    const client = recordingClient();
+    await answerServiceCertificate(client, request as ServiceCertificateRequest, "PEM");
+    expect(client.requests[0]?.path).toContain(`/certificatesigningrequests/${inPath}/status?`);
+  });
+
+  test.each(["", ".", "..", "a/b", "a%2fb"])("has no name like %j", (name) => {
+    const json = serviceRequestJson("");
+    const named = { ...json, metadata: { ...json.metadata, name } };
+    expect(parseServiceCertificateRequest(named)).toBeUndefined();
   });
 
   const request = parseServiceCertificateRequest(serviceRequestJson("a CSR"))?.[1];
