@@ -34,7 +34,7 @@ async function request(
   const created = await call("POST", collection, {
     apiVersion: "certificates.k8s.io/v1",
     kind: "CertificateSigningRequest",
-    metadata: { generateName: "service-" },
+    metadata: { generateName: "system:Service_" },
     spec: {
       signerName,
       request: base64Of(new TextEncoder().encode(pem)),
