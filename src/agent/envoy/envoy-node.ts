@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { jsonIn } from "../../foundation/json.ts";
 import { readSmallFile, unlessMissing } from "../../program/files/small-file.ts";
 import {
   type Environment,
@@ -91,12 +92,8 @@ function labelsOf({ environment, labels }: NodeSources): PodFields {
 
 /** As pilot-agent, it takes what is no JSON object for an empty one. */
 function parseObject(text: string): Json {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
-  } catch {
-    return {};
-  }
+  const value = jsonIn(text);
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
 function clusterOf(

@@ -3,6 +3,7 @@ import { createServer, type Socket } from "node:net";
 import * as z from "zod/mini";
 import { messageOf } from "../../foundation/errors.ts";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { jsonIn } from "../../foundation/json.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
 import type { AgentConfiguration, AgentSubject } from "../configuration/configuration.ts";
@@ -135,7 +136,7 @@ export async function startSocketFeed({
   const sockets = new Set<Socket>();
   let fault: string | undefined = "no list of the node's workloads has come (op sync)";
   const answer = (line: string): string => {
-    const command = parseCommand(line);
+    const command = commandForm.safeParse(jsonIn(line)).data;
     const result = command ? execute(command, trustDomain, listener) : refusal("not a command");
     if (command?.op === "sync" && result.ok) fault = undefined;
     return `${JSON.stringify(result)}\n`;
@@ -210,14 +211,5 @@ function execute(
     }
     case "list":
       return { ok: true, workloads: listener.list() };
-  }
-}
-
-function parseCommand(line: string): Command | undefined {
-  try {
-    return commandForm.safeParse(JSON.parse(line)).data;
-  } catch {
-    // Text that is not JSON gets the answer of any other unknown command.
-    return undefined;
   }
 }
