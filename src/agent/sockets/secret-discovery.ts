@@ -39,10 +39,7 @@ export function createSecretDiscovery(
       requireSecretType(request.typeUrl);
       const { take } = roomOf(values);
       const names = [...new Set(request.resourceNames)];
-      return await responses.create(names, take).catch((error: unknown) => {
-        const sentence = `failed to generate secret: ${messageOf(error)}`;
-        throw new ConnectError(sentence, Code.Unknown, undefined, undefined, error);
-      });
+      return await responses.create(names, take).catch((error) => refuse(names, error));
     },
   };
 }
