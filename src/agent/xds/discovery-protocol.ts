@@ -26,27 +26,24 @@ export interface DiscoveryProtocol {
 
 const service = "/envoy.service.discovery.v3.AggregatedDiscoveryService";
 
-const stateOfTheWorld: DiscoveryProtocol = {
-  name: "state-of-the-world",
-  path: `${service}/StreamAggregatedResources`,
-  peek: (request) => peekAt(request, DiscoveryRequestSchema.field),
-  bareRequest: (typeUrl, fault) =>
-    toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, bare(typeUrl, fault))),
-};
-
-const incremental: DiscoveryProtocol = {
-  name: "incremental",
-  path: `${service}/DeltaAggregatedResources`,
-  peek: (request) => peekAt(request, DeltaDiscoveryRequestSchema.field),
-  bareRequest: (typeUrl, fault) =>
-    toBinary(
-      DeltaDiscoveryRequestSchema,
-      create(DeltaDiscoveryRequestSchema, bare(typeUrl, fault)),
-    ),
-};
+function protocolOf(
+  name: DiscoveryProtocol["name"],
+  method: string,
+  schema: typeof DiscoveryRequestSchema | typeof DeltaDiscoveryRequestSchema,
+): DiscoveryProtocol {
+  return {
+    name,
+    path: `${service}/${method}`,
+    peek: (request) => peekAt(request, schema.field),
+    bareRequest: (typeUrl, fault) => toBinary(schema, create(schema, bare(typeUrl, fault))),
+  };
+}
 
 export const discoveryProtocols: ReadonlyMap<string, DiscoveryProtocol> = new Map(
-  [incremental, stateOfTheWorld].map((protocol) => [protocol.path, protocol]),
+  [
+    protocolOf("incremental", "DeltaAggregatedResources", DeltaDiscoveryRequestSchema),
+    protocolOf("state-of-the-world", "StreamAggregatedResources", DiscoveryRequestSchema),
+  ].map((protocol) => [protocol.path, protocol]),
 );
 
 const bare = (typeUrl: string, fault: string | undefined) => ({
