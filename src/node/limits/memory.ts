@@ -100,11 +100,14 @@ const usefulOctets = 8 * mebibyte;
 
 /**
  * How much more than the least after any collection the process must hold to make another one worthwhile while it is
- * calm, in octets: after the last one, which may have come amidst a quiet flood, it may have held too much. Ordinary work takes as much as the young generation, and needs it again: without it, a certificate costs half
- * as much more. That of a small heap has 6 MiB, by the image's flags, and 48 by the units'.
+ * calm, in octets: after the last one, which may have come amidst a quiet flood, it may have held too much. Ordinary
+ * work takes as much as the young generation, and needs it again: without it, a certificate costs half as much more.
+ * That of a small heap has 6 MiB, by the image's flags, and 48 by the units', which is collected every two minutes.
  */
-const worthwhileOctets = (heapLimit: number): number =>
-  (heapLimit < 128 * mebibyte ? 10 : 64) * mebibyte;
+function worthwhileOctets(heapLimit: number, sinceCollection: number): number {
+  const keepsYoung = heapLimit >= 128 * mebibyte && sinceCollection < 120_000;
+  return (keepsYoung ? 64 : 10) * mebibyte;
+}
 
 /** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
 const worthwhileExternalOctets = 8 * mebibyte;
@@ -147,9 +150,10 @@ export class Collection {
     }
     this.#worked = worked;
     this.#sweptAt = now;
-    if (now - Math.max(this.#busyAt, this.#collectedAt) < this.#pause) return;
+    const sinceCollection = now - this.#collectedAt;
+    if (Math.min(sinceCollection, now - this.#busyAt) < this.#pause) return;
     const grown = this.#process.held() - (this.#least ?? 0);
-    const isWorthwhile = grown >= worthwhileOctets(this.#process.heapLimit());
+    const isWorthwhile = grown >= worthwhileOctets(this.#process.heapLimit(), sinceCollection);
     // What ordinary work holds for long is not collected again and again.
     this.#pause = isWorthwhile
       ? Math.min(2 * this.#pause, longestCalmMilliseconds)

@@ -65,6 +65,16 @@ test.each([
   },
 );
 
+test("what ordinary work takes of a large heap is collected every two minutes", () => {
+  const { state, pass } = start(304);
+  pass(1000, 5000, 0);
+  pass(6000, 119_000, 900, 163 * mebibyte);
+  pass(120_000, 124_000, 0);
+  expect(state.collections).toBe(1);
+  pass(125_000, 125_000, 0);
+  expect(state).toMatchObject({ collections: 2, held: 100 * mebibyte });
+});
+
 test("a calm process that needs much more than before is collected after 5 s, 10 s and so on to 10 minutes", () => {
   const { state, pass } = start();
   pass(1000, 5000, 0);
