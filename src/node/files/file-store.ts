@@ -177,13 +177,8 @@ async function list(
 
 /** A listed file that is missing was deleted in between. */
 async function load(directory: string, name: RecordName): Promise<StoredRecord | undefined> {
-  const file = await open(pathOf(directory, name), "r").catch(ignoring("ENOENT"));
-  if (!file) return undefined;
-  try {
-    return { ...name, value: await readText(file) };
-  } finally {
-    await file.close();
-  }
+  await using file = await open(pathOf(directory, name), "r").catch(ignoring("ENOENT"));
+  return file && { ...name, value: await readText(file) };
 }
 
 async function readText(file: FileHandle): Promise<string> {
