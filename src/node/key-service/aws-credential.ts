@@ -6,7 +6,7 @@ import {
 import { inForm, textOf } from "../../custody/key-service/service-call.ts";
 import { isSafeToFetch } from "../../foundation/text.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
-import { credentialsInEnvironment } from "../stores/store-place.ts";
+import { awsDomain, credentialsInEnvironment } from "../stores/store-place.ts";
 import { askFor, askMetadata, type Machine } from "./cloud-credentials.ts";
 
 /**
@@ -57,8 +57,7 @@ async function assumeRole(machine: Machine, file: string): Promise<Credential> {
 /** @throws KeyServiceError */
 function stsUrl(environment: Machine["environment"]): string {
   const region = environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"];
-  const suffix = region?.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  const usual = `https://sts.${region ? `${region}.` : ""}${suffix}/`;
+  const usual = `https://sts.${region ? `${region}.` : ""}${awsDomain(region)}/`;
   const url = environment["AWS_ENDPOINT_URL_STS"] ?? usual;
   if (isSafeToFetch(url)) return url;
   throw new KeyServiceError("cannot be asked: AWS_ENDPOINT_URL_STS must be an https URL");
@@ -88,9 +87,7 @@ async function ofInstance(machine: Machine): Promise<Credential> {
     );
   const seconds = { "x-aws-ec2-metadata-token-ttl-seconds": "21600" };
   const { text } = await askInstance("api/token", "PUT", seconds);
-  const headers = {
-    "x-aws-ec2-metadata-token": text.trim(),
-  };
+  const headers = { "x-aws-ec2-metadata-token": text.trim() };
   const roles = "meta-data/iam/security-credentials/";
   const [role = ""] = (await askInstance(roles, "GET", headers)).text.trim().split("\n");
   return keysIn((await askInstance(roles + encodeURIComponent(role), "GET", headers)).members);

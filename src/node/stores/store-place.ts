@@ -166,14 +166,15 @@ export type BucketPlace = Readonly<ReturnType<typeof bucketPlaceOf>>;
 /** AWS wants the bucket in the name of the host; other services are sure to take it in the path. */
 function bucketUrl(values: BucketValues): string {
   const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
-  const service = endpoint ?? `https://s3.${given}.${suffixOf(given ?? "")}`;
+  const service = endpoint ?? `https://s3.${given}.${awsDomain(given)}`;
   // A certificate for *.s3.… has no room for another dot.
   const usual = endpoint === undefined && !bucket.includes(".") ? "host" : "path";
   if ((values.S3_ADDRESSING ?? usual) === "path") return `${service}/${bucket}`;
   return service.replace("://", `://${bucket}.`);
 }
 
-const suffixOf = (region: string): string =>
+/** The domain of AWS's services in a region. */
+export const awsDomain = (region = ""): string =>
   region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
 
 /** The credential of this moment. @throws OperatorError */
