@@ -114,10 +114,11 @@ export class CertificateOutput {
         "key.pem": privateKeyPem(svid.privateKey, isPkcs8),
         // As in Istio, a workload's chain includes the roots: some programs look for them there.
         "cert-chain.pem": purpose === "serving" ? chainPem(svid) : joinPem(svid.certChain),
-        "root-cert.pem": trust.pem,
         // As in Istio, an empty file revokes nothing. One of an earlier run goes where the CA publishes none any more.
         ...(purpose === "identity" && revocation.isAbsent && { [crlFile]: undefined }),
         ...(purpose === "identity" && revocation.isPublished && { [crlFile]: revocation.pem }),
+        // After its CRL: whoever reads in between must find no root without one.
+        "root-cert.pem": trust.pem,
       }
     );
   }

@@ -142,7 +142,14 @@ export class OwnBundle implements FollowerState {
 
   /** Why roots, taints and CRLs are not followed; `undefined` while they are, or where nobody wants it. */
   get fault(): string | undefined {
-    return this.#fault ?? this.#strange;
+    return this.#fault ?? this.#strange ?? this.#outage;
+  }
+
+  /** What keeps the bundle from being read, once none has been current for an hour or since the start. */
+  get #outage(): string | undefined {
+    const { confirmedAt, lastError } = this;
+    if (confirmedAt && addSeconds(confirmedAt, 3_600) > this.#options.clock()) return undefined;
+    return lastError && `roots, taints and CRLs are not followed: ${lastError}`;
   }
 
   get isFollowed(): boolean {

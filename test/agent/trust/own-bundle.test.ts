@@ -99,7 +99,7 @@ test.each([401, 403, 408, 421, 503])("asks a CA again that answers %d", async (s
   expect(asked.filter((url) => url === "/bundle.json").length).toBeGreaterThan(1);
   await event("revocation-lists-unread");
   expect(asked).toContain("/crl.pem");
-  expect(await read("/metrics")).toMatch(/^istio_agent_trust_bundle_followed 1$/m);
+  expect(await read("/metrics")).toMatch(/^istio_agent_trust_bundle_followed 0$/m);
 });
 
 test("goes on to follow a CA that had a bundle, and answers 404 for a while", async () => {
@@ -121,7 +121,7 @@ test("goes on to follow a CA that had a bundle, and answers 404 for a while", as
   await eventually(() => expect(events).toContainEqual(read));
 });
 
-test("warns of no missing bundle where the operator wants none, or gives its URL", async () => {
+test("logs no missing bundle where the operator wants none, or gives its URL, and says where that one is wrong", async () => {
   const port = await answering((_request, response) => response.writeHead(404).end());
   const off = await runAt(port, { RAMPART_BUNDLE_URL: "off" });
   expect(JSON.parse(await off.read("/status")).bundle).toMatchObject({ isFollowed: false });
@@ -129,6 +129,8 @@ test("warns of no missing bundle where the operator wants none, or gives its URL
   const url = `https://127.0.0.1:${port}/bundle.json`;
   const given = await runAt(port, { RAMPART_BUNDLE_URL: url });
   await given.event("bundle-unread");
+  const { reasons } = JSON.parse(await given.read("/readyz"));
+  expect(reasons.join()).toContain("not followed: the bundle endpoint answered with status 404");
   expect(given.events.map(({ event }) => event)).not.toContain("bundle-unfollowed");
 });
 
