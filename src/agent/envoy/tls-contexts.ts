@@ -36,15 +36,26 @@ export function httpConnections(
   };
 }
 
-export function secretDiscoveryCluster(path: string): Json {
+export const secretDiscoveryCluster = (path: string): Json => socketCluster(sdsCluster, path);
+
+/** A service of the agent at a Unix socket. */
+export function socketCluster(name: string, path: string): Json {
   return {
-    name: sdsCluster,
+    name,
     type: "STATIC",
     connect_timeout: "1s",
     ...protocolOptions({ explicit_http_config: { http2_protocol_options: {} } }),
-    load_assignment: endpoint(sdsCluster, { pipe: { path } }),
+    load_assignment: endpoint(name, { pipe: { path } }),
   };
 }
+
+/** A source of configuration behind a cluster. */
+export const grpcSource = (api_type: "GRPC" | "DELTA_GRPC", cluster_name: string): Json => ({
+  api_type,
+  transport_api_version: "V3",
+  set_node_on_first_message_only: true,
+  grpc_services: [{ envoy_grpc: { cluster_name } }],
+});
 
 export function protocolOptions(options: Json): Json {
   return {
@@ -186,12 +197,7 @@ function secretConfig(name: string): Json {
       // No timeout, because the listener cannot serve without the certificate.
       initial_fetch_timeout: "0s",
       resource_api_version: "V3",
-      api_config_source: {
-        api_type: "GRPC",
-        transport_api_version: "V3",
-        set_node_on_first_message_only: true,
-        grpc_services: [{ envoy_grpc: { cluster_name: sdsCluster } }],
-      },
+      api_config_source: grpcSource("GRPC", sdsCluster),
     },
   };
 }

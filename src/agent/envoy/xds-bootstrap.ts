@@ -6,11 +6,12 @@ import { addressesOf, xdsSocketOf } from "../configuration/xds-settings.ts";
 import { createNode, type EnvoyNode, type NodeSources, readPodFields } from "./envoy-node.ts";
 import {
   endpoint,
+  grpcSource,
   httpConnections,
   type Json,
-  protocolOptions,
   secretDiscoveryCluster,
   socketAddress,
+  socketCluster,
   typeUrl,
 } from "./tls-contexts.ts";
 
@@ -117,12 +118,7 @@ function createXdsBootstrap(options: XdsBootstrapOptions): Json {
     dynamic_resources: {
       lds_config: ads,
       cds_config: ads,
-      ads_config: {
-        api_type: options.isIncremental ? "DELTA_GRPC" : "GRPC",
-        transport_api_version: "V3",
-        set_node_on_first_message_only: true,
-        grpc_services: [{ envoy_grpc: { cluster_name: xdsCluster } }],
-      },
+      ads_config: grpcSource(options.isIncremental ? "DELTA_GRPC" : "GRPC", xdsCluster),
     },
     static_resources: {
       clusters: [
@@ -176,15 +172,11 @@ function patternsOf(): readonly Json[] {
 function discoveryCluster(path: string): Json {
   const limits = { max_connections: 100_000, max_pending_requests: 100_000, max_requests: 100_000 };
   return {
-    name: xdsCluster,
-    type: "STATIC",
-    connect_timeout: "1s",
+    ...socketCluster(xdsCluster, path),
     max_requests_per_connection: 1,
     circuit_breakers: {
       thresholds: ["DEFAULT", "HIGH"].map((priority) => ({ priority, ...limits })),
     },
-    ...protocolOptions({ explicit_http_config: { http2_protocol_options: {} } }),
-    load_assignment: endpoint(xdsCluster, { pipe: { path } }),
   };
 }
 
