@@ -205,9 +205,7 @@ function* expiries({ identities, own, mounted }: AgentParts): Generator<readonly
 }
 
 function* crlExpiriesOf({ revocation }: AgentParts): Generator<readonly [string, Date]> {
-  for (const { authorityKeyIdentifier = noOctets, nextUpdate } of revocation.all) {
-    if (nextUpdate) yield [toHex(authorityKeyIdentifier), nextUpdate];
+  for (const { authorityKeyIdentifier: id, nextUpdate } of revocation.all) {
+    if (nextUpdate) yield [id ? toHex(id) : "", nextUpdate];
   }
 }
-
-const noOctets = new Uint8Array();
