@@ -21,12 +21,10 @@ export interface ConnectionFiles {
 }
 
 /** A client certificate as Istio names its files. */
-export function clientCertificateIn(folder: string): {
-  readonly key: string;
-  readonly chain: string;
-} {
-  return { key: join(folder, "key.pem"), chain: join(folder, "cert-chain.pem") };
-}
+export const clientCertificateIn = (folder: string): ConnectionFiles["clientCertificate"] => ({
+  key: join(folder, "key.pem"),
+  chain: join(folder, "cert-chain.pem"),
+});
 
 export interface CaConnection {
   readonly address: CaAddress;
@@ -59,7 +57,8 @@ function rootFileOf(variables: Variables, faults: string[]): string | undefined 
   return "./var/run/secrets/istio/root-cert.pem";
 }
 
-const plaintextPort = 15_010;
+/** The port of istiod without TLS. */
+export const plaintextPort = 15_010;
 const loopback = /^(127(?:\.\d{1,3}){3}|localhost|\[::1\])$/;
 
 /**
@@ -87,10 +86,13 @@ function parseHostAndPort(text: string, sanOverride?: string): CaAddress | undef
   const { host, port } = parsed;
   const scheme = port === plaintextPort ? "http" : "https";
   const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${bracketed(host)}:${port}` };
-  // Through a forwarded port, istiod's certificate still names its Service.
-  const serverName = host.includes("localhost") ? "istiod.istio-system.svc" : sanOverride;
+  const serverName = serverNameOf(host) ?? sanOverride;
   return serverName === undefined ? address : { ...address, serverName };
 }
+
+/** Through a forwarded port, istiod's certificate still names its Service. */
+export const serverNameOf = (host: string): string | undefined =>
+  host.includes("localhost") ? "istiod.istio-system.svc" : undefined;
 
 /** The `CertSigner` of a request for a serving certificate. */
 export const servingSigner = "serving";
@@ -153,6 +155,5 @@ export function crlUrlOf(
   bundleUrl: string | undefined,
 ): string | undefined {
   if (url === "off") return undefined;
-  if (url !== undefined) return url;
-  return URL.parse("crl.pem", bundleUrl)?.href;
+  return url ?? URL.parse("crl.pem", bundleUrl)?.href;
 }

@@ -2,10 +2,13 @@ import { isIPv4 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { parseSocketAddress } from "../../foundation/addresses.ts";
-import { clientCertificateIn } from "./ca-settings.ts";
+import {
+  type ConnectionFiles,
+  clientCertificateIn,
+  plaintextPort,
+  serverNameOf,
+} from "./ca-settings.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
-
-const plaintextPort = 15010;
 
 /** The settings of the XDS proxy, or `undefined` if no address of istiod is given. */
 export function xdsSettingsOf(variables: Variables, environment: Environment, faults: string[]) {
@@ -86,19 +89,12 @@ function rootFileOf(variables: Variables, faults: string[]): string | undefined 
   return "./var/run/secrets/istio/root-cert.pem";
 }
 
-function clientCertificateOf(
-  variables: Variables,
-): { readonly key: string; readonly chain: string } | undefined {
+function clientCertificateOf(variables: Variables): ConnectionFiles["clientCertificate"] {
   const { PROV_CERT, FILE_MOUNTED_CERTS } = variables;
   if (PROV_CERT !== undefined) return clientCertificateIn(PROV_CERT);
   const { ISTIO_META_TLS_CLIENT_KEY: key, ISTIO_META_TLS_CLIENT_CERT_CHAIN: chain } = variables;
   if (!FILE_MOUNTED_CERTS || key === undefined || chain === undefined) return undefined;
   return { key, chain };
-}
-
-/** Through a forwarded port, istiod's certificate still names its Service. */
-function serverNameOf(host: string): string | undefined {
-  return host.includes("localhost") ? "istiod.istio-system.svc" : undefined;
 }
 
 /** HTTP/2 has no upper-case names. */
