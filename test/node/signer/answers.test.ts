@@ -64,7 +64,12 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
   return { client, writes, listed };
 }
 
-function start(client: KubernetesClient, signer: object, source?: CertificateSource): SignerWork {
+function start(
+  client: KubernetesClient,
+  signer: object,
+  source: CertificateSource = (ask) => issueFor(ca, ask),
+  clock = () => new Date(),
+): SignerWork {
   const configuration = parseSignerConfiguration(
     {
       UPSTREAM: "https://ca.test",
@@ -74,12 +79,12 @@ function start(client: KubernetesClient, signer: object, source?: CertificateSou
     {},
   );
   const answered = (kind: string, outcome: string): void => void counted.push(`${kind} ${outcome}`);
-  const context = { client, log, answered, clock: () => new Date(), signal: ending.signal };
+  const context = { client, log, answered, clock, signal: ending.signal };
   const certificate: CertificateSource = (ask) => {
     asks++;
-    return issueFor(ca, ask);
+    return source(ask);
   };
-  work = answerRequests(configuration, source ?? certificate, context);
+  work = answerRequests(configuration, certificate, context);
   return work;
 }
 
@@ -88,10 +93,13 @@ test("denies a pod for which no CA is needed while the CA is away", async () => 
   const annotated = { ...spec, unverifiedUserAnnotations: { "a.test/b": "c" } };
   const waiting = Array.from({ length: 20 }, (_, i) => podRequestJson(spec, {}, `good-${i}`));
   const { client } = memoryApi({ [podPath]: [...waiting, podRequestJson(annotated, {}, "bad")] });
-  const { pending, reasons } = start(client, { pods: {} }, async () => {
+  const now = new Date();
+  const away = async (): Promise<never> => {
     throw new Error("the CA is away");
-  });
+  };
+  const { pending, reasons } = start(client, { pods: {} }, away, () => now);
   await eventually(() => expect(counted).toEqual(["pod denied"]));
+  expect(asks).toBeLessThanOrEqual(8);
   expect(pending()).toBe(20);
   expect(reasons()).toEqual(["the CA is away"]);
 });
