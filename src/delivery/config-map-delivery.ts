@@ -28,11 +28,15 @@ const atOnce = 8;
 interface ConfigMapDelivery extends RootDelivery {
   /** Whether a namespace holds something else than nothing and this content. */
   readonly holdsOther: (namespace: string, content: NumberedBundle | undefined) => boolean;
+  /** Applies a content to one namespace, whatever its pause. A failure is logged. */
+  readonly apply: (namespace: string, content: NumberedBundle, now: Date) => Promise<void>;
 }
 
 interface DeliveryOptions {
   /** Whether a namespace may have the bundle yet. */
   readonly mayHave?: (namespace: string, bundle: NumberedBundle) => boolean;
+  /** Comes before each write to a namespace, and after it: the API server may have come back in between. */
+  readonly beside?: (namespace: string, now: Date) => Promise<void>;
   /** Stands for PEM in memory: each of a thousand ConfigMaps may have a megabyte, of CRLs or of a tenant. */
   readonly digest?: (pem: string) => string;
 }
@@ -48,7 +52,7 @@ export function createConfigMapDelivery(
   configMap: string,
   log: OperationLog,
   signal: AbortSignal,
-  { mayHave = () => true, digest = (pem) => pem }: DeliveryOptions = {},
+  { mayHave = () => true, beside, digest = (pem) => pem }: DeliveryOptions = {},
 ): ConfigMapDelivery {
   const digested = <Held extends { readonly pem: string }>(held: Held): Held => ({
     ...held,
@@ -83,6 +87,7 @@ export function createConfigMapDelivery(
 
   async function apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
     attempts.set(namespace, nextAttempts(attempts.get(namespace), bundle, now));
+    await beside?.(namespace, now);
     const { items } = configMaps;
     const before = items.get(namespace);
     try {
@@ -90,6 +95,7 @@ export function createConfigMapDelivery(
       const stored = await applyRoots(send, place, bundle, now);
       // The watch may already have seen a later write of somebody else.
       if (items.get(namespace) === before) items.set(namespace, digested(stored));
+      await beside?.(namespace, now);
     } catch (error) {
       if (!signal.aborted) logServerFault(log, "root-not-delivered", error, { namespace });
     }
@@ -100,6 +106,7 @@ export function createConfigMapDelivery(
       const { pem = "" } = configMaps.items.get(namespace) ?? {};
       return pem !== "" && pem !== (content && wanted(content).pem);
     },
+    apply,
     stateOf: (bundle) => stateOf(namespaces, configMaps, wanted(bundle)),
     deliver: async (bundle, now) => {
       forgetGone(attempts, namespaces);

@@ -153,10 +153,15 @@ export async function refreshRoots(
     if (waiting.pem !== pem) waiting = { pem, until: addSeconds(clock(), crlSeconds) };
     return crlMaps?.holdsOther(namespace, crlsNow) !== true || clock() >= waiting.until;
   };
+  /** After an outage the pauses between tries of CRLs may be longer than those of roots. */
+  const beside = async (namespace: string, now: Date): Promise<void> => {
+    if (crlsNow && crlMaps?.holdsOther(namespace, crlsNow) === true)
+      await crlMaps.apply(namespace, crlsNow, now);
+  };
   const deliveries = [
     ...(configMap === undefined
       ? []
-      : [createConfigMapDelivery(client, configMap, log, signal, { mayHave, digest })]),
+      : [createConfigMapDelivery(client, configMap, log, signal, { mayHave, beside, digest })]),
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
   const roots = createWork(deliversCrls ? trust.roots : trust.published.current, deliveries);

@@ -132,6 +132,40 @@ test("distribute gives a new root to no namespace that refuses its CRL, for a mi
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a, b), lists: listOfA }));
 });
 
+test("distribute delivers a CRL before its root after an outage, whatever the pauses between its tries", async () => {
+  const ca = await startPublisher();
+  ca.publish([a], listOfA);
+  let now = crlTime;
+  const { api, held, written } = await startDistribute(ca.origin, undefined, () => now);
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
+  let refused = 0;
+  api.asked.length = 0;
+  api.instead = ({ method }, response) => {
+    const isWrite = method === "PATCH";
+    if (isWrite) refused++;
+    return isWrite && Boolean(response.writeHead(503).end());
+  };
+  ca.publish([a, b], `${listOfA}${listOfB}`);
+  // The first write of the root comes after a minute, when the CRL pauses for as long.
+  for (const [tries, seconds] of [0, 1, 3, 7, 15, 31, 63, 75].entries()) {
+    now = addSeconds(crlTime, seconds);
+    await eventually(() => expect(refused).toBeGreaterThan(tries));
+  }
+  await eventually(() => expect(written()).toContain("istio-ca-root-cert"));
+  // It comes back between the write of the CRL and that of the root.
+  api.instead = ({ method }, response) => {
+    if (method !== "PATCH") return false;
+    api.instead = undefined;
+    return Boolean(response.writeHead(503).end());
+  };
+  api.asked.length = 0;
+  now = addSeconds(crlTime, 80);
+  await eventually(() =>
+    expect(held()).toEqual({ roots: pemOf(a, b), lists: `${listOfA}${listOfB}` }),
+  );
+  expect(written()).toEqual(["istio-ca-crl", "istio-ca-root-cert", "istio-ca-crl"]);
+});
+
 test("distribute takes a CRL that comes before its root for no fault", async () => {
   const ca = await startPublisher();
   const log = createEventRecorder();
