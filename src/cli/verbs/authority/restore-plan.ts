@@ -58,10 +58,16 @@ export function summarizeBackup(
   const tokenKeys = backup.tokenKeys.map(({ key }) => key);
   const subjects = [...authorities, ...backup.statements.root, ...tokenKeys];
   const here = taintsOf(configuredTaints, subjects);
-  const known = [...store.storedTaints, ...here].map(({ id }) => id);
+  const taintsHere = [...store.storedTaints, ...here];
+  const known = taintsHere.map(({ id }) => id);
   const restored = new Set(subjects.map(({ id }) => id));
   const kept = [...new Set(known)].filter((id) => restored.has(id) && !held.has(id));
-  const untainted = authorities.filter(({ id }) => !held.has(id) && !known.includes(id));
+  const others = store.authorities.filter(({ id }) => !restored.has(id));
+  // A taint may have left a gap, which the next authority fills at once.
+  const untainted = applyTaints(
+    [...authorities, ...others],
+    [...backup.statements.taint, ...taintsHere],
+  ).filter(({ id }) => restored.has(id) && !held.has(id) && !known.includes(id));
   return [
     ageOf(backup.writtenAt, now),
     `It holds ${counted(authorities.length, "authority", "authorities")}; tainted in it: ${listed([...held])}.`,

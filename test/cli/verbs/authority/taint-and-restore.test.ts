@@ -159,6 +159,20 @@ describe("a restore", () => {
     expect(await list()).toMatchObject([{ id, isTainted: true }]);
   });
 
+  test("says that the authority signs at once that has taken a tainted one's place", async () => {
+    await authority("rotate", "--yes");
+    now = new Date("2026-11-21T12:30:00Z");
+    await authority("taint", await signing(), "--root", "immediately", "--yes");
+    const next = await signing();
+    await exported();
+    const toml = await readFile(config(), "utf8");
+    await writeFile(config(), toml.replace("/store", "/another"));
+    const told = await restored("--yes");
+    expect(told).toContain(`May sign at once: ${next.slice(0, 12)}.`);
+    expect(told).not.toContain("May sign later");
+    expect(await signing()).toBe(next);
+  });
+
   test.each([
     ["a store that holds records", "/store", /There are authorities/],
     ["an empty store", "/another", /^Restore it into the files in .*another\?/],
