@@ -93,11 +93,13 @@ export class ClusterPush {
         const target = queue.shift();
         if (!target) return;
         const { server } = target;
+        const isOld = now.getTime() - bundle.sequence >= waitMilliseconds;
         const [visit, former] = [this.visits.get(server), after?.visits.get(server)];
         const choose = async (pending: readonly string[]): Promise<readonly string[]> => {
           if (pending.length > 0) await former?.again?.();
-          const mayWait = now.getTime() - bundle.sequence < waitMilliseconds;
-          return pending.filter((each) => !(mayWait && former?.isBehind(each)));
+          const ready = pending.filter((each) => !former?.isBehind(each));
+          // One run may not have the time for all.
+          return isOld ? [...new Set([...ready, ...pending])] : ready;
         };
         const bring = async (): Promise<void> => {
           const outcome = await deliverTo(target, bundle, budget.forCluster(), now, choose);
@@ -166,7 +168,7 @@ function logUnreached(
   operation({
     event: `${name}-not-reached`,
     level: "warning",
-    detail: `the budget of this run was spent before them, so the next begins with them: ${names.join(", ")}`,
+    detail: `the budget of this run is spent, so the next begins with them: ${names.join(", ")}`,
     clusters: queue.length,
   });
 }

@@ -55,7 +55,7 @@ const maximumFailedRounds = 3;
 /**
  * Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect.
  *
- * @param choose The namespaces that get it in this run, of those that lack it.
+ * @param choose The namespaces that get it in this run, in their order, of those that lack it.
  */
 export async function deliverTo(
   target: RootTarget,
@@ -72,8 +72,8 @@ export async function deliverTo(
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const place = { configMap, fieldOwner };
     const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
-    const due = await choose(pending);
-    const written = await writeAll(rotatedByClock(due, now), write, budget);
+    const due = await choose(rotatedByClock(pending, now));
+    const written = await writeAll(due, write, budget);
     if (due.length < pending.length) written.fault ??= "a namespace waits for its CRLs";
     return { ...outcome, ...summaryOf(found, pending, written, now) };
   } catch (error) {

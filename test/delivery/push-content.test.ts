@@ -288,6 +288,19 @@ test("a namespace whose CRLs are refused gets new roots a while later, and the o
   expect(rootsInBoth()).toEqual([2, 2]);
 });
 
+test.each([0, 1])(
+  "old roots come last where CRLs lack, whatever the clock: %i",
+  async (milliseconds) => {
+    await pushesBy(fetchTrusting).deliver(ca.now());
+    await publishSecondRoot();
+    await pushesBy(refuseInShop).crls.deliver(ca.now());
+    ca.pass(120 + milliseconds / 1000);
+    // Both lists, and one write.
+    await pushesBy(refuseInShop, [api.origin], { requests: 3 }).deliver(ca.now());
+    expect(rootsInBoth()).toEqual([2, 1]);
+  },
+);
+
 test("new roots wait for CRLs that the CA cannot say, for as long", async () => {
   await pushesBy(fetchTrusting).deliver(ca.now());
   await publishSecondRoot();
