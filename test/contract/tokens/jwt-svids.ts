@@ -181,12 +181,33 @@ export function describeJwtSvids(start: StartTokens): void {
     });
   });
 
-  test("a denied account gets no token by CreateJwtSvid, and none by POST /token", async () => {
-    const denying = await start({ DENIED: ["ns/foo/sa/bar"] });
+  const victim = {
+    jti: "jti-7",
+    "kubernetes.io": {
+      namespace: "foo",
+      node: { name: "node-7", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" },
+      pod: { name: "bar-0", uid: "5a1c0b7e-1111-4222-8333-444455556666" },
+      serviceaccount: { name: "bar", uid: "9a8b7c6d-5e4f-4a3b-8c2d-1e0f9a8b7c6d" },
+    },
+  };
+
+  test.each([
+    workload,
+    "ns/foo/sa/b*",
+    "cluster/Kubernetes",
+    `issuer/${issuers.cluster}`,
+    "node/node-7",
+    "pod/5a1c0b7e-1111-4222-8333-444455556666",
+    "token/jti-7",
+  ])("a denied %s gets no token by CreateJwtSvid, and none by POST /token", async (subject) => {
+    const since = new Date(service.now().getTime() - 60_000).toISOString();
+    const denying = await start({ DENIED: [{ subject, since }] });
+    const { key, now } = denying;
+    const token = await mintAccountToken(key, issuers.cluster, "foo:bar", now(), victim);
     const client = createClient(JwtSvidService, connectBinary.transport(denying));
-    const asking = client.createJwtSvid({ audiences: [aws] }, { headers: await bearer(denying) });
+    const headers = { authorization: `Bearer ${token}` };
+    const asking = client.createJwtSvid({ audiences: [aws] }, { headers });
     await expect(asking).rejects.toMatchObject({ code: Code.PermissionDenied });
-    const token = await mintAccountToken(denying.key, issuers.cluster, "foo:bar", denying.now());
     const form = { ...(await exchangeForm()), subject_token: token };
     const response = await denying.send(
       new Request(`${origin}/token`, { method: "POST", body: new URLSearchParams(form) }),
