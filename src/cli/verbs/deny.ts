@@ -148,11 +148,15 @@ function parseEnd(text: string, now: Date): Date {
 
 export async function remove(
   session: Session,
-  subject: string,
+  typed: string,
   options: ConfirmationOptions,
 ): Promise<void> {
   const { terminal, mint, configuration } = session;
-  const found = (await openToWrite(session)).denials.filter((each) => each.subject === subject);
+  const { denials } = await openToWrite(session);
+  const read = deniableSubject(typed, configuration);
+  const isAlias = "subject" in read && !denials.some((each) => each.subject === typed);
+  const subject = isAlias ? read.subject : typed;
+  const found = denials.filter((each) => each.subject === subject);
   const isConfigured = configuration.configuredDenials.some((each) => each.subject === subject);
   if (found.length === 0) {
     const where = isConfigured ? "only DENIED of the configuration denies" : "nothing denies";

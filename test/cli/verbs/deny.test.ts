@@ -163,10 +163,12 @@ namespaces = ["shop"]
       ["ns/team-a/sa/*", "ns/team-a/sa/*"],
       ["ns/*-a/sa/b", "ns/*-a/sa/b"],
       ["spiffe://cluster.local/ns/shop/sa/cart", "spiffe://cluster.local/ns/shop/sa/cart"],
-    ])("takes %s as %s", async (typed, subject) => {
+    ])("takes %s as %s, and removes it by that name", async (typed, subject) => {
       await issuers();
       await deny("add", typed, "--yes");
       expect(await list()).toMatchObject([{ subject }]);
+      await deny("remove", typed, "--yes");
+      expect(await list()).toEqual([]);
     });
 
     test.each([
