@@ -12,6 +12,7 @@ import {
   type RootTarget,
   rotatedByClock,
   type Timeout,
+  unlessOld,
 } from "./push-to-cluster.ts";
 
 export interface PushParts {
@@ -28,7 +29,6 @@ export interface PushParts {
 /** What a run brings to an API server. */
 interface Visit {
   readonly done: PromiseWithResolvers<void>;
-  /** Whether a namespace may hold an earlier content, because the run did not bring it this one. */
   isBehind: PushResult["isBehind"];
   /** Visits the server again, where this run got no list from it. */
   again?: () => Promise<void>;
@@ -69,7 +69,7 @@ export class ClusterPush {
     const { targets, content, log } = this.#parts;
     if (targets.length === 0) return;
     for (const { server } of targets)
-      this.visits.set(server, { done: Promise.withResolvers(), isBehind: () => true });
+      this.visits.set(server, { done: Promise.withResolvers(), isBehind: unlessOld });
     try {
       const bundle = await content.at(now).catch(messageOf);
       if (typeof bundle !== "string") await this.#deliverAll(bundle, now, ending);
@@ -97,9 +97,7 @@ export class ClusterPush {
         const [visit, former] = [this.visits.get(server), after?.visits.get(server)];
         const choose = async (pending: readonly string[]): Promise<readonly string[]> => {
           if (pending.length > 0) await former?.again?.();
-          const ready = pending.filter((each) => !former?.isBehind(each));
-          // One run may not have the time for all.
-          return isOld ? [...new Set([...ready, ...pending])] : ready;
+          return pending.filter((each) => !former?.isBehind(each, isOld));
         };
         const bring = async (): Promise<void> => {
           const outcome = await deliverTo(target, bundle, budget.forCluster(), now, choose);
@@ -168,7 +166,7 @@ function logUnreached(
   operation({
     event: `${name}-not-reached`,
     level: "warning",
-    detail: `the budget of this run is spent, so the next begins with them: ${names.join(", ")}`,
+    detail: `its budget is spent; the next run begins with them: ${names.join(", ")}`,
     clusters: queue.length,
   });
 }

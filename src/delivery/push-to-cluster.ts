@@ -42,9 +42,14 @@ export interface PushOutcome {
 
 /** The same for each namespace. */
 export interface PushResult extends PushOutcome {
-  /** Whether it may hold an earlier bundle, and did not get this one. */
-  readonly isBehind: (namespace: string) => boolean;
+  /**
+   * Whether it may hold an earlier bundle, and did not get this one. Of an old bundle only those count to which the run
+   * did not come: the next ones will, where others may refuse it for ever.
+   */
+  readonly isBehind: (namespace: string, isOld: boolean) => boolean;
 }
+
+export const unlessOld: PushResult["isBehind"] = (_, isOld) => !isOld;
 
 /** Not `rampart-distribute`, so that a cluster shows which of the two has written. */
 const fieldOwner = "rampart-ca" as const;
@@ -55,7 +60,7 @@ const maximumFailedRounds = 3;
 /**
  * Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect.
  *
- * @param choose The namespaces that get it in this run, in their order, of those that lack it.
+ * @param choose The namespaces that get it in this run, of those that lack it.
  */
 export async function deliverTo(
   target: RootTarget,
@@ -72,14 +77,14 @@ export async function deliverTo(
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const place = { configMap, fieldOwner };
     const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
-    const due = await choose(rotatedByClock(pending, now));
-    const written = await writeAll(due, write, budget);
+    const due = await choose(pending);
+    const written = await writeAll(rotatedByClock(due, now), write, budget);
     if (due.length < pending.length) written.fault ??= "a namespace waits for its CRLs";
     return { ...outcome, ...summaryOf(found, pending, written, now) };
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
     const fault = `the API server ${error.message}`;
-    return { ...outcome, namespaces: 0, delivered: 0, fault, isBehind: () => true };
+    return { ...outcome, namespaces: 0, delivered: 0, fault, isBehind: unlessOld };
   }
 }
 
@@ -105,11 +110,8 @@ async function writeAll(
   let failedRounds = 0;
   /** The first failure: its namespace, and why. */
   let fault: string | undefined;
-  for (
-    let i = 0;
-    i < pending.length && failedRounds < maximumFailedRounds && !isSpent();
-    i += writesAtOnce
-  ) {
+  let i = 0;
+  while (i < pending.length && failedRounds < maximumFailedRounds && !isSpent()) {
     const round = pending.slice(i, i + writesAtOnce);
     const results = await Promise.allSettled(round.map(write));
     for (const [j, result] of results.entries()) {
@@ -118,8 +120,11 @@ async function writeAll(
       else fault ??= faultOf(namespace, result.reason);
     }
     failedRounds = results.every(({ status }) => status === "rejected") ? failedRounds + 1 : 0;
+    i += writesAtOnce;
   }
-  return { written, fault };
+  // The end of the budget cuts off a round, too.
+  const first = isSpent() ? Math.max(0, i - writesAtOnce) : pending.length;
+  return { written, unreached: new Set(pending.slice(first)), fault };
 }
 
 function faultOf(namespace: string, error: unknown): string {
@@ -131,14 +136,13 @@ function faultOf(namespace: string, error: unknown): string {
 function summaryOf(
   { namespaces, held }: ClusterRoots<NamespaceState>,
   pending: readonly string[],
-  { written, fault }: Awaited<ReturnType<typeof writeAll>>,
+  { written, unreached, fault }: Awaited<ReturnType<typeof writeAll>>,
   now: Date,
 ): Omit<PushResult, "cluster" | "sequence"> {
   const unwritten = pending.filter((each) => !written.has(each));
   const behind = new Set(unwritten.filter((each) => held.get(each)?.isEmpty === false));
   const delivered = namespaces.length - unwritten.length;
   const isEverywhere = delivered === namespaces.length;
-  const unfinished = "the budget of this run is spent; the next run continues";
   const before = latest(namespaces.map((each) => held.get(each)?.deliveredAt));
   return {
     namespaces: namespaces.length,
@@ -146,8 +150,8 @@ function summaryOf(
     written: written.size,
     missing: unwritten.length - behind.size,
     since: isEverywhere ? (written.size > 0 ? now : before) : undefined,
-    fault: isEverywhere ? undefined : (fault ?? unfinished),
-    isBehind: (namespace) => behind.has(namespace),
+    fault: isEverywhere ? undefined : (fault ?? "its budget is spent; the next run continues"),
+    isBehind: (each, isOld) => behind.has(each) && (!isOld || unreached.has(each)),
   };
 }
 
@@ -155,7 +159,7 @@ function summaryOf(
 export function latest(instants: readonly (Date | undefined)[]): Date | undefined {
   const times = instants.map((each) => each?.getTime() ?? Number.NaN);
   const last = times.reduce((a, b) => Math.max(a, b), 0);
-  return Number.isNaN(last) || last === 0 ? undefined : new Date(last);
+  return last > 0 ? new Date(last) : undefined;
 }
 
 /** The most that one run of the push may use of its platform. */

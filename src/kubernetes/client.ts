@@ -115,11 +115,10 @@ function statusError(
   { status, headers }: Response,
 ): FetchError {
   const [collection = ""] = path.split("?");
-  const isRead = method === "GET";
   const message =
-    status === 401 || (status === 403 && isRead)
+    status === 401 || (status === 403 && method === "GET")
       ? `refuses the credential for ${method} ${collection} (status ${status})`
-      : `answered ${method} ${collection} with status ${status}${isRead ? "" : reasonOf(status, collection)}`;
+      : `answered ${method} ${collection} with status ${status}${reasonOf(status, collection)}`;
   return new FetchError(message, {
     status,
     retryAfterSeconds: parseRetryAfter(headers.get(retryAfterHeader)),

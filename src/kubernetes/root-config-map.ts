@@ -90,10 +90,10 @@ function parseSequence(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-function parseInstant(text: string | undefined): Date | undefined {
-  const isInstant = text !== undefined && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text);
-  const instant = new Date(isInstant ? text : Number.NaN);
-  return Number.isNaN(instant.getTime()) ? undefined : instant;
+function parseInstant(text = ""): Date | undefined {
+  const instant = new Date(text);
+  const isValid = !Number.isNaN(instant.getTime());
+  return isValid && instant.toISOString() === text ? instant : undefined;
 }
 
 /** Whether a namespace has this bundle. Annotations alone are no reason to write. */
