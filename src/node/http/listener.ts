@@ -45,11 +45,11 @@ export async function listenWithTls(
 ): Promise<TlsListener> {
   const protocols = new Protocols(routes, guard);
   const tls = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout: longestTimeout });
-  const underWay = new Map<string, () => void>();
+  const underWay = new Map<string, Parameters<BeginHandshake>[1]>();
   tls.on("secureConnection", (socket: TLSSocket) => {
-    underWay.get(endOf(socket))?.();
-    guard.agreed(groupOf(socket));
     const peer = clientOf(socket, verification);
+    underWay.get(endOf(socket))?.(peer !== undefined);
+    guard.agreed(groupOf(socket));
     if (peer) protocols.serve(socket, socket.alpnProtocol === "h2" ? "h2" : "http/1.1", peer);
     else socket.destroy();
   });
@@ -84,7 +84,7 @@ export async function listenInPlaintext(
   const protocols = new Protocols(routes, guard);
   const begin: BeginHandshake = (socket, done) => {
     socket.once("data", (first: Buffer) => {
-      done();
+      done(true);
       socket.pause();
       socket.unshift(first);
       const isHttp2 = first.toString("latin1", 0, 3) === "PRI";
@@ -104,10 +104,12 @@ async function listening(
   protocols: Protocols,
   { limits, reached, connections }: Guard,
 ): Promise<Port> {
-  const handshakes = new Handshakes(limits, reached, begin);
+  const handshakes = new Handshakes(limits, reached, begin, (...abuse) =>
+    connections.penalize(...abuse),
+  );
   const server: Server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
     socket.on("error", () => socket.destroy());
-    if (connections.isPenalized(socket)) socket.destroy();
+    if (connections.isPenalized(addressOf(socket.remoteAddress))) socket.destroy();
     else handshakes.take(socket);
   });
   server.listen({ ...listen, backlog });

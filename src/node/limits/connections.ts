@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { addressBehind, addressOf } from "../../foundation/addresses.ts";
+import { addressBehind } from "../../foundation/addresses.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
 import { SlowedNetworks } from "./slowed-networks.ts";
@@ -78,9 +78,8 @@ export class Connections {
     return this.#all.size;
   }
 
-  /** Whether the address of a new socket is refused, because of recent abuse. */
-  isPenalized({ remoteAddress }: Socket): boolean {
-    const address = addressOf(remoteAddress);
+  /** Whether new sockets of an address are refused, because of recent abuse. */
+  isPenalized(address: string): boolean {
     return this.#clock() < (this.#penalties.get(address) ?? 0) && !this.#doorsAt.has(address);
   }
 
@@ -173,9 +172,13 @@ export class Connections {
 
   /** Ends a connection for abuse, and refuses its address for a while. */
   cut(connection: Connection): void {
-    this.#reached("abuse");
-    this.#penalties.set(connection.address, this.#clock() + penaltyMilliseconds);
+    this.penalize(connection.address);
     connection.cut();
+  }
+
+  penalize(address: string, milliseconds = penaltyMilliseconds): void {
+    this.#reached("abuse");
+    this.#penalties.set(address, this.#clock() + milliseconds);
   }
 
   #add(connection: Connection): void {

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/addresses.ts";
+import type { Connections } from "./connections.ts";
 import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
 import { type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
 
@@ -8,6 +9,15 @@ import { type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
  * opens a connection for each of its {@link usualLimits} `requests_at_work`.
  */
 const waitingForEach = 8;
+
+/**
+ * The most octets of a handshake that fails: a leaf of ML-DSA-87 and what it signs have less. OpenSSL verifies each
+ * certificate that a stranger sends, a whole chain of which takes it a third of a second.
+ */
+const plausibleOctets = 16 * 1024;
+
+/** How long an address is refused after a longer one, in milliseconds: a few addresses could else take all the time. */
+const penaltyMilliseconds = 60_000;
 
 /** A handshake computes for about a millisecond. Others that are under way go on between two passes. */
 const inOnePass = { all: 8, address: 2 };
@@ -21,18 +31,26 @@ const turnsOf = (limits: Limits): FairLimits => ({
   timeLimit: turnTimeLimitOf(limits.handshake_timeout),
 });
 
-/** Begins the handshake of a socket, and calls `done` when it has succeeded or failed. */
-export type BeginHandshake = (socket: Socket, done: () => void) => void;
+/** Begins the handshake of a socket, and calls `done` when it is over, unless the socket closes before. */
+export type BeginHandshake = (socket: Socket, done: (isAcceptable: boolean) => void) => void;
 
 /** The handshakes of one port: bounded in number, in time, and for each address. */
 export class Handshakes {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #begin: BeginHandshake;
+  readonly #penalize: Connections["penalize"];
   readonly #queue: FairQueue;
   readonly #sockets = new Set<Socket>();
 
-  constructor(limits: Limits, reached: LimitReached, begin: BeginHandshake) {
+  /** @param penalize Has an address refused, because of abuse. */
+  constructor(
+    limits: Limits,
+    reached: LimitReached,
+    begin: BeginHandshake,
+    penalize: Connections["penalize"],
+  ) {
+    this.#penalize = penalize;
     this.#limits = limits;
     this.#reached = reached;
     this.#begin = begin;
@@ -71,13 +89,23 @@ export class Handshakes {
       this.#reached("handshake_timeout");
       socket.destroy();
     }, this.#limits.handshake_timeout);
-    const end = (): void => {
+    const end = (isAcceptable: boolean): void => {
       clearTimeout(timer);
       this.#sockets.delete(socket);
-      socket.off("close", end);
+      socket.off("close", fail);
+      if (!isAcceptable && socket.bytesRead > plausibleOctets) this.#refuseAll(socket);
       done();
     };
-    socket.once("close", end);
+    const fail = (): void => end(false);
+    socket.once("close", fail);
     this.#begin(socket, end);
+  }
+
+  /** Refuses the address of a socket, and destroys its others, which may be about to cost as much. */
+  #refuseAll({ remoteAddress }: Socket): void {
+    const address = addressOf(remoteAddress);
+    this.#penalize(address, penaltyMilliseconds);
+    for (const socket of this.#sockets)
+      if (addressOf(socket.remoteAddress) === address) socket.destroy();
   }
 }

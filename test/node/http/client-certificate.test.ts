@@ -1,4 +1,4 @@
-import { once } from "node:events";
+import { connect as connectTcp, type Socket } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
@@ -58,16 +58,24 @@ async function call(shown: Partial<Svid>, call: object = {}, headers = {}) {
   return outcome;
 }
 
+function openTcp(localAddress: string): Socket {
+  const socket = connectTcp({ host: "127.0.0.1", port: served.port, localAddress });
+  return socket.on("error", () => {});
+}
+
+/** The end of a connection, which may be a reset. */
+const closed = (socket: Socket) => new Promise((resolve) => socket.once("close", resolve));
+
 /** The outcome of a bare handshake: the server's answer to a request, or the end of the connection. */
-async function handshake(shown: Partial<Svid>): Promise<string> {
+async function handshake(shown: Partial<Svid>, localAddress = "127.0.0.1"): Promise<string> {
   const socket: TLSSocket = connect({
-    port: served.port,
+    socket: openTcp(localAddress),
     servername: servedName,
     ca: roots,
     ...(shown.chainPem && { cert: shown.chainPem, key: shown.keyPem }),
     ALPNProtocols: ["http/1.1"],
   });
-  const ended = once(socket, "close");
+  const ended = closed(socket);
   let answer = "";
   socket.on("data", (chunk: Buffer) => {
     answer += chunk.toString();
@@ -130,6 +138,21 @@ describe("a client certificate that is not an X509-SVID of this mesh", () => {
     const { event } = served.log.operations[0] ?? {};
     expect(event).toBe("client-certificate-refused");
   });
+});
+
+test("a chain that takes long to verify has its caller's address refused, if it leads to no root", async () => {
+  const [host, neighbour] = ["127.0.0.8", "127.0.0.9"];
+  const good = "HTTP/1.1 200 OK";
+  const stranger = await obtain(other, "foo:bar");
+  expect(await handshake(stranger, host)).toBe("");
+  expect(await handshake({}, host)).toBe(good);
+  const long = (await other.bundle()).repeat(40);
+  expect(await handshake({ ...svid, chainPem: svid.chainPem + long }, host)).toBe(good);
+  const dropped = closed(openTcp(host));
+  expect(await handshake({ ...stranger, chainPem: stranger.chainPem + long }, host)).toBe("");
+  expect(await handshake({}, host)).toBe("");
+  await dropped;
+  expect(await handshake({}, neighbour)).toBe(good);
 });
 
 test("a caller without a certificate is authenticated by its token", async () => {

@@ -160,9 +160,9 @@ describe("the connections of a server:", () => {
     connections.recount(gateway.connection, "gateway");
     const stranger = open("a");
     connections.cut(stranger.connection);
-    expect(connections.isPenalized(stranger.connection.socket)).toBe(false);
+    expect(connections.isPenalized(stranger.connection.from)).toBe(false);
     gateway.connection.cut();
-    expect(connections.isPenalized(stranger.connection.socket)).toBe(true);
+    expect(connections.isPenalized(stranger.connection.from)).toBe(true);
   });
 
   test("beyond 64 connections that are closing, the first of them is destroyed at once", () => {
@@ -252,10 +252,10 @@ describe("the connections of a server:", () => {
     pass(1000);
     expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
     expect(reached).toEqual(["abuse"]);
-    expect(connections.isPenalized(flood.connection.socket)).toBe(true);
-    expect(connections.isPenalized(honest.connection.socket)).toBe(false);
+    expect(connections.isPenalized(flood.connection.from)).toBe(true);
+    expect(connections.isPenalized(honest.connection.from)).toBe(false);
     pass(5000);
-    expect(connections.isPenalized(flood.connection.socket)).toBe(false);
+    expect(connections.isPenalized(flood.connection.from)).toBe(false);
   });
 
   test("a connection is cut after hundreds of resets or pings in a second, and not after dozens", () => {

@@ -87,6 +87,7 @@ test("handshakes of all connections that a gateway opens at once find a place", 
     usualLimits,
     (limit) => reached.push(limit),
     () => {},
+    () => {},
   );
   onTestFinished(() => handshakes.close());
   const open = (): void => {
