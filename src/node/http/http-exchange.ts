@@ -129,7 +129,8 @@ export async function answerOf(
   }
   const streaming = streamingRpcs?.get(path);
   if (streaming) return place.inTurn(() => streaming({ ...call(), body: incoming }));
-  // Only RPCs read a body.
+  // Only RPCs read a body. What nobody reads would wait in pieces, each of which takes more than it has.
+  incoming.resume();
   return place.inTurn(async (passTurn) => {
     const { method, url, headers: fields, signal } = call();
     const request = new Request(url, { method, headers: fields(), signal });
@@ -138,6 +139,9 @@ export async function answerOf(
     return fetch(request, { ...peer, passTurn });
   });
 }
+
+/** The most pieces of a body that are kept apart: each takes some 200 octets, and a stranger may send single octets. */
+const mostChunks = 64;
 
 /** Reads a body that has arrived. */
 type ReadBody = RpcRequest["body"];
@@ -179,6 +183,7 @@ export function bodyOf(
     const take = (chunk: Buffer): void => {
       octets += chunk.length;
       chunks.push(chunk);
+      if (chunks.length === mostChunks) chunks.splice(0, mostChunks, Buffer.concat(chunks));
       hold(chunk.length);
       if (octets > maximumBodyOctets) refuse(messageTooLarge);
     };
