@@ -25,6 +25,9 @@ import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 /** The longest silence between two requests of a connection, in milliseconds. */
 const keepAliveTimeout = 60_000;
 
+/** The most requests under way on a connection: Node begins all that it has read, and no client of Istio sends two. */
+const mostPipelined = 16;
+
 /** The interval at which Node ends requests that take too long, in milliseconds. */
 const connectionsCheckingInterval = 1_000;
 
@@ -53,8 +56,10 @@ export function createHttp1Server(
   };
   const server = createServer(options, (request, response) => {
     const opened = connectionOf(request.socket);
-    if (!opened) return;
+    // Node goes on with what it has read of a socket that is cut.
+    if (!opened || request.socket.destroyed) return;
     const { connection, peer } = opened;
+    if (connection.requests >= mostPipelined) return guard.connections.cut(connection);
     const place = track(guard, connection, {
       headers: request.headers,
       outgoing: response,
@@ -69,6 +74,8 @@ export function createHttp1Server(
       },
     );
   });
+  // Node would answer these itself, and no limit would count them.
+  server.on("checkExpectation", (...arrived) => server.emit("request", ...arrived));
   // Node reads both from the server whenever it looks at the connections.
   const current = { get: () => guard.limits.progress_timeout };
   Object.defineProperties(server, { headersTimeout: current, requestTimeout: current });

@@ -81,6 +81,37 @@ test.each([
   },
 );
 
+test.each([
+  ["", ""],
+  [" whose expectation nobody meets", "expect: a\r\n"],
+])(
+  "of hundreds of requests of HTTP/1.1 in one piece%s, few begin before the connection is cut",
+  async (_, field) => {
+    const { port, connections, reached } = await start();
+    const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
+    socket.write(`GET / HTTP/1.1\r\nhost: a\r\n${field}\r\n`.repeat(300));
+    socket.resume();
+    await endOf(socket);
+    expect(reached).toEqual(["abuse"]);
+    expect(connections.begun).toBeLessThan(20);
+  },
+  10_000,
+);
+
+test("a dozen requests of HTTP/1.1 in one piece are answered", async () => {
+  const { port, reached } = await start();
+  const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
+  const request = (fields: string) => `GET / HTTP/1.1\r\nhost: a\r\n${fields}\r\n`;
+  socket.write(request("").repeat(11) + request("connection: close\r\n"));
+  let answers = "";
+  socket.on("data", (chunk: Buffer) => {
+    answers += chunk.toString();
+  });
+  await endOf(socket);
+  expect(answers.split("HTTP/1.1 200 OK").length - 1).toBe(12);
+  expect(reached).toEqual([]);
+});
+
 test("dozens of resets, pings and settings do not end a connection", async () => {
   const { port, reached } = await start();
   const socket = await openFrames(port);
