@@ -28,6 +28,12 @@ const keepAliveTimeout = 60_000;
 /** The most requests under way on a connection: Node begins all that it has read, and no client of Istio sends two. */
 const mostPipelined = 16;
 
+/** The most pieces of a request, each of which takes a hundred octets: a chunk is one, if it has but one octet. */
+const mostPieces = 1024;
+
+/** How long an address is refused after either, in milliseconds: Node goes on with what it has read. */
+const longPenalty = 60_000;
+
 /** The interval at which Node ends requests that take too long, in milliseconds. */
 const connectionsCheckingInterval = 1_000;
 
@@ -59,7 +65,9 @@ export function createHttp1Server(
     // Node goes on with what it has read of a socket that is cut.
     if (!opened || request.socket.destroyed) return;
     const { connection, peer } = opened;
-    if (connection.requests >= mostPipelined) return guard.connections.cut(connection);
+    const cut = () => guard.connections.cut(connection, longPenalty);
+    if (connection.requests >= mostPipelined) return cut();
+    boundPieces(request, cut);
     const place = track(guard, connection, {
       headers: request.headers,
       outgoing: response,
@@ -82,6 +90,17 @@ export function createHttp1Server(
   // The server never listens itself, and only this event starts its timeouts.
   server.emit("listening");
   return server;
+}
+
+/** Takes no more pieces of a request than it may have, also while nobody reads them. */
+function boundPieces(request: IncomingMessage, cut: () => void): void {
+  const push = request.push.bind(request);
+  let pieces = 0;
+  request.push = (piece, encoding) => {
+    if (++pieces < mostPieces) return push(piece, encoding);
+    if (pieces === mostPieces) cut();
+    return false;
+  };
 }
 
 /** The event of an answer that gives way to another caller's. */

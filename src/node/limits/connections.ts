@@ -171,8 +171,8 @@ export class Connections {
   }
 
   /** Ends a connection for abuse, and refuses its address for a while. */
-  cut(connection: Connection): void {
-    this.penalize(connection.address);
+  cut(connection: Connection, milliseconds?: number): void {
+    this.penalize(connection.address, milliseconds);
     connection.cut();
   }
 

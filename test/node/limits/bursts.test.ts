@@ -98,6 +98,16 @@ test.each([
   10_000,
 );
 
+test("thousands of chunks of one octet end a connection of HTTP/1.1", async () => {
+  const { port, reached } = await start();
+  const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
+  const head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+  socket.write(head + "1\r\na\r\n".repeat(3000));
+  socket.resume();
+  await endOf(socket);
+  expect(reached).toEqual(["abuse"]);
+}, 10_000);
+
 test("a dozen requests of HTTP/1.1 in one piece are answered", async () => {
   const { port, reached } = await start();
   const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
