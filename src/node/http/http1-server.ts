@@ -65,7 +65,10 @@ export function createHttp1Server(
     // Node goes on with what it has read of a socket that is cut.
     if (!opened || request.socket.destroyed) return;
     const { connection, peer } = opened;
-    const cut = () => guard.connections.cut(connection, longPenalty);
+    const cut = (): void => {
+      parseNoMore(request.socket);
+      guard.connections.cut(connection, longPenalty);
+    };
     if (connection.requests >= mostPipelined) return cut();
     boundPieces(request, cut);
     const place = track(guard, connection, {
@@ -90,6 +93,12 @@ export function createHttp1Server(
   // The server never listens itself, and only this event starts its timeouts.
   server.emit("listening");
   return server;
+}
+
+/** Has Node make no requests of what it has read: each would cost as much as one that is answered. */
+function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => number } }): void {
+  // What a request is answered with that upgrades its connection: what follows it is no HTTP.
+  if (parser) parser.onIncoming = () => 2;
 }
 
 /** Takes no more pieces of a request than it may have, also while nobody reads them. */

@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
@@ -88,12 +89,17 @@ test.each([
   "of hundreds of requests of HTTP/1.1 in one piece%s, few begin before the connection is cut",
   async (_, field) => {
     const { port, connections, reached } = await start();
+    let parsed = 0;
+    const count = () => void parsed++;
+    subscribe("http.server.request.start", count);
+    onTestFinished(() => void unsubscribe("http.server.request.start", count));
     const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
     socket.write(`GET / HTTP/1.1\r\nhost: a\r\n${field}\r\n`.repeat(300));
     socket.resume();
     await endOf(socket);
     expect(reached).toEqual(["abuse"]);
     expect(connections.begun).toBeLessThan(20);
+    expect(parsed).toBeLessThan(20);
   },
   10_000,
 );
