@@ -16,6 +16,7 @@ import { monitoringLimits } from "../limits/limits.ts";
 import { type ClientVerification, clientOf, type ServerCredentials, tlsOptions } from "../tls.ts";
 import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
+import { allowing } from "./requests-at-once.ts";
 import type { Routes } from "./routes.ts";
 
 /** A port with TLS, whose credentials may change while it runs. */
@@ -143,6 +144,7 @@ class Protocols {
   serve(socket: Socket, protocol: "http/1.1" | "h2", { clientCertificate }: Peer): void {
     const { connections, clock } = this.#guard;
     let session: ServerHttp2Session | undefined;
+    let allow: ((requests: number) => void) | undefined;
     const from = addressOf(socket.remoteAddress);
     const connection: Connection = {
       socket,
@@ -151,9 +153,7 @@ class Protocols {
       requests: 0,
       idleSince: clock(),
       octetsRead: () => socket.bytesRead,
-      allow: (requests) => {
-        if (session?.destroyed === false) session.settings({ maxConcurrentStreams: requests });
-      },
+      allow: (requests) => allow?.(requests),
       close: () => (session ? session.close() : socket.end()),
       cut: () => {
         // The session would parse all that it has read, and make a stream of each request.
@@ -172,7 +172,7 @@ class Protocols {
       return;
     }
     const opened = serveHttp2(this.#routes, connection, peer, this.#guard);
-    session = opened;
+    [session, allow] = [opened, allowing(opened, clock)];
     this.#sessions.set(opened, peer);
     opened.once("close", () => this.#sessions.delete(opened));
   }

@@ -65,8 +65,9 @@ export class SlowedNetworks {
   /** Has the connections of its network take few, because one of its requests found no room. */
   slow(connection: Slowable): void {
     const { address, from } = connection;
-    if (address === from && this.requestsAtOnce(connection) > fewRequests)
-      this.#allow(networkOf(from), fewRequests);
+    const network = networkOf(from);
+    const requests = this.#requests.get(network) ?? this.#limits.streams_per_connection;
+    if (address === from && requests > fewRequests) this.#allow(network, fewRequests);
   }
 
   /** Allows each network twice as many as before. */

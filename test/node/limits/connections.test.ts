@@ -121,6 +121,17 @@ describe("the connections of a server:", () => {
     expect(atOnce).toEqual([100, ...Array(20).fill(8)]);
   });
 
+  test("an address with far fewer connections that finds no room tells a slowed network nothing again", () => {
+    const { connections, open } = start({});
+    const bystander = open("192.0.2.2").connection;
+    const allowed: number[] = [];
+    const allow = (requests: number) => void allowed.push(requests);
+    for (let i = 0; i < 20; i++) open("192.0.2.1", { allow });
+    allowed.length = 0;
+    for (let i = 0; i < 10; i++) connections.slowed.slow(bystander);
+    expect(allowed).toEqual([]);
+  });
+
   test("a gateway's connection may send as many requests as usual beside strangers at its own address", () => {
     const { connections, open } = start({});
     const [gateway, ...strangers] = Array.from({ length: 21 }, () => open("192.0.2.1").connection);
