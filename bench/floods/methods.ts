@@ -51,6 +51,17 @@ function dripping(count: number, head: string): Method {
   });
 }
 
+/** Writes to each of many sockets of HTTP/1.1 as much as it takes, and reads nothing. */
+function filling(count: number, head: string, more: string): Method {
+  return holding(count, (target) => {
+    const socket = openTls(target, "http/1.1");
+    socket.write(head);
+    const fill = setInterval(() => socket.writableNeedDrain || socket.write(more), 5);
+    socket.once("close", () => clearInterval(fill));
+    return socket;
+  });
+}
+
 function churn(): Method {
   const one: Method = async (target, signal) => {
     while (!signal.aborted) {
@@ -67,7 +78,9 @@ function churn(): Method {
   return several(one);
 }
 
-const headOfHttp1Call = `POST ${createCertificate} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`;
+const headWith = (length: string): string =>
+  `POST ${createCertificate} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\n${length}\r\n\r\n`;
+const headOfHttp1Call = headWith("content-length: 60000");
 
 /** One connection for each request: HTTP/1.1 answers them one after the other. */
 function bodiless(count: number): Method {
@@ -195,4 +208,12 @@ export const methods: ReadonlyMap<string, Method> = new Map([
     streaming(100, (session) => session.request(post(createCertificate)), {}, fromEach(addresses)),
   ],
   ["HTTP/1.1 bodies that never come", bodiless(50)],
+  [
+    "HTTP/1.1 chunks of one octet",
+    filling(200, headWith("transfer-encoding: chunked"), "1\r\na\r\n".repeat(2000)),
+  ],
+  [
+    "HTTP/1.1 requests in a row",
+    filling(200, "", "GET /bundle.pem HTTP/1.1\r\nhost: a\r\n\r\n".repeat(500)),
+  ],
 ]);
