@@ -93,7 +93,7 @@ export function serveHttp2(
   });
   session.on("ping", () => guard.connections.countVain(connection));
   session.on("remoteSettings", () => guard.connections.countVain(connection));
-  const pings = setInterval(() => ping(session), pingInterval).unref();
+  const pings = setInterval(() => ping(session, connection), pingInterval).unref();
   session.once("close", () => {
     clearInterval(pings);
     release(session);
@@ -125,11 +125,17 @@ const exchangeOf = (address: string, stream: ServerHttp2Stream, refused: () => v
   isGone: () => stream.closed || stream.destroyed,
 });
 
-/** Without pings, the connection of a peer that has vanished would stay open. */
-function ping(session: ServerHttp2Session): void {
-  // `ping` throws for a connection that is lost and has not emitted `close` yet.
-  if (session.destroyed) return;
-  const timeout = setTimeout(() => session.destroy(), pingTimeout).unref();
+/**
+ * Cuts the connection of a peer that has vanished. Node would wait for ever until such a peer has taken what is left of
+ * a session that has ended.
+ */
+export function ping(session: ServerHttp2Session, { cut }: Pick<Connection, "cut">): void {
+  // `ping` throws for a session that has ended and has not emitted `close` yet.
+  if (session.destroyed) {
+    cut();
+    return;
+  }
+  const timeout = setTimeout(cut, pingTimeout).unref();
   session.ping(() => clearTimeout(timeout));
 }
 

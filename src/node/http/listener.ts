@@ -172,7 +172,7 @@ class Protocols {
       return;
     }
     const opened = serveHttp2(this.#routes, connection, peer, this.#guard);
-    [session, allow] = [opened, allowing(opened, clock)];
+    [session, allow] = [opened, allowing(opened, clock, connection.cut)];
     this.#sessions.set(opened, peer);
     opened.once("close", () => this.#sessions.delete(opened));
   }
