@@ -7,7 +7,7 @@ import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
-import { restTimeoutOf } from "../limits/limits.ts";
+import { longPenaltyMilliseconds, restTimeoutOf } from "../limits/limits.ts";
 import {
   answerOf,
   anyOrigin,
@@ -30,9 +30,6 @@ const mostPipelined = 16;
 
 /** The most pieces of a request, each of which takes a hundred octets: a chunk is one, if it has but one octet. */
 const mostPieces = 1024;
-
-/** How long an address is refused after either, in milliseconds: Node goes on with what it has read. */
-const longPenalty = 60_000;
 
 /** The interval at which Node ends requests that take too long, in milliseconds. */
 const connectionsCheckingInterval = 1_000;
@@ -67,7 +64,7 @@ export function createHttp1Server(
     const { connection, peer } = opened;
     const cut = (): void => {
       parseNoMore(request.socket);
-      guard.connections.cut(connection, longPenalty);
+      guard.connections.cut(connection, longPenaltyMilliseconds);
     };
     if (connection.requests >= mostPipelined) return cut();
     boundPieces(request, cut);

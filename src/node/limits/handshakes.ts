@@ -2,7 +2,12 @@ import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/addresses.ts";
 import type { Connections } from "./connections.ts";
 import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
-import { type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
+import {
+  type LimitReached,
+  type Limits,
+  longPenaltyMilliseconds,
+  turnTimeLimitOf,
+} from "./limits.ts";
 
 /**
  * The most sockets that wait for a handshake, for each handshake that may be under way. A gateway has one address, and
@@ -15,9 +20,6 @@ const waitingForEach = 8;
  * certificate that a stranger sends, a whole chain of which takes it a third of a second.
  */
 const plausibleOctets = 16 * 1024;
-
-/** How long an address is refused after a longer one, in milliseconds: a few addresses could else take all the time. */
-const penaltyMilliseconds = 60_000;
 
 /** A handshake computes for about a millisecond. Others that are under way go on between two passes. */
 const inOnePass = { all: 8, address: 2 };
@@ -104,7 +106,7 @@ export class Handshakes {
   /** Refuses the address of a socket, and destroys its others, which may be about to cost as much. */
   #refuseAll({ remoteAddress }: Socket): void {
     const address = addressOf(remoteAddress);
-    this.#penalize(address, penaltyMilliseconds);
+    this.#penalize(address, longPenaltyMilliseconds);
     for (const socket of this.#sockets)
       if (addressOf(socket.remoteAddress) === address) socket.destroy();
   }

@@ -73,3 +73,9 @@ export type Limit = keyof Limits | "abuse";
 
 /** Called for each connection or request that a limit refuses or ends. */
 export type LimitReached = (limit: Limit) => void;
+
+/**
+ * How long an address is refused after abuse that computes long, in milliseconds: OpenSSL or Node goes on with what it
+ * has read, and a few addresses could else take all the time.
+ */
+export const longPenaltyMilliseconds = 60_000;
