@@ -101,11 +101,12 @@ const usefulOctets = 8 * mebibyte;
 /**
  * How much more than the least after any collection the process must hold to make another one worthwhile while it is
  * calm, in octets: after the last one, which may have come amidst a quiet flood, it may have held too much. Ordinary
- * work takes as much as the young generation, and needs it again: without it, a certificate costs half as much more.
- * That of a small heap has 6 MiB, by the image's flags, and 48 by the units', which is collected every two minutes.
+ * work takes as much as the young generation, and needs it again, as it needs the code that V8 compiled: without them,
+ * each of the next thousand certificates costs half as much more. The young generation of a small heap has 6 MiB, by
+ * the image's flags, and 48 by the units', which is collected every ten minutes.
  */
 function worthwhileOctets(heapLimit: number, sinceCollection: number): number {
-  const keepsYoung = heapLimit >= 128 * mebibyte && sinceCollection < 120_000;
+  const keepsYoung = heapLimit >= 128 * mebibyte && sinceCollection < longestCalmMilliseconds;
   return (keepsYoung ? 64 : 10) * mebibyte;
 }
 
