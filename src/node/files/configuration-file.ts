@@ -13,23 +13,41 @@ const maximumOctets = 16 * 1024 * 1024;
 /** Keys that the environment may set: secrets, and the paths of files with secrets. */
 const isOfEnvironment = (key: string): boolean => isSecretKey(key) || credentialFileName.test(key);
 
-/** Those of the keys that the environment has and nothing reads there, and files for secrets that are in none. */
+/** The variables that look like a key and that nothing reads: misspelt secrets, other keys, and files for secrets. */
 export const unreadVariables = (
   keys: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
-): readonly string[] =>
-  keys
-    .map((key) => (isSecretKey(key) ? `${key}_FILE` : key))
-    .filter((key) => !isOfEnvironment(key) && environment[key] !== undefined);
+): readonly { readonly name: string; readonly key: string }[] =>
+  Object.keys(environment)
+    .filter((name) => environment[name] !== undefined && !isOfEnvironment(name))
+    .flatMap((name) => {
+      const isMeant = (key: string): boolean =>
+        isLike(name, key) || (isSecretKey(key) && isLike(name, `${key}_FILE`));
+      const key = keys.includes(name) ? name : keys.find(isMeant);
+      return key === undefined ? [] : [{ name, key }];
+    });
 
-/** Warns of variables that have the names of keys and that no program reads: whoever set them relies on them. */
+/** Whether a name has the letters of a key, but for a plural, or all but one of a long key's. */
+function isLike(name: string, key: string): boolean {
+  const [a = "", b = ""] = [name, key].map((each) => each.toUpperCase().replaceAll(/[_-]/g, ""));
+  if (b.length < 10) return [b, `${b}S`, b.replace(/S$/, "")].includes(a);
+  let start = 0;
+  while (start < b.length && a[start] === b[start]) start += 1;
+  const [rest, ofKey] = [a.slice(start), b.slice(start)];
+  const swapped = ofKey.charAt(1) + ofKey.charAt(0) + ofKey.slice(2);
+  return (
+    [ofKey, ofKey.slice(1)].includes(rest.slice(1)) || [ofKey.slice(1), swapped].includes(rest)
+  );
+}
+
+/** Warns of variables that look like keys and that no program reads: whoever set them relies on them. */
 export function warnOfUnread(
   keys: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
   { operation }: OperationLog,
 ): void {
-  for (const name of unreadVariables(keys, environment)) {
-    const detail = "looks like a key of the configuration, and nothing reads it in the environment";
+  for (const { name, key } of unreadVariables(keys, environment)) {
+    const detail = `looks like the key ${key} of the configuration, and nothing reads it in the environment`;
     operation({ event: "variable-ignored", level: "warning", name, detail });
   }
 }

@@ -1,14 +1,20 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { variableNames } from "../../../src/agent/configuration/environment.ts";
 import { configurationKeys } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import {
   readConfigurationFile,
   unreadVariables,
+  warnOfUnread,
 } from "../../../src/node/files/configuration-file.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import {
+  gatewayKeys,
+  parseGatewayConfiguration,
+} from "../../../src/node/gateway/gateway-configuration.ts";
 import { parseServeConfiguration, serveKeys } from "../../../src/node/serve/serve-configuration.ts";
+import { signerKeys } from "../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -109,9 +115,39 @@ describe("a configuration file", () => {
       ...{ CLUSTER_CREDENTIAL_A_FILE: "/token", CONSOLE_TOKENS_FILE: "/tokens" },
     };
     expect(unreadVariables([...configurationKeys, ...serveKeys], environment)).toEqual([
-      "TRUST_DOMAIN",
-      "CONSOLE_TOKENS_FILE",
+      { name: "TRUST_DOMAIN", key: "TRUST_DOMAIN" },
+      { name: "CONSOLE_TOKENS_FILE", key: "CONSOLE_TOKENS" },
     ]);
+  });
+
+  test.each([
+    ["KEK", "KEKS", "kek", "KEK_FILES"],
+    ["LOG_READERS", "LOG_READER", "LOG_READRS", "LOGREADERS"],
+    ["CONSOLE_TOKENS", "CONSOLE_TOKEN", "CONSOLE_TOKNES", "CONSOL_TOKENS", "CONSOLE_T0KENS"],
+    ["CONSOLE_TOKENS", "XCONSOLE_TOKENS", "CONSOLE_TOKENSX", "CONSOLE_TOKEN_FILE"],
+    ["TRUST_DOMAIN", "TRUST_DOMIAN"],
+  ])("warns of misspelt %s in the environment, without its value", (key, ...names) => {
+    const environment = Object.fromEntries(names.map((name) => [name, secret]));
+    const lines: object[] = [];
+    const operation = (line: object) => lines.push(line);
+    warnOfUnread([...configurationKeys, ...serveKeys], environment, { operation });
+    const detail = `looks like the key ${key} of the configuration, and nothing reads it in the environment`;
+    const event = "variable-ignored";
+    expect(lines).toEqual(names.map((name) => ({ event, level: "warning", name, detail })));
+  });
+
+  test("warns of no variable of another program", () => {
+    const others = `PATH HOME HOSTNAME PWD SHELL LANG TERM USER KEY TOKEN CURL LOG_LEVEL LOG_FILES CONSOLE
+      KUBERNETES_PORT KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT KUBERNETES_PORT_443_TCP_ADDR
+      NODE_ENV NODE_OPTIONS NODE_EXTRA_CA_CERTS SSL_CERT_FILE https_proxy NO_PROXY POD_NAMESPACE
+      AWS_REGION AWS_ACCESS_KEY_ID AWS_SESSION_TOKEN STORE_SERVICE_HOST STORE_PORT LISTEN_FDS NOTIFY_SOCKET`;
+    const names = [...others.split(/\s+/), ...variableNames];
+    const environment = Object.fromEntries(names.map((name) => [name, "x"]));
+    // Istio's agent has one of the same name.
+    delete environment["TRUST_DOMAIN"];
+    for (const keys of [[...configurationKeys, ...serveKeys], gatewayKeys, signerKeys]) {
+      expect(unreadVariables(keys, environment)).toEqual([]);
+    }
   });
 
   test("that is not TOML has a fault with the position and without the text", async () => {
