@@ -7,13 +7,7 @@ import type { Credential } from "../kubernetes/client.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import { isFullyQualified } from "../pki/spiffe-id.ts";
 import { contradictions, idleRules, policyFaults } from "./contradictions.ts";
-import {
-  deniedTable,
-  foreignDenials,
-  idleDenials,
-  revokedTable,
-  taintedAuthorities,
-} from "./distrust.ts";
+import { deniedHere, deniedTable, revokedTable, taintedAuthorities } from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
 import { credentialName, credentialText, issuerTables, sharedKeys } from "./issuer-table.ts";
 import { kekKeys, keyServiceCredential, keyServiceCredentialText } from "./keks.ts";
@@ -107,13 +101,14 @@ export function parseConfiguration(
     maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
   };
   const phaseLengths = derivePhaseLengths(form);
+  const denied = deniedHere(form.DENIED, { trustDomain: form.TRUST_DOMAIN, issuers: form.ISSUERS });
   const faults = [
     ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
     ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
     ...rootFaults(form),
     ...unknownIssuers(form),
     ...policyFaults(form),
-    ...foreignDenials(form.DENIED, form.TRUST_DOMAIN),
+    ...denied.faults,
     ...tokenFaults(form),
   ];
   if (faults.length > 0) throw new ConfigurationError(faults);
@@ -142,7 +137,7 @@ export function parseConfiguration(
     console: consoleConfiguration(form),
     /** Absent where there are no rules. */
     policy: form.POLICY,
-    configuredDenials: form.DENIED,
+    configuredDenials: denied.denials,
     configuredRevocations: form.REVOKED,
     /** Absent where CRLs are switched off. */
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
@@ -172,7 +167,7 @@ function derivePhaseLengths(form: Form): PhaseLengths {
 }
 
 function warningsOf(form: Form): string[] {
-  const { TRUST_DOMAIN, ISSUERS, DENIED } = form;
+  const { TRUST_DOMAIN, ISSUERS } = form;
   const singleLabel = `TRUST_DOMAIN ${TRUST_DOMAIN} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software rejects it`;
   const unlimited = ISSUERS.filter(({ namespaces }) => namespaces.includes("*")).length;
   const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, including those of other issuers`;
@@ -181,7 +176,6 @@ function warningsOf(form: Form): string[] {
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
     ...sharedKeys(ISSUERS),
     ...idleTokens(form),
-    ...idleDenials(DENIED, { trustDomain: TRUST_DOMAIN, issuers: ISSUERS }),
     ...idleRules(form),
     ...sharedPostQuantum(form.SIGNERS),
   ];

@@ -55,6 +55,11 @@ interface Deniable {
   >[];
 }
 
+interface Fault {
+  readonly fault: string;
+  readonly subject?: never;
+}
+
 const accountForm = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
 const namedForm = /^(cluster|issuer|pod|token)\/(.*)$/;
 /** The UID that the kubelet gives to the pod of a file. */
@@ -68,7 +73,7 @@ const filePodUidForm = /^[0-9a-f]{32}$/;
 export function deniableSubject(
   subject: string,
   { trustDomain, issuers }: Deniable,
-): { readonly subject: string } | { readonly fault: string } {
+): { readonly subject: string; readonly fault?: never } | Fault {
   const [, domain = trustDomain, namespace] = accountForm.exec(subject) ?? [];
   if (domain !== trustDomain) {
     return { fault: `${subject} is not of this trust domain, ${trustDomain}` };
@@ -81,7 +86,7 @@ export function deniableSubject(
       : { fault: `${subject} has no UID, which \`kubectl get pod -o yaml\` shows` };
   }
   // The audit log of an API server has it so.
-  if (kind === "token") return { subject: subject.replace(/^token\/JTI=/, "token/") };
+  if (kind === "token") return { subject: subject.replace(/^token\/JTI=(?=.)/, "token/") };
   if (kind === "cluster") {
     const found = issuers.filter((each) => [each.cluster, ...each.cluster_aliases].includes(name));
     const clusters = new Set(found.map(({ cluster }) => cluster));
@@ -111,28 +116,20 @@ export function deniableSubject(
   return { subject };
 }
 
-const absent = (what: string, known: readonly string[]): { readonly fault: string } => ({
+const absent = (what: string, known: readonly string[]): Fault => ({
   fault: `no issuer of ISSUERS has the ${what}: there are ${[...new Set(known)].slice(0, 20).join(", ") || "none"}`,
 });
 
-/** A sentence for each entry of `DENIED` of another trust domain: it would deny this one's account of that name. */
-export function foreignDenials(denials: readonly Denial[], own: TrustDomain): readonly string[] {
-  const isForeign = ({ subject }: Denial): boolean =>
-    (accountForm.exec(subject)?.[1] ?? own) !== own;
-  return denials
-    .filter(isForeign)
-    .map(({ subject }) => `DENIED: ${subject} is not of this trust domain, ${own}`);
-}
-
-/** A sentence for each entry of `DENIED` that denies nobody of this mesh. */
-export function idleDenials(denials: readonly Denial[], deniable: Deniable): readonly string[] {
-  return denials.flatMap(({ subject }) => {
-    const read = deniableSubject(subject, deniable);
-    if ("fault" in read) return [`DENIED: ${read.fault}`];
-    return read.subject === subject
-      ? []
-      : [`DENIED: ${JSON.stringify(subject)} denies nobody: write ${JSON.stringify(read.subject)}`];
-  });
+/** `DENIED` as the CA compares it, and a sentence for each entry that denies nobody of this mesh. */
+export function deniedHere(
+  denials: readonly Denial[],
+  deniable: Deniable,
+): { readonly denials: readonly Denial[]; readonly faults: readonly string[] } {
+  const read = denials.map((denial) => ({ denial, ...deniableSubject(denial.subject, deniable) }));
+  return {
+    denials: read.map(({ denial, subject = "" }) => toDenial({ ...denial, subject }) ?? denial),
+    faults: read.flatMap(({ fault }) => (fault === undefined ? [] : [`DENIED: ${fault}`])),
+  };
 }
 
 /** The entry of `DENIED` that states a denial, in TOML. */

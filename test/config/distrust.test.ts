@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import {
+  deniableSubject,
   deniedTable,
   formatDenied,
   formatRevoked,
@@ -173,33 +174,49 @@ test("the line that states taints is read back as they are", () => {
   );
 });
 
+const tables = [
+  { issuer: "https://a.test", cluster: "alpha", cluster_aliases: ["Kubernetes", "former", "old"] },
+  { issuer: "https://b.test", cluster_aliases: ["old"], namespaces: ["shop"] },
+];
+const uid = "0A000000-0000-4000-8000-00000000000b";
+
 test.each([
-  ["cluster/alpha", undefined],
-  ["cluster/old", 'DENIED: "cluster/old" denies nobody: write "cluster/alpha"'],
-  ["cluster/beta", "DENIED: no issuer of ISSUERS has the cluster beta: there are cluster/alpha"],
-  ["issuer/https://b.test", "DENIED: no issuer of ISSUERS has the URL https://b.test"],
-  ["ns/shop/sa/*", undefined],
-])("a start warns of what denies nobody: %s", (subject, warning) => {
-  const { warnings } = configurationOf({
-    TRUST_DOMAIN: "mesh.test",
-    ISSUERS: [{ issuer: "https://a.test", cluster: "alpha", cluster_aliases: ["old"] }],
-    DENIED: [subject],
-  });
-  expect(warnings).toEqual(warning === undefined ? [] : [expect.stringContaining(warning)]);
+  ["a cluster's name", "cluster/alpha", "cluster/alpha"],
+  ["an alias, as the cluster's name", "cluster/former", "cluster/alpha"],
+  ["a cluster's name before another's alias", "cluster/Kubernetes", "cluster/Kubernetes"],
+  ["a pod's UID in capitals", `pod/${uid}`, `pod/${uid.toLowerCase()}`],
+  ["a token as the audit log names it", "token/JTI=a", "token/a"],
+  ["a token of that name", "token/JTI=", "token/JTI="],
+  ["accounts", "ns/shop/sa/*", "ns/shop/sa/*"],
+])("DENIED denies %s, as `deny add` does", (_, subject, compared) => {
+  const configuration = configurationOf({ ISSUERS: tables, DENIED: [{ subject, since }] });
+  expect(deniableSubject(subject, configuration)).toEqual({ subject: compared });
+  const [denial] = configuration.configuredDenials;
+  expect(denial?.subject).toBe(compared);
+  const known = {
+    accounts: [{ namespace: "shop", name: "a" }],
+    issuers: [{ cluster: compared.replace("cluster/", ""), name: "https://a.test" }],
+    bound: [{ pod: { uid: uid.toLowerCase() }, tokenId: compared.replace("token/", "") }],
+  };
+  expect(denial?.concerns(known)).toBe(true);
 });
 
-test("a cluster's name goes before another's alias, and an alias of several names none of them", () => {
-  const warningsFor = (subject: string) =>
-    configurationOf({
-      ISSUERS: [
-        { issuer: "https://a.test", cluster: "alpha", cluster_aliases: ["Kubernetes", "old"] },
-        { issuer: "https://b.test", cluster_aliases: ["old"] },
-      ],
-      DENIED: [subject],
-    }).warnings.filter((warning) => warning.startsWith("DENIED"));
-  expect(warningsFor("cluster/Kubernetes")).toEqual([]);
-  expect(warningsFor("cluster/old")).toEqual([
-    "DENIED: no issuer of ISSUERS has the cluster old: there are cluster/alpha, cluster/Kubernetes",
+test.each([
+  ["cluster/Alpha", "the cluster Alpha: there are cluster/alpha, cluster/Kubernetes"],
+  ["cluster/old", "the cluster old: there are cluster/alpha, cluster/Kubernetes"],
+  ["issuer/https://c.test", "the URL https://c.test: there are issuer/https://a.test, "],
+])("DENIED refuses what denies nobody, or not surely: %s", (subject, fault) => {
+  const denying = { ISSUERS: tables, DENIED: ["ns/shop/sa/*", subject] };
+  expect(faultsOf(denying)).toEqual([
+    expect.stringContaining(`DENIED: no issuer of ISSUERS has ${fault}`),
+  ]);
+});
+
+test("DENIED refuses a namespace for which no issuer vouches, and the name of a pod", () => {
+  const DENIED = ["ns/bank/sa/*", { subject: "pod/cart-0", since }];
+  expect(faultsOf({ ISSUERS: tables.slice(1), DENIED })).toEqual([
+    "DENIED: no issuer of ISSUERS has the namespace bank: there are ns/shop",
+    expect.stringContaining("DENIED: pod/cart-0 has no UID"),
   ]);
 });
 
