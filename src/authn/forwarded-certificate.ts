@@ -46,16 +46,24 @@ export function acceptingForwardedCertificates(
   return async (credentials, now) => {
     const { headers } = credentials;
     const header = headers.get(forwardedHeader);
-    const caller = await authenticate(credentials, now);
+    const isForwarded = headers.get(forwardsHeader) !== null;
+    const caller = await authenticate(credentials, now).catch((error: unknown) => {
+      throw isForwarded && isOfCredential(error)
+        ? rejectCredential("gateway", error.message, error)
+        : error;
+    });
     const { issuer, account } = caller;
     if (header !== null && issuer?.gatewayNames?.(account)) {
       return clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
     }
-    if (headers.get(forwardsHeader) === null) return caller;
+    if (!isForwarded) return caller;
     // The gateway's client would get the gateway's identity.
-    throw rejectCredential("authority", `no listed gateway, or ${forwardedHeader} was removed`);
+    throw rejectCredential("gateway", `no listed gateway, or ${forwardedHeader} was removed`);
   };
 }
+
+const isOfCredential = (error: unknown): error is CaError =>
+  error instanceof CaError && error.refusal.reason.startsWith("credential-");
 
 /** The name of the gateway, of one issuer's table, whose credential this is. It says nothing of what it may do. */
 export async function provedGateway(

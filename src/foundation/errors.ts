@@ -1,6 +1,8 @@
 /** The check that a credential failed: evidence for the audit log, never for the wire. */
 type CredentialCheck =
   | "form"
+  /** Of what a gateway shows for itself: its client is not to blame. */
+  | "gateway"
   | "algorithm"
   | "key"
   | "signature"

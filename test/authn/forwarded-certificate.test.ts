@@ -6,6 +6,7 @@ import {
   forwardedValue,
 } from "../../src/authn/forwarded-certificate.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
+import { CaError, rejectCredential } from "../../src/foundation/errors.ts";
 import { createAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
@@ -80,6 +81,8 @@ function callOf(caller: Caller, headers: Headers, forwarded: readonly string[]):
   );
   return accepting({ headers }, now);
 }
+
+const keysAway = new CaError({ reason: "key-provider-unreachable", issuer: "https://a.test" }, "");
 
 const ofGateway = (...forwarded: readonly string[]) =>
   callWith(callerOf(gateway, issuerA), ...forwarded);
@@ -189,8 +192,28 @@ test.each<[string, Caller, readonly string[]]>([
   const headers = new Headers({ "x-rampart-forwards": "certificate" });
   expect(await refusalOf(() => callOf(caller, headers, forwarded))).toEqual({
     reason: "credential-rejected",
-    check: "authority",
+    check: "gateway",
   });
+});
+
+test.each<[string, Error, object]>([
+  ["no credential", new CaError({ reason: "credential-missing" }, ""), { check: "gateway" }],
+  ["a refused one", rejectCredential("audience", "x"), { check: "gateway" }],
+  ["keys away", keysAway, keysAway.refusal],
+])("a gateway with %s is told apart from its client", async (_, error, expected) => {
+  const headers = new Headers({ "x-forwarded-client-cert": certificate(barPem) });
+  const authenticate = () => Promise.reject(error);
+  const trust = { trustDomain: clusterLocal, verify };
+  const ask = () => acceptingForwardedCertificates(trust, authenticate)({ headers }, now);
+  await expect(ask()).rejects.toBe(error);
+  headers.set("x-rampart-forwards", "certificate");
+  expect(await refusalOf(ask)).toMatchObject(expected);
+});
+
+test("a gateway's client with a certificate of another key is to blame itself", async () => {
+  const headers = new Headers({ "x-rampart-forwards": "certificate" });
+  const call = () => callOf(callerOf(gateway, issuerA), headers, [certificate(forged)]);
+  expect(await refusalOf(call)).toMatchObject({ check: "authority" });
 });
 
 describe("the header is ignored from a caller that is no gateway:", () => {

@@ -13,6 +13,7 @@ import {
   createJwtSvidPath,
   tokenExchangePath,
 } from "../../transport/http/routes.ts";
+import { gatewaySentence } from "../../transport/rpc/connect-error.ts";
 
 export interface Upstream {
   readonly createCertificate: UpstreamRpc;
@@ -223,6 +224,8 @@ function refusalIn(
   const isProxys = named === undefined && code === Code.Unimplemented;
   if (status === 200 || isProxys || !codes.has(code))
     return new UpstreamFault(`the CA answered with status ${status}`, status);
+  if (error?.message === gatewaySentence)
+    return new UpstreamFault("the CA refuses the gateway's own credential", status);
   // A trailer has a bounded length, and cannot encode a lone surrogate.
   const message = error?.message.slice(0, longestMessage).toWellFormed();
   const seconds = parseRetryAfter(headers[retryAfterHeader]);

@@ -2,6 +2,9 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal } from "../../foundation/errors.ts";
 import { retryAfterHeader } from "../../foundation/headers.ts";
 
+/** The public sentence of a call that a gateway has forwarded without a good credential of its own. */
+export const gatewaySentence = "gateway authentication failed";
+
 /**
  * The error that a caller receives for a refusal. Its code answers one question, because Istio's clients
  * decide on it: would the same request succeed if it were sent again? Its message says nothing more. Where
@@ -12,8 +15,11 @@ import { retryAfterHeader } from "../../foundation/headers.ts";
 export function toConnectError(refusal: Refusal, now: Date): ConnectError {
   switch (refusal.reason) {
     case "credential-missing":
-    case "credential-rejected":
-      return new ConnectError("request authentication failed", Code.Unauthenticated);
+    case "credential-rejected": {
+      const isGateways = "check" in refusal && refusal.check === "gateway";
+      const sentence = isGateways ? gatewaySentence : "request authentication failed";
+      return new ConnectError(sentence, Code.Unauthenticated);
+    }
     case "impersonation-denied":
     case "denied":
     case "policy-denied":

@@ -197,20 +197,31 @@ describe("a caller with a certificate", () => {
     expect(served.log.audits).toEqual([]);
   });
 
-  test("gets no identity of a gateway that the CA does not list any more", async () => {
+  test.each<[string, string, string, object]>([
+    ["is not listed", issuers.cluster, "istio-system:other-gateway", {}],
+    ["is of an unknown issuer", "https://unknown.test", account, {}],
+    ["is for another audience", issuers.cluster, account, { aud: ["other"] }],
+  ])("is told to retry while the gateway's own account %s", async (_, issuer, name, changes) => {
     const TOKEN_FILE = join(directory, "other-token");
-    const write = async (name: string) =>
-      writeFile(TOKEN_FILE, await mintAccountToken(key, issuers.cluster, name, new Date()));
-    await write(account);
+    const write = async (...[of, named, ...more]: [string, string, object?]) =>
+      writeFile(TOKEN_FILE, await mintAccountToken(key, of, named, new Date(), { ...more[0] }));
+    await write(issuers.cluster, account);
     const svid = await obtain("foo:vm");
     const configuration = configurationWith(`https://localhost:${relay.port}/`, { TOKEN_FILE });
-    const unlisted = await runGateway(configuration, { log, clock: () => new Date() });
-    onTestFinished(() => unlisted.close(0));
-    const client = nativeClient((await unlisted.address).port, servedName, svid);
+    const refused = await runGateway(configuration, { log, clock: () => new Date() });
+    onTestFinished(() => refused.close(0));
+    const client = nativeClient((await refused.address).port, servedName, svid);
     onTestFinished(client.close);
-    await write("istio-system:other-gateway");
+    await write(issuer, name, changes);
     const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
-    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unauthenticated" });
+    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unavailable" });
+    expect(log.operations.at(-1)).toMatchObject({
+      event: "upstream-unavailable",
+      detail: "the CA refuses the gateway's own credential",
+      upstreamStatus: 401,
+    });
+    await write(issuers.cluster, account);
+    expect(await client.createCertificate({ csr })).toHaveProperty("certChain");
   });
 
   test("is told to retry while the gateway's own token has expired, which /readyz names", async () => {
