@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import { addressText } from "../foundation/addresses.ts";
-import type { OperationLog, Readiness } from "../foundation/events.ts";
+import type { OperationalEvent, OperationLog, Readiness } from "../foundation/events.ts";
 import type { Pause } from "../foundation/pause.ts";
 import {
   addConfigurationMetrics,
@@ -56,6 +56,34 @@ export type Program<Context extends ProgramContext = ProgramContext> = Context &
   readonly withLife: <State extends Readiness>(state: State) => State;
 };
 
+/** Events that anybody causes who can connect: other refusals are lines of calls. */
+const ofHandshakes: readonly string[] = ["client-certificate-refused", "handshake-refused"];
+const quietMilliseconds = 60_000;
+const mostAddresses = 10;
+
+/** Writes each event of handshakes once in a minute for an address, and for few addresses. Metrics count all. */
+function sparing<Log extends OperationLog>(log: Log, clock: () => Date): Log {
+  const written = new Set<string>();
+  let since = 0;
+  const isWritten = ({ event, peer, address }: OperationalEvent): boolean => {
+    const now = clock().getTime();
+    if (Math.abs(now - since) >= quietMilliseconds) {
+      written.clear();
+      since = now;
+    }
+    const line = `${event} ${peer ?? address}`;
+    if (written.has(line) || written.size >= mostAddresses) return false;
+    written.add(line);
+    return true;
+  };
+  return {
+    ...log,
+    operation: (event) => {
+      if (!ofHandshakes.includes(event.event) || isWritten(event)) log.operation(event);
+    },
+  };
+}
+
 /**
  * Begins a program. Whatever it has opened ends in reverse order: when the program is closed, and when its
  * begin fails half-way, because work that goes on would keep alive a process that no probe can reach.
@@ -66,7 +94,7 @@ export async function begin<Context extends ProgramContext, Begun>(
 ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
   const { configurationStatus, asked } = context;
   const registry = createRegistry();
-  const log = countingOperations(context.log, registry);
+  const log = countingOperations(sparing(context.log, context.clock), registry);
   addConfigurationMetrics(registry, configurationStatus);
   const life = new Lifetime(log, asked);
   let monitoring: Port | undefined;

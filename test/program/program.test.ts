@@ -36,6 +36,28 @@ function setUp() {
   return { log, context, ended, opens, port };
 }
 
+test("what anybody causes by handshakes has a line in a minute for an address, for ten, and counts whole", async () => {
+  const { log, port } = setUp();
+  let now = 0;
+  const clock = () => new Date(now);
+  const program = await begin({ log, clock }, async ({ monitor, ...rest }) => {
+    return { ...rest, monitoringAddress: await monitor(port()) };
+  });
+  onTestFinished(() => program.close(0));
+  const refuse = (peer: string, event: "client-certificate-refused" | "watch-failed") =>
+    program.log.operation({ event, level: "warning", peer });
+  for (let i = 0; i < 30; i++) refuse(`127.0.0.${i % 15}`, "client-certificate-refused");
+  for (let i = 0; i < 30; i++) refuse("127.0.0.1", "watch-failed");
+  const lines = (event: string) => log.operations.filter((each) => each.event === event).length;
+  expect([lines("client-certificate-refused"), lines("watch-failed")]).toEqual([10, 30]);
+  now = 60_000;
+  refuse("127.0.0.14", "client-certificate-refused");
+  expect(lines("client-certificate-refused")).toBe(11);
+  expect(await program.registry.metrics()).toContain(
+    'rampart_operations_total{event="client-certificate-refused",level="warning"} 31',
+  );
+});
+
 test("the monitoring port closes last, although it opened after the work", async () => {
   const { context, ended, opens, port } = setUp();
   const program = await begin(context, async ({ life, monitor }) => {

@@ -23,7 +23,7 @@ export interface Guard {
   readonly doors?: Doors | undefined;
   /** Counts a handshake by its group. */
   readonly agreed: (group: string) => void;
-  /** Counts a handshake that the policy refuses, and logs the first of a minute. */
+  /** Counts a handshake that the policy refuses, and logs it. */
   readonly disagreed: (error: Error, remoteAddress: string | undefined) => void;
   /** In milliseconds; it never goes back. */
   readonly clock: () => number;
@@ -132,7 +132,6 @@ export function openGuard(
     read: () => guard.exchanges.count,
   });
   const agreed = countHandshakes(registry);
-  let quietUntil = 0;
   return {
     ...guard,
     agreed,
@@ -140,16 +139,11 @@ export function openGuard(
       const detail = refusedByPolicy(error);
       if (detail === undefined) return;
       agreed("none");
-      if (guard.clock() < quietUntil) return;
-      quietUntil = guard.clock() + quietMilliseconds;
       const address = addressOf(remoteAddress);
       log.operation({ event: "handshake-refused", level: "warning", detail, address });
     },
   };
 }
-
-/** Anybody can begin handshakes, so that their refusals have a line in a minute. */
-const quietMilliseconds = 60_000;
 
 function countHandshakes(registry: Registry): Guard["agreed"] {
   const handshakes = new Counter({

@@ -120,9 +120,13 @@ describe("a caller with an X509-SVID of this mesh", () => {
 });
 
 describe("a client certificate that is not an X509-SVID of this mesh", () => {
-  const cases: readonly [string, () => Promise<Svid>][] = [
-    ["of another mesh of the same name", () => obtain(other, "foo:bar")],
-    ["of this mesh with another's key", async () => ({ ...svid, ...(await brokenKey()) })],
+  const cases: readonly [string, string, () => Promise<Svid>][] = [
+    ["of another mesh of the same name", "127.0.0.2", () => obtain(other, "foo:bar")],
+    [
+      "of this mesh with another's key",
+      "127.0.0.3",
+      async () => ({ ...svid, ...(await brokenKey()) }),
+    ],
   ];
 
   async function brokenKey(): Promise<Svid> {
@@ -130,13 +134,16 @@ describe("a client certificate that is not an X509-SVID of this mesh", () => {
     return { keyPem: stranger.keyPem, chainPem: stranger.chainPem };
   }
 
-  test.each(cases)("ends the connection before any answer: %s", async (_, shown) => {
+  test.each(cases)("ends the connection before any answer: %s", async (_, host, shown) => {
     served.log.operations.length = 0;
     const svidShown = await shown();
-    expect(await handshake(svidShown)).toBe("");
+    expect(await handshake(svidShown, host)).toBe("");
+    expect(await handshake(svidShown, host)).toBe("");
     expect(await call(svidShown)).toMatchObject({ code: "Unavailable" });
-    const { event } = served.log.operations[0] ?? {};
-    expect(event).toBe("client-certificate-refused");
+    const { operations } = served.log;
+    expect(operations.filter(({ peer }) => peer === host)).toEqual([
+      expect.objectContaining({ event: "client-certificate-refused" }),
+    ]);
   });
 });
 
