@@ -1,5 +1,5 @@
 import { totalmem } from "node:os";
-import { getHeapStatistics } from "node:v8";
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import type { Limits } from "./limits.ts";
 
 /** How long a measurement of memory counts, in milliseconds. */
@@ -65,9 +65,15 @@ export interface Collectable {
   readonly worked: () => number;
 }
 
+/** Whether V8 may trade memory for speed: by the units' flags, not by the image's. */
+const isFast = (heapLimit: number): boolean => heapLimit >= 128 * mebibyte;
+
 /** This process; `undefined` if Node was started without `--expose-gc`. */
 export function thisProcess(): Collectable | undefined {
   const { gc } = globalThis;
+  const { heap_size_limit } = getHeapStatistics();
+  // V8 by itself would reduce the heap after some calm seconds, whatever it costs the next callers.
+  if (gc && isFast(heap_size_limit)) setFlagsFromString("--memory-reducer-gc-count=0");
   // Not its CPU: a process that a quota of CPU slows is busy too.
   const worked = () => performance.eventLoopUtilization().active;
   return (
@@ -77,7 +83,7 @@ export function thisProcess(): Collectable | undefined {
       collectBriefly: () => gc(),
       external: () => getHeapStatistics().external_memory,
       held: () => heldOctets() ?? 0,
-      heapLimit: () => getHeapStatistics().heap_size_limit,
+      heapLimit: () => heap_size_limit,
       worked,
     }
   );
@@ -106,7 +112,7 @@ const usefulOctets = 8 * mebibyte;
  * the image's flags, and 48 by the units', which is collected every ten minutes.
  */
 function worthwhileOctets(heapLimit: number, sinceCollection: number): number {
-  const keepsYoung = heapLimit >= 128 * mebibyte && sinceCollection < longestCalmMilliseconds;
+  const keepsYoung = isFast(heapLimit) && sinceCollection < longestCalmMilliseconds;
   return (keepsYoung ? 64 : 10) * mebibyte;
 }
 
