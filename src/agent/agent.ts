@@ -11,12 +11,8 @@ import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { JwtFiles } from "./secrets/jwt-files.ts";
 import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
 import { serveOnSocket } from "./sockets/unix-socket.ts";
-import {
-  type AgentStatus,
-  type ReportedParts,
-  reportAgent,
-  serveStatus,
-} from "./status/agent-status.ts";
+import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
+import { serveStatus } from "./status/status-server.ts";
 import { federatedBundleFollowers, OwnBundle, ownCrlFollower } from "./trust/followers.ts";
 import type { XdsProxy } from "./xds/xds-proxy.ts";
 import type { WorkloadHealth } from "./xds/xds-stream.ts";

@@ -1,10 +1,5 @@
-import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import type { SocketAddress } from "../../foundation/addresses.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { FollowerState } from "../../program/bundle/document-follower.ts";
-import type { ProxyControl } from "../envoy/envoy-process.ts";
 import type { Identities, IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";
 import type { WorkloadFeed } from "../node-mode/workload-registry.ts";
@@ -97,98 +92,4 @@ function reportCrl({ authorityKeyIdentifier, number, nextUpdate }: Revocation["a
     number: number?.toString(),
     nextUpdate: nextUpdate?.toISOString(),
   };
-}
-
-interface StatusView {
-  readonly status: () => AgentStatus;
-  readonly metrics: () => Promise<string>;
-  readonly proxy: ProxyControl | undefined;
-}
-
-/**
- * Serves probes, metrics and status over HTTP, and pilot-agent's commands to callers of this machine. No answer
- * holds a secret.
- */
-export async function serveStatus({ host, port }: SocketAddress, view: StatusView) {
-  const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
-  server.on("request", (request, response) => {
-    answer(request, view, response).catch(() => response.destroy());
-  });
-  server.listen(port, host);
-  await once(server, "listening");
-  const { port: bound } = server.address() as AddressInfo;
-  return {
-    url: `http://${host}:${bound}`,
-    async close(): Promise<void> {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
-  };
-}
-
-async function answer(
-  request: IncomingMessage,
-  view: StatusView,
-  response: ServerResponse,
-): Promise<void> {
-  const path = new URL(request.url ?? "/", "http://agent").pathname;
-  if (path === "/drain" || path === "/quitquitquit") return command(path, request, view, response);
-  const isRead = request.method === "GET" || request.method === "HEAD";
-  switch (isRead ? path : "") {
-    case "/healthz":
-      return end(response, 200, "text/plain", "ok\n");
-    case "/readyz":
-    case "/healthz/ready": {
-      const { isReady, reasons } = await statusWithProxy(view);
-      return end(response, isReady ? 200 : 503, "application/json", json({ isReady, reasons }));
-    }
-    case "/metrics":
-      return end(response, 200, metricsType, await view.metrics());
-    case "/stats/prometheus": {
-      const both = [await view.metrics(), (await view.proxy?.metrics()) ?? ""];
-      return end(response, 200, metricsType, both.join(""));
-    }
-    case "/status":
-      return end(response, 200, "application/json", json(await statusWithProxy(view)));
-    default:
-      return end(response, 404, "text/plain", "not found\n");
-  }
-}
-
-const metricsType = "text/plain; version=0.0.4";
-
-/** The status of the agent and of the proxy beside it: both must be ready. */
-async function statusWithProxy({ status, proxy }: StatusView): Promise<AgentStatus> {
-  const own = status();
-  const faults = (await proxy?.faults()) ?? [];
-  return {
-    ...own,
-    isReady: own.isReady && faults.length === 0,
-    reasons: [...own.reasons, ...faults],
-  };
-}
-
-const loopback = /^(?:(?:::ffff:)?127\.|::1$)/;
-
-async function command(
-  path: "/drain" | "/quitquitquit",
-  { method, socket }: IncomingMessage,
-  { proxy }: StatusView,
-  response: ServerResponse,
-): Promise<void> {
-  if (!loopback.test(socket.remoteAddress ?? "")) {
-    return end(response, 403, "text/plain", "only for callers of this machine\n");
-  }
-  if (method !== "POST") return end(response, 405, "text/plain", "must be a POST\n");
-  if (path === "/quitquitquit") proxy?.quit();
-  else await proxy?.drain();
-  return end(response, 200, "text/plain", "ok\n");
-}
-
-const json = (value: unknown): string => `${JSON.stringify(value)}\n`;
-
-function end(response: ServerResponse, status: number, type: string, body: string): void {
-  response.writeHead(status, { "content-type": type, "cache-control": "no-store" });
-  response.end(body);
 }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
-import { headersOf } from "../../program/http/http-exchange.ts";
+import { headersOf, parseNoMore } from "../../program/http/http-exchange.ts";
 import { isGrpcContentType } from "../../transport/http/routes.ts";
 import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
@@ -90,12 +90,6 @@ export function createHttp1Server(
   // The server never listens itself, and only this event starts its timeouts.
   server.emit("listening");
   return server;
-}
-
-/** Has Node make no requests of what it has read: each would cost as much as one that is answered. */
-function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => number } }): void {
-  // What a request is answered with that upgrades its connection: what follows it is no HTTP.
-  if (parser) parser.onIncoming = () => 2;
 }
 
 /** Takes no more pieces of a request than it may have, also while nobody reads them. */

@@ -1,4 +1,5 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { AnswerTooLong, FetchError, isFragmented, toFetchError } from "../../foundation/fetch.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
 
@@ -121,6 +122,12 @@ export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
 }
 
 export const readHead: AnswerReader<IncomingMessage> = (response, done) => done(response);
+
+/** Has Node make no requests of what it has read: each would cost as much as one that is answered. */
+export function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => number } }): void {
+  // What a request is answered with that upgrades its connection: what follows it is no HTTP.
+  if (parser) parser.onIncoming = () => 2;
+}
 
 /**
  * The headers of a request, with every value of a repeated one. Node's own object keeps only the first

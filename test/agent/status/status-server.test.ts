@@ -1,7 +1,10 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 import type { ProxyControl } from "../../../src/agent/envoy/envoy-process.ts";
-import { type AgentStatus, serveStatus } from "../../../src/agent/status/agent-status.ts";
+import type { AgentStatus } from "../../../src/agent/status/agent-status.ts";
+import { serveStatus } from "../../../src/agent/status/status-server.ts";
 
 const ready: AgentStatus = {
   isReady: true,
@@ -14,10 +17,10 @@ const ready: AgentStatus = {
 };
 
 /** The status server of an agent with a certificate, beside a proxy. */
-async function serve(faults: readonly string[] = [], host = "127.0.0.1") {
+async function serve(faults: ProxyControl["faults"] = async () => [], host = "127.0.0.1") {
   const done: string[] = [];
   const proxy: ProxyControl = {
-    faults: async () => faults,
+    faults,
     metrics: async () => "envoy_server_live 1\n",
     drain: async () => void done.push("drain"),
     quit: () => void done.push("quit"),
@@ -29,7 +32,7 @@ async function serve(faults: readonly string[] = [], host = "127.0.0.1") {
 }
 
 test("is ready only when the proxy is, and says why it is not", async () => {
-  const { url } = await serve(["Envoy has no listeners yet"]);
+  const { url } = await serve(async () => ["Envoy has no listeners yet"]);
   for (const path of ["/readyz", "/healthz/ready"]) {
     const response = await fetch(`${url}${path}`);
     expect(response.status).toBe(503);
@@ -70,9 +73,45 @@ const outside = Object.values(networkInterfaces())
   .find((each) => each && !each.internal && each.family === "IPv4")?.address;
 
 test.skipIf(outside === undefined)("does neither for callers of other machines", async () => {
-  const { url, done } = await serve([], "0.0.0.0");
+  const { url, done } = await serve(undefined, "0.0.0.0");
   const { port } = new URL(url);
   const response = await fetch(`http://${outside}:${port}/quitquitquit`, { method: "POST" });
   expect(response.status).toBe(403);
   expect(done).toEqual([]);
+});
+
+test("cuts a connection with a second request before the answer to the first", async () => {
+  const asked = Promise.withResolvers<readonly string[]>();
+  const { url } = await serve(() => asked.promise);
+  const socket = connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {});
+  socket.write("GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n".repeat(2));
+  await once(socket.resume(), "close");
+  asked.resolve([]);
+});
+
+test("keeps 64 connections, and ends the oldest of the address that has most", async () => {
+  const { url } = await serve();
+  const open = Array.from({ length: 64 }, () => connect(Number(new URL(url).port), "127.0.0.1"));
+  await Promise.all(open.map((socket) => once(socket, "connect")));
+  const [first] = open;
+  const closed = first && once(first.resume(), "close");
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  await closed;
+  expect(open.filter(({ destroyed }) => !destroyed)).toHaveLength(63);
+  for (const socket of open) socket.destroy();
+});
+
+test("asks Envoy once for all that ask at the same time", async () => {
+  const asked = Promise.withResolvers<readonly string[]>();
+  let count = 0;
+  const { url } = await serve(() => {
+    count++;
+    return asked.promise;
+  });
+  const both = [fetch(`${url}/readyz`), fetch(`${url}/status`)];
+  while (count === 0) await new Promise(setImmediate);
+  await fetch(`${url}/healthz`);
+  asked.resolve([]);
+  for (const each of both) expect((await each).status).toBe(200);
+  expect(count).toBe(1);
 });

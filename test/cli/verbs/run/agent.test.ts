@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { type AgentStatus, serveStatus } from "../../../../src/agent/status/agent-status.ts";
+import type { AgentStatus } from "../../../../src/agent/status/agent-status.ts";
+import { serveStatus } from "../../../../src/agent/status/status-server.ts";
 import type { XdsReport } from "../../../../src/agent/xds/xds-status.ts";
 import { describe } from "../../../../src/cli/verbs/run/agent.ts";
 import { parseLog } from "../../../testkit/log/log-lines.ts";
