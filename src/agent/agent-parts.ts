@@ -9,6 +9,7 @@ import { JwtSvids } from "./identity/jwt-svids.ts";
 import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
+import { sparing } from "./sockets/socket-bounds.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles, JwtBundles } from "./trust/bundles.ts";
 import { Revocation } from "./trust/revocation.ts";
@@ -91,6 +92,7 @@ export async function assembleParts(
   const jwtBundles = new JwtBundles();
   const jwtSvids = new JwtSvids({
     ...ports,
+    log: sparing(ports.log, ports.clock),
     ca: new CaClient(configuration.request, { ...ports, channel: channelOfTokens }),
     bundles: jwtBundles,
     impersonates: configuration.request.impersonates,

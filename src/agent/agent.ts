@@ -10,6 +10,7 @@ import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { JwtFiles } from "./secrets/jwt-files.ts";
 import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
+import { sparing } from "./sockets/socket-bounds.ts";
 import { serveOnSocket } from "./sockets/unix-socket.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
@@ -94,11 +95,16 @@ function followDocuments(
 }
 
 async function openSockets(parts: AgentParts, life: Lifetime): Promise<void> {
-  const { configuration, own, log } = parts;
+  const { configuration, own, clock } = parts;
+  const log = sparing(parts.log, clock);
   const { subject, sdsSocket, workloadApiSocket, trustDomain } = configuration;
   // A node proxy's sockets serve every workload, so the agent's user alone may open them.
   const mode = subject.mode === "node" ? 0o600 : 0o666;
-  const discovery = createSecretDiscovery({ ...parts, source: agentSecrets(parts) });
+  const discovery = createSecretDiscovery({
+    ...parts,
+    log,
+    source: agentSecrets({ ...parts, log }),
+  });
   const sds = await serveOnSocket({
     path: sdsSocket,
     mode,
@@ -154,7 +160,8 @@ async function openXdsProxy(
   if (!configuration.xds) return undefined;
   const { XdsProxy } = await import("./xds/xds-proxy.ts");
   const roots: ServerRoots = (file) => trust.forConnection(file);
-  const proxy = new XdsProxy(configuration.xds, { clock, pause, roots, log, registry });
+  const ports = { clock, pause, roots, log: sparing(log, clock), registry };
+  const proxy = new XdsProxy(configuration.xds, ports);
   life.endsWith("the XDS proxy", () => proxy.close());
   await proxy.listen();
   if (configuration.health) {

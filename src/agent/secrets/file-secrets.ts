@@ -2,6 +2,7 @@ import { createPrivateKey } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { Semaphore } from "../../foundation/shared-work.ts";
 import { parseCertificates, readPemFile } from "../../program/files/pem-file.ts";
 import { watchFile } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
@@ -14,6 +15,9 @@ export interface FileSecretPorts {
 
 const retryTimeoutMilliseconds = 10_000;
 
+/** Files that are read at once: each may be large, and a proxy names as many as it likes. */
+const maximumReads = 4;
+
 /**
  * Secrets from files. Every load reads the files anew. A load repeats while the key does not fit the
  * certificate, because a writer replaces the two files one after the other.
@@ -23,15 +27,18 @@ export function fileSecrets(
   ports: FileSecretPorts,
 ): SecretSource {
   const { debounceMilliseconds, log, metrics } = ports;
+  const room = new Semaphore(maximumReads);
   return {
     async load(name) {
       const resource = find(name);
       if (!resource) throw new Error("no such resource");
-      return await withRetry(() => read(resource), debounceMilliseconds).catch((error: unknown) => {
-        metrics.fileSecretFailed();
-        logFault(log, "file-secret-unusable", error, { level: "error", name });
-        throw error;
-      });
+      return await withRetry(() => room.run(() => read(resource)), debounceMilliseconds).catch(
+        (error: unknown) => {
+          metrics.fileSecretFailed();
+          logFault(log, "file-secret-unusable", error, { level: "error", name });
+          throw error;
+        },
+      );
     },
     watch(name, onChange) {
       const file = watchedFile(find(name));
@@ -58,15 +65,21 @@ async function withRetry<T>(work: () => Promise<T>, firstWait: number): Promise<
   }
 }
 
+let systemRoots: string | undefined;
+
 async function read(resource: FileResource): Promise<Secret> {
   if (resource.kind === "certificate") return await readPair(resource);
-  const pem =
-    resource.kind === "roots"
-      ? await readPemFile(resource.file)
-      : getCACertificates("system").join("\n");
+  if (resource.kind === "system-roots") {
+    systemRoots ??= rootsIn(getCACertificates("system").join("\n"));
+    return { kind: "roots", pem: systemRoots };
+  }
+  return { kind: "roots", pem: rootsIn(await readPemFile(resource.file)) };
+}
+
+function rootsIn(pem: string): string {
   const roots = parseCertificates(pem);
   if (roots.length === 0) throw new Error("there is no certificate in the file");
-  return { kind: "roots", pem: roots.map((root) => root.toString()).join("") };
+  return roots.map((root) => root.toString()).join("");
 }
 
 async function readPair(files: { readonly chainFile: string; readonly keyFile: string }) {

@@ -23,6 +23,20 @@ export interface SecretSource {
   watch(name: string, onChange: () => void): () => void;
 }
 
+/**
+ * Loads secrets once there is room for their answer. That they are there may take long, and takes none: so each is
+ * loaded twice, and the first one is not kept.
+ */
+export async function loadAll(
+  source: SecretSource,
+  names: readonly string[],
+  takeRoom: () => Promise<void>,
+): Promise<readonly Secret[]> {
+  await Promise.all(names.map(async (name) => void (await source.load(name))));
+  await takeRoom();
+  return Promise.all(names.map((name) => source.load(name)));
+}
+
 /** Istio's names for a proxy's own certificate and for the roots. */
 export const defaultResource = "default";
 export const rootResource = "ROOTCA";

@@ -10,7 +10,7 @@ import {
   requireSecretType,
   type Subscription,
 } from "./secret-subscriptions.ts";
-import { takeRoom } from "./socket-bounds.ts";
+import { type HoldNames, holdNames, takeRoom } from "./socket-bounds.ts";
 
 interface SecretDiscoveryPorts {
   readonly source: SecretSource;
@@ -39,15 +39,17 @@ export function createSecretDiscovery(
       requireSecretType(request.typeUrl);
       const { take } = roomOf(values);
       const names = [...new Set(request.resourceNames)];
+      values.get(holdNames)(names);
       return await responses.create(names, take).catch((error) => refuse(names, error));
     },
   };
 }
 
-/** The room for the answers of a stream, which come one after the other. */
+/** The room for the answers of a stream, which come one after the other, and for its names. */
 interface Room {
   readonly take: () => Promise<void>;
   readonly leave: () => void;
+  readonly hold: HoldNames;
 }
 
 function roomOf(values: ContextValues): Room {
@@ -55,7 +57,7 @@ function roomOf(values: ContextValues): Room {
   const take = async (): Promise<void> => {
     leave = await values.get(takeRoom)();
   };
-  return { take, leave: () => leave() };
+  return { take, leave: () => leave(), hold: values.get(holdNames) };
 }
 
 /**
@@ -68,7 +70,7 @@ async function* discoveryStream<Request, Response>(
   requests: AsyncIterable<Request>,
   subscription: Subscription<Request, Response>,
   { source, log }: SecretDiscoveryPorts,
-  room: Pick<Room, "leave">,
+  room: Omit<Room, "take">,
 ): AsyncGenerator<Response> {
   const changed = new ChangedNames(source);
   const incoming = requests[Symbol.asyncIterator]();
@@ -79,7 +81,7 @@ async function* discoveryStream<Request, Response>(
       if (event?.done) return;
       if (event) next = nextOf(incoming);
       const response = event
-        ? await answer(subscription, event.value, changed, log)
+        ? await answer(subscription, event.value, changed, { log, room })
         : await push(subscription, changed.shift());
       if (response) yield response;
       room.leave();
@@ -100,13 +102,14 @@ async function answer<Request, Response>(
   subscription: Subscription<Request, Response>,
   request: Request,
   changed: ChangedNames,
-  log: OperationLog,
+  { log, room }: { readonly log: OperationLog; readonly room: Pick<Room, "hold"> },
 ): Promise<Response | undefined> {
   const result = subscription.receive(request);
   if (result.outcome === "refused") throw new ConnectError(result.reason, Code.InvalidArgument);
   if (result.outcome === "rejected") {
     log.operation({ event: "sds-rejected", level: "warning", detail: result.detail.slice(0, 500) });
   }
+  room.hold(subscription.watched);
   // The watch begins before the load, so a change during the load is pushed afterwards.
   changed.watchOnly(subscription.watched);
   if (result.outcome !== "answer") return undefined;

@@ -11,7 +11,8 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
-import type { Secret, SecretSource } from "../secrets/secret-source.ts";
+import { loadAll, type Secret, type SecretSource } from "../secrets/secret-source.ts";
+import { maximumNames } from "./socket-bounds.ts";
 
 /** One of the two protocols of discovery on one stream. */
 export interface Subscription<Request, Response> {
@@ -42,13 +43,12 @@ export class FullResponses {
     this.#clock = clock;
   }
 
-  /** @param takeRoom Waits for room for the response. What it consists of may take long, and takes none. */
+  /** @param takeRoom Waits for room for the response. */
   async create(
     names: readonly string[],
     takeRoom: () => Promise<void>,
   ): Promise<DiscoveryResponse> {
-    const secrets = await Promise.all(names.map((name) => this.#source.load(name)));
-    await takeRoom();
+    const secrets = await loadAll(this.#source, names, takeRoom);
     return create(DiscoveryResponseSchema, {
       resources: secrets.map((secret, i) => toResource(names[i] ?? "", secret)),
       typeUrl: secretTypeUrl,
@@ -164,9 +164,8 @@ export class IncrementalSubscription
     requireSecretType(request.typeUrl);
     if (!this.#hasNode) {
       if (!request.node?.id) return { outcome: "refused", reason: "missing node information" };
-      for (const [name, version] of Object.entries(request.initialResourceVersions)) {
-        this.#versions.set(name, version);
-      }
+      const versions = Object.entries(request.initialResourceVersions).slice(0, maximumNames);
+      for (const [name, version] of versions) this.#versions.set(name, version);
     }
     this.#hasNode = true;
     for (const name of request.resourceNamesUnsubscribe) {
@@ -185,8 +184,7 @@ export class IncrementalSubscription
   }
 
   async respond(names: readonly string[]): Promise<DeltaDiscoveryResponse | undefined> {
-    const secrets = await Promise.all(names.map((name) => this.#source.load(name)));
-    await this.#takeRoom();
+    const secrets = await loadAll(this.#source, names, this.#takeRoom);
     const loaded = secrets.map((secret, i) => {
       const resource = toResource(names[i] ?? "", secret);
       return { name: names[i] ?? "", version: resourceVersion(resource), resource };

@@ -1,6 +1,7 @@
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import { getHeapStatistics, type HeapInfo } from "node:v8";
 import { Code, ConnectError, type ContextKey, createContextKey } from "@connectrpc/connect";
+import type { EventName, OperationLog } from "../../foundation/events.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 
 /**
@@ -13,6 +14,16 @@ export type TakeRoom = () => Promise<() => void>;
 
 /** Without a socket there is always room. */
 export const takeRoom: ContextKey<TakeRoom> = createContextKey<TakeRoom>(async () => () => {});
+
+/**
+ * Counts the names that a stream holds, in place of those that it held.
+ *
+ * @throws ConnectError for more than a proxy has, or for longer ones.
+ */
+export type HoldNames = (names: Iterable<string>) => void;
+
+/** Without a socket nothing counts. */
+export const holdNames: ContextKey<HoldNames> = createContextKey<HoldNames>(() => {});
 
 /** An answer with a large CRL takes a mebibyte. */
 const maximum = { all: 64, ofSession: 2 };
@@ -40,6 +51,8 @@ export class AnswerRoom {
     return () =>
       new Promise((taken, refused) => {
         void own.run(async () => {
+          // Many streams end at once. Each would make an answer for the next, before it hears of its own end.
+          await new Promise(setImmediate);
           if (stream.destroyed) return refused(gone());
           const timer = setTimeout(() => session.destroy(), longestMilliseconds);
           await new Promise<void>((release) => {
@@ -60,15 +73,28 @@ const gone = (): ConnectError => new ConnectError("the caller has gone", Code.Ca
 /** Each process of a workload has a connection, and in node mode each process of the node. */
 const maximumSessions = 512;
 
-/** The part of V8's heap in use beyond which the connection with most streams ends. */
+/** Of one stream: a node has some hundred identities. */
+export const maximumNames = 1_024;
+
+/** Of one stream, those of files: Envoy has one in each. An answer with many would not fit into memory. */
+const maximumFiles = 4;
+
+/** Two paths are in one. */
+const longestName = 8_192;
+
+/** What all connections may hold: a stream, a name and 128 octets of names weigh one each. A watched file has a timer. */
+const maximumWeight = 8_192;
+
+/** The part of V8's heap in use beyond which the heaviest connection ends. */
 const heapShare = 0.8;
 
 type Heap = () => Pick<HeapInfo, "used_heap_size" | "heap_size_limit">;
 
 /** The connections of a socket, whose peers have no addresses by which to count. */
 export class Sessions {
-  /** The streams of each, oldest first. */
-  readonly #streams = new Map<Http2Session, number>();
+  /** The weight of each, oldest first. */
+  readonly #weights = new Map<Http2Session, number>();
+  readonly #ofStreams = new WeakMap<ServerHttp2Stream, number>();
   readonly #heap: Heap;
 
   constructor(heap: Heap = getHeapStatistics) {
@@ -77,38 +103,79 @@ export class Sessions {
 
   /** Beyond the bound the oldest without a stream goes, or else the newest: a proxy of long standing stays. */
   add(session: Http2Session): void {
-    if (this.#streams.size >= maximumSessions) {
-      const all = [...this.#streams];
-      this.#destroy(all.find(([, streams]) => streams === 0) ?? all.at(-1));
+    if (this.#weights.size >= maximumSessions) {
+      const all = [...this.#weights];
+      this.#destroy(all.find(([, weight]) => weight === 0) ?? all.at(-1));
     }
-    this.#streams.set(session, 0);
-    session.once("close", () => this.#streams.delete(session));
+    this.#weights.set(session, 0);
+    session.once("close", () => this.#weights.delete(session));
   }
 
-  /** Counts a stream until it closes. Short of memory, the connection with most goes. */
+  /** Counts a stream until it closes. */
   count(stream: ServerHttp2Stream): void {
-    const { session } = stream;
-    if (!session) return;
-    this.#change(session, 1);
-    stream.once("close", () => this.#change(session, -1));
-    const { used_heap_size, heap_size_limit } = this.#heap();
-    if (used_heap_size < heapShare * heap_size_limit) return;
-    const [most] = [...this.#streams].toSorted(([, one], [, other]) => other - one);
-    this.#destroy(most);
+    if (!stream.session) return;
+    stream.once("close", () => this.#weigh(stream, 0));
+    this.#weigh(stream, 1);
+  }
+
+  /** Counts the names of a stream. @throws ConnectError as {@link HoldNames} */
+  hold(stream: ServerHttp2Stream, held: Iterable<string>): void {
+    const names = [...held];
+    const files = names.filter((name) => name.startsWith("file-"));
+    const isLong = names.some(({ length }) => length > longestName);
+    if (names.length > maximumNames || files.length > maximumFiles || isLong) {
+      throw new ConnectError("a stream has too many names, or too long ones", Code.InvalidArgument);
+    }
+    this.#weigh(
+      stream,
+      names.reduce((sum, { length }) => sum + 1 + length / 128, 1),
+    );
   }
 
   destroy(): void {
-    for (const each of [...this.#streams]) this.#destroy(each);
+    for (const each of [...this.#weights]) this.#destroy(each);
   }
 
-  #change(session: Http2Session, change: 1 | -1): void {
-    const streams = this.#streams.get(session);
-    if (streams !== undefined) this.#streams.set(session, streams + change);
+  /** Short of memory, or with too much in all, the heaviest connection goes. */
+  #weigh(stream: ServerHttp2Stream, weight: number): void {
+    const { session } = stream;
+    const change = weight - (this.#ofStreams.get(stream) ?? 0);
+    const before = session && this.#weights.get(session);
+    this.#ofStreams.set(stream, weight);
+    if (!session || before === undefined) return;
+    this.#weights.set(session, before + change);
+    if (change <= 0) return;
+    const { used_heap_size, heap_size_limit } = this.#heap();
+    const all = [...this.#weights];
+    const isTooMuch = all.reduce((sum, [, each]) => sum + each, 0) > maximumWeight;
+    if (used_heap_size < heapShare * heap_size_limit && !isTooMuch) return;
+    const [heaviest] = all.toSorted(([, one], [, other]) => other - one);
+    this.#destroy(heaviest);
   }
 
   #destroy([session]: readonly [Http2Session?, number?] = []): void {
     if (!session) return;
-    this.#streams.delete(session);
+    this.#weights.delete(session);
     session.destroy();
   }
+}
+
+/** The lines of one event in a minute: a peer may cause as many as it likes. */
+const maximumLines = 60;
+
+/** A log that leaves out the lines of an event beyond a bound, and says so. */
+export function sparing(log: OperationLog, clock: () => Date): OperationLog {
+  const lines = new Map<EventName, number>();
+  let minute = 0;
+  return {
+    operation: (event) => {
+      const now = Math.floor(clock().getTime() / 60_000);
+      if (now !== minute) lines.clear();
+      minute = now;
+      const count = (lines.get(event.event) ?? 0) + 1;
+      lines.set(event.event, count);
+      const detail = `${event.detail ?? ""} (the last of this minute that is logged)`;
+      if (count <= maximumLines) log.operation(count < maximumLines ? event : { ...event, detail });
+    },
+  };
 }

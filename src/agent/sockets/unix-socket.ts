@@ -28,7 +28,7 @@ import type { OperationLog } from "../../foundation/events.ts";
 import { capTimeouts } from "../../foundation/headers.ts";
 import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 import { steadyPath } from "../../program/files/steady-path.ts";
-import { AnswerRoom, Sessions, takeRoom } from "./socket-bounds.ts";
+import { AnswerRoom, holdNames, Sessions, takeRoom } from "./socket-bounds.ts";
 
 const attempts = 5;
 const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };
@@ -114,11 +114,11 @@ interface Http2SocketOptions {
 /** Serves HTTP/2 on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
 export async function serveHttp2(
   { path, mode, server: options, log }: Http2SocketOptions,
-  attach: (server: Http2Server) => void,
+  attach: (server: Http2Server, sessions: Sessions) => void,
 ): Promise<Http2Socket> {
   const server = createServer(options);
-  attach(server);
   const sessions = new Sessions();
+  attach(server, sessions);
   server.on("stream", (stream) => sessions.count(stream));
   server.on("session", (session) => {
     sessions.add(session);
@@ -164,25 +164,34 @@ export async function serveOnSocket({
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
   const settings = { maxConcurrentStreams: maximumStreams };
   const room = new AnswerRoom();
-  return serveHttp2({ path, mode, server: { settings }, log }, (server) => {
+  return serveHttp2({ path, mode, server: { settings }, log }, (server, sessions) => {
     server.on("request", (request, response) => {
       const handler = handlers.get(request.url);
-      if (handler) void answer(handler, request, response, { room, log });
+      if (handler) void answer(handler, request, response, { room, sessions, log });
       else response.writeHead(404).end();
     });
   });
+}
+
+interface SocketParts {
+  readonly room: AnswerRoom;
+  readonly sessions: Sessions;
+  readonly log: OperationLog;
 }
 
 async function answer(
   handler: UniversalHandler,
   request: Http2ServerRequest,
   response: Http2ServerResponse,
-  { room, log }: { readonly room: AnswerRoom; readonly log: OperationLog },
+  { room, sessions, log }: SocketParts,
 ): Promise<void> {
   // gRPC libraries send the path of the socket, which does not parse in a URL.
   request.headers[":authority"] = "localhost";
   try {
-    const values = createContextValues().set(takeRoom, room.of(response.stream));
+    const { stream } = response;
+    const values = createContextValues()
+      .set(takeRoom, room.of(stream))
+      .set(holdNames, (names) => sessions.hold(stream, names));
     const call = universalRequestFromNodeRequest(request, response, undefined, values);
     const header = capTimeouts(call.header);
     await universalResponseToNodeResponse(await handler({ ...call, header }), response);

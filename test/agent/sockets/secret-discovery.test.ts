@@ -171,6 +171,16 @@ test("refuses a stream without a node", async () => {
   expect(await codeOf(stream.next())).toBe("InvalidArgument: missing node information");
 });
 
+test("refuses a stream or a call with more names than a proxy has, and loads none", async () => {
+  const resourceNames = Array.from({ length: 1_025 }, (_, i) => `spiffe://${i}`);
+  const stream = new SdsStream(path);
+  stream.subscribe(...resourceNames);
+  const refusal = "InvalidArgument: a stream has too many names, or too long ones";
+  expect(await codeOf(stream.next())).toBe(refusal);
+  expect(await codeOf(client.fetchSecrets({ resourceNames }))).toBe(refusal);
+  expect([source.loads, source.watches]).toEqual([0, 0]);
+});
+
 test("refuses a request for anything but secrets", async () => {
   const stream = new SdsStream(path);
   stream.send({
@@ -300,10 +310,8 @@ test.each(["FetchSecrets", "StreamSecrets"])(
       else stream.write(octets);
     }
     await eventually(() => expect(answered).toHaveLength(2));
-    const { resources } = await client.fetchSecrets({
-      node: { id: "honest" },
-      resourceNames: ["ROOTCA", "ROOTCA"],
-    });
+    const honest = { node: { id: "honest" }, resourceNames: ["ROOTCA", "ROOTCA"] };
+    const { resources } = await client.fetchSecrets(honest);
     expect([resources.length, answered.length]).toEqual([1, 2]);
     const third = new Promise<void>((resolve) => {
       next = resolve;
@@ -311,5 +319,11 @@ test.each(["FetchSecrets", "StreamSecrets"])(
     answered[0]?.close();
     await third;
     expect(answered).toHaveLength(3);
+    // Those that wait hold no secret, and load none when their connection ends.
+    const ofHonest = 2;
+    expect(source.loads).toBe(20 + answered.length + ofHonest);
+    session.destroy();
+    await client.fetchSecrets(honest);
+    expect(source.loads).toBe(20 + answered.length + 2 * ofHonest);
   },
 );

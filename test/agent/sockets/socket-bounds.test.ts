@@ -3,10 +3,16 @@ import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { AnswerRoom, Sessions, takeRoom } from "../../../src/agent/sockets/socket-bounds.ts";
+import {
+  AnswerRoom,
+  Sessions,
+  sparing,
+  takeRoom,
+} from "../../../src/agent/sockets/socket-bounds.ts";
 import { snapshots } from "../../../src/agent/sockets/workload-api.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { JWTBundlesResponseSchema } from "../../../src/gen/spiffe/workload_pb.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -106,4 +112,61 @@ test.each([
   used = percent;
   for (const session of all.slice(0, 1)) begin(session);
   expect(all.map(({ isOver }) => isOver)).toEqual(ended);
+});
+
+/** The connections of a socket, and for each number of streams a connection that has them. */
+function connections(...streams: number[]) {
+  const sessions = new Sessions(() => ({ used_heap_size: 0, heap_size_limit: 100 }));
+  const all = streams.map((count) => {
+    const destroy = (): void => void Object.assign(session, { isOver: true });
+    const session = Object.assign(new EventEmitter(), { isOver: false, destroy });
+    sessions.add(session as unknown as Http2Session);
+    const begun = Array.from({ length: count }, () => {
+      const stream = Object.assign(new EventEmitter(), { session });
+      sessions.count(stream as unknown as ServerHttp2Stream);
+      return stream as unknown as ServerHttp2Stream;
+    });
+    return { session, begun };
+  });
+  return { sessions, all };
+}
+
+const namesOf = (count: number, prefix = "spiffe://"): string[] =>
+  Array.from({ length: count }, (_, i) => `${prefix}${i}`);
+
+test.each([
+  ["1,025 names", namesOf(1_025)],
+  ["five names of files", namesOf(5, "file-root:/")],
+  ["a name of 8,193 characters", ["a".repeat(8_193)]],
+])("a stream may not have %s", (_, names) => {
+  const { sessions, all } = connections(1);
+  const [stream] = all[0]?.begun ?? [];
+  if (!stream) throw new Error("no stream");
+  expect(() => sessions.hold(stream, names)).toThrow("too many names, or too long ones");
+  sessions.hold(stream, [...namesOf(1_020), ...namesOf(4, "file-root:/")]);
+});
+
+test("the connection with most names goes once all have too many", () => {
+  const { sessions, all } = connections(1, 8);
+  const [one, eight] = all;
+  for (const stream of one?.begun ?? []) sessions.hold(stream, namesOf(900));
+  for (const stream of eight?.begun.slice(0, 7) ?? []) sessions.hold(stream, namesOf(900));
+  expect(eight?.session.isOver).toBe(false);
+  for (const stream of eight?.begun.slice(7) ?? []) sessions.hold(stream, namesOf(900));
+  expect([one, eight].map((each) => each?.session.isOver)).toEqual([false, true]);
+});
+
+test("a log has the first 60 lines of an event in a minute, and says so", () => {
+  const log = createEventRecorder();
+  let now = new Date(30_000);
+  const spared = sparing(log, () => now);
+  for (let i = 0; i < 100; i++) {
+    spared.operation({ event: "sds-rejected", level: "warning", detail: "no" });
+    if (i === 0) spared.operation({ event: "rpc-failed", level: "warning" });
+  }
+  expect(log.operations).toHaveLength(61);
+  expect(log.operations.at(-1)?.detail).toBe("no (the last of this minute that is logged)");
+  now = new Date(60_000);
+  spared.operation({ event: "sds-rejected", level: "warning", detail: "no" });
+  expect(log.operations.at(-1)?.detail).toBe("no");
 });
