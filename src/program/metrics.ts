@@ -96,8 +96,8 @@ export function countingOperations<Log extends OperationLog>(log: Log, registry:
 
 /** The processes that form one server, as one of them sees them. */
 export interface PeerProcesses {
-  /** True in exactly one of them: the others read its writes. */
-  readonly rotates: boolean;
+  /** Whether this one rotates now, and the others read its writes. For a while two may. */
+  readonly rotates: () => boolean;
   /** Offers this process's report to the others. @returns A function that gets the reports of all. */
   readonly share: (own: () => Promise<Report>) => () => Promise<readonly Report[]>;
 }

@@ -34,12 +34,13 @@ export function rotationOf(
   context: ServerContext,
   { inTurn }: Pick<ReplicaStores, "inTurn">,
 ): () => Promise<number> {
-  const { clock } = context;
+  const { clock, peerProcesses } = context;
   const importChanged = pluggedInOf(current().configuration, context);
   return async () => {
     const { composition, configuration, push } = current();
     const { mint, signerMints } = composition;
     const seconds = rotationSeconds(configuration.ca.phaseLengths);
+    if (peerProcesses?.rotates() === false) return seconds;
     try {
       await inTurn(async () => {
         await importChanged(mint, clock());

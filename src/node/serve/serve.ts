@@ -147,13 +147,12 @@ async function openPorts(
   );
   if (configuration.plaintextListen)
     plaintext = await listenInPlaintext(routes, configuration.plaintextListen, guard);
-  if (peerProcesses?.rotates !== false)
-    rotation = recur(
-      rotationOf(live.current, program, stores),
-      longestRotationSeconds,
-      () => {},
-      pause,
-    );
+  rotation = recur(
+    rotationOf(live.current, program, stores),
+    longestRotationSeconds,
+    () => {},
+    pause,
+  );
   callers.port = openForCallers(configuration, program, { live, routes, guard });
   return {
     address: callers.port.address,

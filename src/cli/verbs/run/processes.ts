@@ -39,10 +39,14 @@ export async function runProcesses(
 /**
  * Makes this process one of several children. It ends itself by SIGTERM when its parent is gone.
  *
- * @param number Counted from one; the first child rotates.
+ * @param number Counted from one; the first child rotates, unless the parent has another do so.
  */
 export function joinProcesses(number: number) {
   const channel = openIpcChannel(process);
+  let rotates = number === 1;
+  channel.on("rotates", (content) => {
+    rotates = content === true;
+  });
   // The channel to the parent must not keep this process alive.
   process.channel?.unref();
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
@@ -50,7 +54,7 @@ export function joinProcesses(number: number) {
     /** Tells the parent that this process serves. */
     reportServing: () => channel.send("serving"),
     peerProcesses: {
-      rotates: number === 1,
+      rotates: () => rotates,
       share: (own: () => Promise<Report>) => {
         channel.on("report-wanted", () => {
           // Without this report the sum lacks one process; a crash would be worse.
@@ -81,7 +85,7 @@ class ChildProcesses {
   readonly #log: OperationLog;
   readonly #program = isExecutable() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
   readonly #channels = new Map<ChildProcess, IpcChannel>();
-  readonly #serving = new Set<ChildProcess>();
+  readonly #serving = new Map<number, ChildProcess>();
   readonly #exits = new Set<Promise<void>>();
   readonly #failure = Promise.withResolvers<string>();
   readonly #ending = new AbortController();
@@ -117,7 +121,7 @@ class ChildProcesses {
   /** Has every child that serves read its configuration again. */
   reload(): void {
     // A process that only begins would die of the signal, and reads the file anyway.
-    for (const child of this.#serving) child.kill("SIGHUP");
+    for (const child of this.#serving.values()) child.kill("SIGHUP");
   }
 
   /** Ends every child, and waits for all of them. */
@@ -131,7 +135,8 @@ class ChildProcesses {
     const channel = openIpcChannel(child);
     channel.on("serving", () => {
       this.#exitsSinceServing.set(index, 0);
-      this.#serving.add(child);
+      this.#serving.set(index, child);
+      this.#appoint();
     });
     channel.on("reports-wanted", () => {
       void reportsOf([...this.#channels.values()]).then((all) => channel.send("reports", all));
@@ -141,10 +146,18 @@ class ChildProcesses {
 
   #forget(child: ChildProcess, index: number): void {
     this.#channels.delete(child);
-    this.#serving.delete(child);
+    this.#serving.delete(index);
     if (this.#ending.signal.aborted) return;
     if (this.#exitsSinceServing.has(index)) void this.#restart(index);
     else this.#failure.resolve("a process exited before it served");
+  }
+
+  /** Has another process rotate while the first cannot be restarted, for which a broken file suffices. */
+  #appoint(): void {
+    const isAway = (this.#exitsSinceServing.get(0) ?? 0) > 1;
+    const rotating = isAway ? this.#serving.keys().next().value : 0;
+    for (const [index, child] of this.#serving)
+      this.#channels.get(child)?.send("rotates", index === rotating);
   }
 
   async #restart(index: number): Promise<void> {
@@ -152,6 +165,7 @@ class ChildProcesses {
     this.#log.operation({ event: "process-ended", level: "error", detail });
     const before = this.#exitsSinceServing.get(index) ?? 0;
     this.#exitsSinceServing.set(index, before + 1);
+    this.#appoint();
     const { signal } = this.#ending;
     if (before > 0) await pause(backoffMilliseconds(restarts, before), signal);
     if (!signal.aborted) this.start(index);
@@ -170,7 +184,7 @@ async function reportsOf(channels: readonly IpcChannel[]): Promise<unknown[]> {
 
 /** A message between the processes of one server. All messages go through their parent. */
 interface IpcMessage {
-  readonly about: "serving" | "report-wanted" | "report" | "reports-wanted" | "reports";
+  readonly about: "serving" | "rotates" | "report-wanted" | "report" | "reports-wanted" | "reports";
   readonly content?: unknown;
 }
 

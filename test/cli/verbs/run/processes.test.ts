@@ -25,13 +25,13 @@ interface Running {
   readonly log: () => LogLine[];
 }
 
-async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
+async function startTwo(changes: object = {}): Promise<Running> {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
   const store = join(folder, "store");
   const jwks = JSON.stringify(jwksOf(await createTokenKey("ES256", "k1")));
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test", jwks }] };
-  await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
+  await writeFile(config, serveToml(store, { LISTEN: "127.0.0.1:0", ...values, ...changes }));
   const rampart = startRampart(["serve", "-c", config, "--processes", "2"]);
   const text = (): string => rampart.lines.join("\n");
   return {
@@ -130,7 +130,7 @@ test("processes that cannot serve are not restarted", async () => {
     { host: "127.0.0.1", port: 0 },
   );
   onTestFinished(() => taken.close(0));
-  const running = await startTwo(`127.0.0.1:${taken.address.port}`);
+  const running = await startTwo({ LISTEN: `127.0.0.1:${taken.address.port}` });
   expect(await once(running.child, "close")).toEqual([1, null]);
   expect(running.saysOnce("exited before it served")).toBe(true);
 });
@@ -151,8 +151,9 @@ test("servers share a port only when both are told to", async () => {
   await Promise.all([first.close(100), second.close(100)]);
 });
 
-test("a file that breaks while several processes serve keeps those that serve, and SIGHUP reaches all", async () => {
-  const running = await startTwo();
+test("a file that breaks while several processes serve keeps those that serve, of which one rotates, and SIGHUP reaches all", async () => {
+  // The next authority is due after some twelve seconds.
+  const running = await startTwo({ MAX_WORKLOAD_CERT_TTL: "4s" });
   const { child, config, ports, text } = running;
   await eventually(() => expect(ports("gRPC")).toHaveLength(2));
   child.kill("SIGHUP");
@@ -167,6 +168,9 @@ test("a file that breaks while several processes serve keeps those that serve, a
   await eventually(() => expect(text()).toMatch(/^rampart: .*is not TOML$/m));
   const open = await Promise.all(ports("gRPC").map(isOpen));
   await callInVain(ports("gRPC")[open.indexOf(true)] ?? 0);
+  const minted = () => text().split("authority-minted").length;
+  const before = minted();
+  await eventually(() => expect(minted()).toBeGreaterThan(before));
   await writeFile(config, correct);
   await eventually(() => expect(ports("gRPC")).toHaveLength(3));
 
