@@ -51,7 +51,7 @@ export async function createSizedCa(
       jwks: { keys: [jwk] },
       namespaces: ["team-*", "other-*-prod", "shop"],
     })),
-    DENIED: Array.from({ length: denials }, (_, i) => ({ subject: `ns/denied-${i}/sa/*` })),
+    DENIED: Array.from({ length: denials }, (_, i) => ({ subject: `ns/team-denied-${i}/sa/*` })),
     KEK: `bench:${randomBytes(32).toString("base64")}`,
   });
   const store = createMemoryStore();
