@@ -1,4 +1,4 @@
-import type { OperationLog } from "../foundation/events.ts";
+import { type OperationLog, sparing } from "../foundation/events.ts";
 import type { Lifetime } from "../program/lifetime.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
@@ -9,7 +9,6 @@ import { JwtSvids } from "./identity/jwt-svids.ts";
 import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
-import { sparing } from "./sockets/socket-bounds.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles, JwtBundles } from "./trust/bundles.ts";
 import { Revocation } from "./trust/revocation.ts";

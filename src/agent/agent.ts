@@ -1,4 +1,5 @@
 import { ConfigurationError, messageOf } from "../foundation/errors.ts";
+import { sparing } from "../foundation/events.ts";
 import { pause } from "../foundation/pause.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
@@ -10,7 +11,6 @@ import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { JwtFiles } from "./secrets/jwt-files.ts";
 import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
-import { sparing } from "./sockets/socket-bounds.ts";
 import { serveOnSocket } from "./sockets/unix-socket.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";

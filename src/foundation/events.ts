@@ -34,6 +34,26 @@ export function createOperationLog(clock: () => Date, write: WriteLine): Operati
   };
 }
 
+/** The lines of one event in a minute: a stranger may cause as many as it likes. */
+const maximumLines = 60;
+
+/** A log that leaves out the lines of an event beyond a bound, and says so. */
+export function sparing(log: OperationLog, clock: () => Date): OperationLog {
+  const lines = new Map<EventName, number>();
+  let minute = 0;
+  return {
+    operation: (event) => {
+      const now = Math.floor(clock().getTime() / 60_000);
+      if (now !== minute) lines.clear();
+      minute = now;
+      const count = (lines.get(event.event) ?? 0) + 1;
+      lines.set(event.event, count);
+      const detail = `${event.detail ?? ""} (the last of this minute that is logged)`;
+      if (count <= maximumLines) log.operation(count < maximumLines ? event : { ...event, detail });
+    },
+  };
+}
+
 /**
  * One line of any program's log: a JSON object that begins with `time` (RFC 3339, UTC) and `level`.
  *

@@ -9,6 +9,7 @@ import {
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient } from "./client.ts";
 import { type Listing, listPages } from "./list-pages.ts";
+import { displacedBy, smallItems, TooMany, type WatchBound } from "./watch-bound.ts";
 import { watchEvents } from "./watch-events.ts";
 
 /** The objects of a collection by their keys, as they were last seen. */
@@ -37,26 +38,8 @@ interface WatchOptions<T> {
   readonly watchSeconds?: number;
 }
 
-export interface WatchBound<T> {
-  readonly items: number;
-  readonly octets: number;
-  readonly octetsOf: (item: T) => number;
-  /** Where somebody works the items off: the first ones stay, and the others are asked for after this long. */
-  readonly restSeconds?: number;
-}
-
-/** Bounds the memory for a large collection, and for a server that invents objects. */
-const smallItems: WatchBound<unknown> = { items: 50_000, octets: 0, octetsOf: () => 0 };
-
 /** The pause before a collection that was too large is listed again: a list is work for both sides. */
 const tooManyPauseMilliseconds = 900_000;
-
-class TooMany extends FetchError {
-  constructor({ items, octets }: WatchBound<never>) {
-    const orOctets = octets > 0 ? `, or ${octets} octets,` : "";
-    super(`has more than ${items} objects${orOctets} of a kind that is watched`);
-  }
-}
 
 const backoff: Backoff = { firstMilliseconds: 250, longestMilliseconds: 30_000 };
 const pauseBetweenWatchesMilliseconds = 200;
@@ -85,6 +68,8 @@ interface Progress<T> {
   asOf: Date | undefined;
   /** The version from which the next watch begins; `undefined` if a list must come first. */
   version: string | undefined;
+  /** Whether objects were left out that the next list may bring. */
+  isShort: boolean;
 }
 
 /**
@@ -100,6 +85,7 @@ export function watchCollection<T>(options: WatchOptions<T>): WatchedCollection<
     hasAll: false,
     asOf: undefined,
     version: undefined,
+    isShort: false,
   };
   void run(options, progress);
   return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };
@@ -114,6 +100,7 @@ async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<
       progress.version ??= await list(options, progress);
       await watch(options, progress, progress.version);
       failures = 0;
+      if (progress.isShort) progress.version = undefined;
       await pause(pauseBetweenWatchesMilliseconds, signal);
     } catch (error) {
       if (signal.aborted) return;
@@ -123,8 +110,8 @@ async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<
       if (isStuck || status === gone) progress.version = undefined;
       failedAt = progress.version;
       const ownPause = backoffMilliseconds(backoff, ++failures);
-      const isTooMany = error instanceof TooMany;
-      await pause(isTooMany ? leaveOut(options, progress) : ownPause, signal);
+      if (error instanceof TooMany) forget(options, progress);
+      await pause(error instanceof TooMany ? tooManyPauseMilliseconds : ownPause, signal);
     }
   }
 }
@@ -132,23 +119,33 @@ async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<
 /** @returns The version of the list. */
 async function list<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<string> {
   const { items } = progress;
-  const { client, listing, signal } = options;
+  const { client, listing, signal, bound } = options;
   const begun = options.clock?.();
   const seen = new Set<string>();
   let version = "";
-  for await (const page of listPages(client.send, { ...listing, signal })) {
-    if (page.isFirst) seen.clear();
-    version = page.resourceVersion;
-    for (const object of page.items) {
-      const [key, item] = options.keep(object) ?? [];
-      if (key === undefined || item === undefined) continue;
-      set(options, progress, key, item);
-      seen.add(key);
+  progress.isShort = false;
+  try {
+    for await (const page of listPages(client.send, { ...listing, signal })) {
+      if (page.isFirst) seen.clear();
+      version = page.resourceVersion;
+      for (const object of page.items) {
+        const [key, item] = options.keep(object) ?? [];
+        if (key === undefined || item === undefined) continue;
+        set(options, progress, key, item);
+        seen.add(key);
+      }
     }
+  } catch (error) {
+    if (version === "" || bound?.restSeconds === undefined || signal.aborted) throw error;
+    // A watch brings what comes from now on. Somebody may have made a list without an end.
+    options.failed(error);
+    progress.isShort = true;
+    return version;
   }
   for (const key of items.keys()) if (!seen.has(key)) set(options, progress, key, undefined);
   progress.hasAll = true;
   progress.asOf = begun;
+  if (progress.isShort && bound) options.failed(new TooMany(bound));
   return version;
 }
 
@@ -157,7 +154,9 @@ async function watch<T>(
   progress: Progress<T>,
   from: string,
 ): Promise<void> {
-  const { client, listing, keep, signal, clock, watchSeconds = 60 } = options;
+  const { client, listing, keep, signal, clock, bound } = options;
+  const usualSeconds = options.watchSeconds ?? 60;
+  const watchSeconds = progress.isShort ? (bound?.restSeconds ?? usualSeconds) : usualSeconds;
   const begun = clock?.();
   const bounded = AbortSignal.any([
     signal,
@@ -193,14 +192,6 @@ async function watch<T>(
 const secondsBetween = (a: Date | undefined, b: Date | undefined): number =>
   a && b ? (b.getTime() - a.getTime()) / 1000 : Number.NaN;
 
-/** @returns The milliseconds until the collection is listed again. */
-function leaveOut<T>(options: WatchOptions<T>, progress: Progress<T>): number {
-  const { restSeconds } = options.bound ?? {};
-  progress.version = undefined;
-  if (restSeconds === undefined) forget(options, progress);
-  return restSeconds === undefined ? tooManyPauseMilliseconds : 1000 * restSeconds;
-}
-
 /** Drops every item: answers from half a collection would be wrong. */
 function forget<T>(options: WatchOptions<T>, progress: Progress<T>): void {
   for (const key of progress.items.keys()) set(options, progress, key, undefined);
@@ -218,7 +209,13 @@ function set<T>(
   const sizeOf = (item: T | undefined): number => (item === undefined ? 0 : bound.octetsOf(item));
   const octets = progress.octets - sizeOf(before) + sizeOf(after);
   const isOneMore = after !== undefined && before === undefined;
-  if (isOneMore && items.size >= bound.items) throw new TooMany(bound);
+  if (isOneMore && items.size >= bound.items) {
+    if (bound.restSeconds === undefined) throw new TooMany(bound);
+    progress.isShort = true;
+    const displaced = displacedBy(after, items, bound);
+    if (displaced === undefined) return;
+    items.delete(displaced);
+  }
   if (after !== undefined && octets > bound.octets) throw new TooMany(bound);
   progress.octets = octets;
   if (after === undefined) items.delete(key);

@@ -4,7 +4,9 @@ import {
   formatLine,
   type Level,
   type OperationalEvent,
+  sparing,
 } from "../../src/foundation/events.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 
 const time = new Date("2026-11-21T12:00:00+02:00");
@@ -78,4 +80,19 @@ test("takes neither a time nor a foreign level from an event", () => {
 
 test("writes a time of another zone in UTC", () => {
   expect(formatLine(time, "info", { event: "listening" })).toContain('"2026-11-21T10:00:00.000Z"');
+});
+
+test("a log has the first 60 lines of an event in a minute, and says so", () => {
+  const log = createEventRecorder();
+  let now = new Date(30_000);
+  const spared = sparing(log, () => now);
+  for (let i = 0; i < 100; i++) {
+    spared.operation({ event: "sds-rejected", level: "warning", detail: "no" });
+    if (i === 0) spared.operation({ event: "rpc-failed", level: "warning" });
+  }
+  expect(log.operations).toHaveLength(61);
+  expect(log.operations.at(-1)?.detail).toBe("no (the last of this minute that is logged)");
+  now = new Date(60_000);
+  spared.operation({ event: "sds-rejected", level: "warning", detail: "no" });
+  expect(log.operations.at(-1)?.detail).toBe("no");
 });

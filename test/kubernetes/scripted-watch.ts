@@ -1,10 +1,7 @@
 import { FetchError } from "../../src/foundation/fetch.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
-import {
-  type WatchBound,
-  type WatchedCollection,
-  watchCollection,
-} from "../../src/kubernetes/watch.ts";
+import { type WatchedCollection, watchCollection } from "../../src/kubernetes/watch.ts";
+import type { WatchBound } from "../../src/kubernetes/watch-bound.ts";
 import { tellEvents } from "../testkit/kubernetes/told-events.ts";
 
 export const start = new Date("2026-11-21T12:00:00Z");

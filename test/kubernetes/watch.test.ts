@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/fetch.ts";
+import type { WatchBound } from "../../src/kubernetes/watch-bound.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import {
   bookmark,
@@ -275,16 +276,45 @@ describe("of objects that are too large together,", () => {
     expect(record.failures).toEqual([]);
   });
 
-  test("the first are kept where somebody works them off, and the others are asked for soon", async () => {
-    const lists = [page([thing("a"), thing("b"), thing("c")]), page([thing("a"), thing("b")])];
-    const worked = { items: 2, octets: 99, octetsOf: () => 1, restSeconds: 5 };
-    const record = await watchBy({ lists, watches: [[]], bound: worked });
-    expect(record.pausesSeconds).toEqual([5, 0.2]);
-    expect(Object.keys(itemsOf(record))).toEqual(["a", "b"]);
-  });
-
   test("none is kept of more than the bound's number", async () => {
     const items = Array.from({ length: 11 }, (_, i) => thing(`${i}`, ""));
     expect(itemsOf(await watchBy({ lists: [page(items)], bound }))).toEqual({});
+  });
+});
+
+describe("where somebody works off the objects that are beyond the bound,", () => {
+  const bound: WatchBound<string> = {
+    items: 3,
+    octets: 0,
+    octetsOf: () => 0,
+    restSeconds: 5,
+    ownerOf: (value) => value.slice(0, 1),
+  };
+  const things = (...names: string[]): object => page(names.map((name) => thing(name)));
+
+  test("the first are kept, and after a short watch the others are asked for", async () => {
+    const lists = [things("a1", "a2", "a3", "a4"), things("a1", "a3")];
+    const record = await watchBy({ lists, watches: [[], []], bound });
+    expect(Object.keys(itemsOf(record))).toEqual(["a1", "a3"]);
+    const seconds = record.asked.flatMap((each) => /timeoutSeconds=(\d+)/.exec(each)?.[1] ?? []);
+    expect(seconds.slice(0, 2)).toEqual(["5", "10"]);
+    expect(record.failures).toMatchObject([{ message: expect.stringContaining("more than 3") }]);
+    expect(record.collection.hasAll()).toBe(true);
+  });
+
+  test("one of the owner with most gives way to that of another, in the list and in the watch", async () => {
+    const listed = await watchBy({ lists: [things("a1", "a2", "a3", "a4", "b1")], bound });
+    expect(Object.keys(itemsOf(listed))).toEqual(["a1", "a2", "b1"]);
+    const watches = [[event("ADDED", thing("c1")), event("ADDED", thing("a4"))]];
+    const watched = await watchBy({ lists: [things("a1", "a2", "a3")], watches, bound });
+    expect(Object.keys(itemsOf(watched))).toEqual(["a1", "a2", "c1"]);
+  });
+
+  test("a list without an end keeps no new object from the watch", async () => {
+    const endless = Array.from({ length: 1000 }, () => page([thing("a1")], "more"));
+    const watches = [[event("ADDED", thing("b1"))]];
+    const record = await watchBy({ lists: endless, watches, bound });
+    expect(Object.keys(itemsOf(record))).toEqual(["a1", "b1"]);
+    expect(record.collection.hasAll()).toBe(false);
   });
 });

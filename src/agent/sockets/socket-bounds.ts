@@ -1,7 +1,6 @@
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import { getHeapStatistics, type HeapInfo } from "node:v8";
 import { Code, ConnectError, type ContextKey, createContextKey } from "@connectrpc/connect";
-import type { EventName, OperationLog } from "../../foundation/events.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 
 /**
@@ -158,24 +157,4 @@ export class Sessions {
     this.#weights.delete(session);
     session.destroy();
   }
-}
-
-/** The lines of one event in a minute: a peer may cause as many as it likes. */
-const maximumLines = 60;
-
-/** A log that leaves out the lines of an event beyond a bound, and says so. */
-export function sparing(log: OperationLog, clock: () => Date): OperationLog {
-  const lines = new Map<EventName, number>();
-  let minute = 0;
-  return {
-    operation: (event) => {
-      const now = Math.floor(clock().getTime() / 60_000);
-      if (now !== minute) lines.clear();
-      minute = now;
-      const count = (lines.get(event.event) ?? 0) + 1;
-      lines.set(event.event, count);
-      const detail = `${event.detail ?? ""} (the last of this minute that is logged)`;
-      if (count <= maximumLines) log.operation(count < maximumLines ? event : { ...event, detail });
-    },
-  };
 }

@@ -1,8 +1,9 @@
 import { messageOf } from "../../foundation/errors.ts";
-import type { EventName, OperationLog } from "../../foundation/events.ts";
+import { type EventName, type OperationLog, sparing } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { type KubernetesClient, logServerFault } from "../../kubernetes/client.ts";
+import type { Listing } from "../../kubernetes/list-pages.ts";
 import {
   answerPodCertificate,
   type PodCertificateRequest,
@@ -75,7 +76,8 @@ function podQueue(
     return true;
   };
   const listing = podCertificateListing(version, signer);
-  return watchedQueue(context, listing, parsePodCertificateRequest, answer);
+  const keep = parsePodCertificateRequest;
+  return watchedQueue(context, { listing, keep, ownerOf: ({ namespace }) => namespace, answer });
 }
 
 /** Approves or denies the CertificateSigningRequests for a signer, and answers those that it approves. */
@@ -107,7 +109,9 @@ function serviceQueue(
     return true;
   };
   const listing = serviceCertificateListing(signer);
-  return watchedQueue(context, listing, parseServiceCertificateRequest, answer);
+  const keep = parseServiceCertificateRequest;
+  const ownerOf = ({ requester }: ServiceCertificateRequest) => requester?.account.namespace ?? "";
+  return watchedQueue(context, { listing, keep, ownerOf, answer });
 }
 
 const approval = {
@@ -117,23 +121,30 @@ const approval = {
 } as const;
 
 /** A request has up to 16 KiB. Whoever may make requests could fill the memory while the CA is away. */
-const backlog = { items: 2_000, octets: 0, octetsOf: () => 0, restSeconds: 5 };
+const backlog = { items: 2_000, octets: 0, octetsOf: () => 0, restSeconds: 15 };
+
+interface WatchedRequests<Request> {
+  readonly listing: Listing;
+  readonly keep: (object: unknown) => readonly [string, Request | undefined] | undefined;
+  /** The namespace in which somebody has made it: those of all have turns, and parts of the memory. */
+  readonly ownerOf: (request: Request) => string;
+  readonly answer: Answer<Request>;
+}
 
 function watchedQueue<Request>(
   { client, signer, log, clock, pause, signal, gone }: AnswerContext,
-  listing: Parameters<typeof watchCollection>[0]["listing"],
-  keep: (object: unknown) => readonly [string, Request | undefined] | undefined,
-  answer: Answer<Request>,
+  { listing, keep, ownerOf, answer }: WatchedRequests<Request>,
 ): WatchedQueue {
+  const few = sparing(log, clock);
   const warn = (event: EventName, detail: string, fields = {}): void => {
-    if (!signal.aborted) log.operation({ event, level: "warning", detail, signer, ...fields });
+    if (!signal.aborted) few.operation({ event, level: "warning", detail, signer, ...fields });
   };
   const requests = watchCollection<Request>({
     client,
     listing,
     keep,
     signal,
-    bound: backlog,
+    bound: { ...backlog, ownerOf },
     ...(pause && { pause }),
     failed: (error) => {
       warn("watch-failed", `the API server ${messageOf(error)}`);
@@ -143,6 +154,7 @@ function watchedQueue<Request>(
   return new RequestQueue({
     requests,
     answer,
+    ownerOf,
     failed: (detail, request) => warn("request-not-answered", detail, { request }),
     clock,
   });

@@ -16,6 +16,8 @@ interface QueueParts<Request> {
    * @throws FetchError of the API server; any other error is the CA's.
    */
   readonly answer: (request: Request, now: Date, mayAskCa: () => boolean) => Promise<boolean>;
+  /** Whose request it is: the requests of all have turns. */
+  readonly ownerOf: (request: Request) => string;
   /** Called for each failure. The next attempt follows by itself. */
   readonly failed: (detail: string, key: string) => void;
   readonly clock: () => Date;
@@ -29,6 +31,8 @@ interface Attempts {
 const ofRequest: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 300_000 };
 const ofServer: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 30_000 };
 const atOnce = 8;
+/** After so many it looks for newer requests, whose owners may have had no turn. */
+const inRound = 32;
 
 /** The failures of the CA, or of the API server, since its last answer. */
 class Outage {
@@ -74,10 +78,31 @@ export class RequestQueue<Request> {
     const { items } = this.#parts.requests;
     for (const known of [this.#attempts, this.#needCa])
       for (const key of known.keys()) if (!items.has(key)) known.delete(key);
-    const now = this.#parts.clock();
-    const due = [...items].filter(([key]) => now >= (this.#attempts.get(key)?.next ?? now));
-    const room = new Semaphore(atOnce);
-    await Promise.all(due.map((each) => room.run(() => this.#attempt(each))));
+    const tried = new Set<string>();
+    for (;;) {
+      const due = this.#due(tried).slice(0, inRound);
+      if (due.length === 0) return;
+      for (const [key] of due) tried.add(key);
+      const room = new Semaphore(atOnce);
+      await Promise.all(due.map((each) => room.run(() => this.#attempt(each))));
+    }
+  }
+
+  /** The first request of each owner, then the second of each, and so on. */
+  #due(tried: ReadonlySet<string>): readonly [string, Request][] {
+    const { requests, ownerOf, clock } = this.#parts;
+    const now = clock();
+    const turns: [string, Request][][] = [];
+    const counts = new Map<string, number>();
+    for (const each of requests.items) {
+      const [key, request] = each;
+      if (tried.has(key) || now < (this.#attempts.get(key)?.next ?? now)) continue;
+      const owner = ownerOf(request);
+      const turn = counts.get(owner) ?? 0;
+      counts.set(owner, turn + 1);
+      turns[turn] = [...(turns[turn] ?? []), each];
+    }
+    return turns.flat();
   }
 
   pending(): number {

@@ -3,16 +3,10 @@ import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import {
-  AnswerRoom,
-  Sessions,
-  sparing,
-  takeRoom,
-} from "../../../src/agent/sockets/socket-bounds.ts";
+import { AnswerRoom, Sessions, takeRoom } from "../../../src/agent/sockets/socket-bounds.ts";
 import { snapshots } from "../../../src/agent/sockets/workload-api.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { JWTBundlesResponseSchema } from "../../../src/gen/spiffe/workload_pb.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -154,19 +148,4 @@ test("the connection with most names goes once all have too many", () => {
   expect(eight?.session.isOver).toBe(false);
   for (const stream of eight?.begun.slice(7) ?? []) sessions.hold(stream, namesOf(900));
   expect([one, eight].map((each) => each?.session.isOver)).toEqual([false, true]);
-});
-
-test("a log has the first 60 lines of an event in a minute, and says so", () => {
-  const log = createEventRecorder();
-  let now = new Date(30_000);
-  const spared = sparing(log, () => now);
-  for (let i = 0; i < 100; i++) {
-    spared.operation({ event: "sds-rejected", level: "warning", detail: "no" });
-    if (i === 0) spared.operation({ event: "rpc-failed", level: "warning" });
-  }
-  expect(log.operations).toHaveLength(61);
-  expect(log.operations.at(-1)?.detail).toBe("no (the last of this minute that is logged)");
-  now = new Date(60_000);
-  spared.operation({ event: "sds-rejected", level: "warning", detail: "no" });
-  expect(log.operations.at(-1)?.detail).toBe("no");
 });

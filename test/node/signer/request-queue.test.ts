@@ -25,6 +25,7 @@ function queueOf(
       if (fault) throw fault;
       return true;
     },
+    ownerOf: (key) => key.replace(/-.*/, ""),
     failed: (detail, key) => void told.push(`${key}: ${detail}`),
     clock: () => now,
   });
@@ -211,4 +212,16 @@ test("an answer that the API server finds invalid does not hold up the others", 
   expect(queue.told).toEqual([
     "a: the API server answered with status 422, as it does where the account of this program may not `sign` for the signer name",
   ]);
+});
+
+test("of many requests of one owner, those of others have the first turns, also of those that come meanwhile", async () => {
+  const many = Array.from({ length: 100 }, (_, i) => `evil-${i}`);
+  const queue = queueOf([...many, "good-1", "good-2", "other-1"], () => {
+    if (queue.asked.length === 40) queue.items.set("late-1", "late-1");
+    return undefined;
+  });
+  await queue.work();
+  expect(queue.asked.slice(0, 5)).toEqual(["evil-0", "good-1", "other-1", "evil-1", "good-2"]);
+  expect(queue.asked.indexOf("late-1")).toBeLessThan(70);
+  expect(queue.asked).toHaveLength(104);
 });

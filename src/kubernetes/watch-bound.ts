@@ -1,0 +1,37 @@
+import { FetchError } from "../foundation/fetch.ts";
+
+export interface WatchBound<T> {
+  readonly items: number;
+  readonly octets: number;
+  readonly octetsOf: (item: T) => number;
+  /** Where somebody works the items off: those beyond the bound are left out, and asked for after this long. */
+  readonly restSeconds?: number;
+  /** Who has made an item. Those of the owner with most are left out first. */
+  readonly ownerOf?: (item: T) => string;
+}
+
+/** Bounds the memory for a large collection, and for a server that invents objects. */
+export const smallItems: WatchBound<unknown> = { items: 50_000, octets: 0, octetsOf: () => 0 };
+
+export class TooMany extends FetchError {
+  constructor({ items, octets }: WatchBound<never>) {
+    const orOctets = octets > 0 ? `, or ${octets} octets,` : "";
+    super(`has more than ${items} objects${orOctets} of a kind that is watched`);
+  }
+}
+
+/** @returns The last key of the owner with most items, unless the owner of the new one would have as many. */
+export function displacedBy<T>(
+  item: T,
+  items: ReadonlyMap<string, T>,
+  { ownerOf = () => "" }: WatchBound<T>,
+): string | undefined {
+  const counts = new Map<string, number>();
+  for (const each of items.values()) {
+    const owner = ownerOf(each);
+    counts.set(owner, (counts.get(owner) ?? 0) + 1);
+  }
+  const [[heaviest, most] = ["", 0]] = [...counts].toSorted(([, one], [, other]) => other - one);
+  if ((counts.get(ownerOf(item)) ?? 0) + 1 >= most) return undefined;
+  return [...items].findLast(([, each]) => ownerOf(each) === heaviest)?.[0];
+}
