@@ -110,7 +110,7 @@ const limits: PushLimits = {
 export function pushRoots(
   configuration: Configuration,
   source: PushSource,
-  { log, clock, fetchTimeoutMilliseconds }: ServerContext,
+  { log, clock, fetchTimeoutMilliseconds, peerProcesses }: ServerContext,
   inTurn: ReplicaStores["pushInTurn"],
 ): RecurringPush {
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
@@ -119,9 +119,14 @@ export function pushRoots(
   const isIdle = roots.clusters.length === 0 && crls.clusters.length === 0;
   const ending = new AbortController();
   let current: Promise<unknown> | undefined;
+  // What a process delivered while it rotated grows old once another rotates, and metrics add the two up.
+  const ofRotating = ({ clusters, outcomes }: ClusterPush) => ({
+    clusters,
+    outcomes: () => (peerProcesses?.rotates() === false ? [] : outcomes()),
+  });
   return {
-    ...roots,
-    crls,
+    ...ofRotating(roots),
+    crls: ofRotating(crls),
     begin: () => {
       if (ending.signal.aborted || isIdle) return;
       const { signal } = ending;

@@ -37,10 +37,12 @@ async function replica() {
   const ISSUERS = [{ issuer: "https://a.test", cluster: "a", kubernetes }];
   const log = createEventRecorder();
   let turn = Promise.resolve();
+  let rotates = true;
+  const peerProcesses = { rotates: () => rotates, share: () => async () => [] };
   const push = pushRoots(
     configurationOf({ ISSUERS, [credential]: watchedToken }),
     { issuance: { authorities }, crls: undefined },
-    { log, clock: () => now, fetchTimeoutMilliseconds: hangMilliseconds },
+    { log, clock: () => now, fetchTimeoutMilliseconds: hangMilliseconds, peerProcesses },
     (work) => {
       turn = work();
       return turn;
@@ -50,7 +52,10 @@ async function replica() {
     push.begin();
     await turn;
   };
-  return { store, log, deliver };
+  const rotateElsewhere = (): void => {
+    rotates = false;
+  };
+  return { store, log, deliver, rotateElsewhere, shown: () => [...push.outcomes()] };
 }
 
 const writes = (): readonly string[] => api.asked.filter((each) => !each.startsWith("GET"));
@@ -72,4 +77,12 @@ test("a replica that cannot read the store in its turn delivers nothing, and say
   expect(log.operations).toContainEqual(
     expect.objectContaining({ event: "roots-not-delivered", level: "warning" }),
   );
+});
+
+test("a process shows nothing of its deliveries once another one rotates", async () => {
+  const { deliver, rotateElsewhere, shown } = await replica();
+  await deliver();
+  expect(shown()).toMatchObject([{ cluster: "a", delivered: 1 }]);
+  rotateElsewhere();
+  expect(shown()).toEqual([]);
 });
