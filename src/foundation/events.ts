@@ -34,24 +34,34 @@ export function createOperationLog(clock: () => Date, write: WriteLine): Operati
   };
 }
 
-/** The lines of one event in a minute: a stranger may cause as many as it likes. */
-const maximumLines = 60;
-
-/** A log that leaves out the lines of an event beyond a bound, and says so. */
-export function sparing(log: OperationLog, clock: () => Date): OperationLog {
-  const lines = new Map<EventName, number>();
+/**
+ * A log that leaves out the lines of an event beyond so many in a minute, and says so: a peer may cause as many as it
+ * likes.
+ *
+ * @param callerOf Who has one line of an event in a minute, or `undefined` for an event without a bound. By default,
+ *   each line is another's.
+ */
+export function sparing<Log extends OperationLog>(
+  log: Log,
+  clock: () => Date,
+  maximumLines = 60,
+  callerOf: (event: OperationalEvent) => unknown = () => ({}),
+): Log {
+  const heard = new Map<EventName, Set<unknown>>();
   let minute = 0;
-  return {
-    operation: (event) => {
-      const now = Math.floor(clock().getTime() / 60_000);
-      if (now !== minute) lines.clear();
-      minute = now;
-      const count = (lines.get(event.event) ?? 0) + 1;
-      lines.set(event.event, count);
-      const detail = `${event.detail ?? ""} (the last of this minute that is logged)`;
-      if (count <= maximumLines) log.operation(count < maximumLines ? event : { ...event, detail });
-    },
+  const operation = (event: OperationalEvent): void => {
+    const now = Math.floor(clock().getTime() / 60_000);
+    if (now !== minute) heard.clear();
+    minute = now;
+    const callers = heard.get(event.event) ?? new Set();
+    heard.set(event.event, callers);
+    const caller = callerOf(event);
+    if (callers.has(caller) || callers.size === maximumLines) return;
+    const isLast = caller !== undefined && callers.add(caller).size === maximumLines;
+    const detail = `${event.detail ?? ""} (the last of this minute that is logged)`;
+    log.operation(isLast ? { ...event, detail } : event);
   };
+  return { ...log, operation };
 }
 
 /**

@@ -1,7 +1,12 @@
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import { addressText } from "../foundation/addresses.ts";
-import type { OperationalEvent, OperationLog, Readiness } from "../foundation/events.ts";
+import {
+  type OperationalEvent,
+  type OperationLog,
+  type Readiness,
+  sparing,
+} from "../foundation/events.ts";
 import type { Pause } from "../foundation/pause.ts";
 import {
   addConfigurationMetrics,
@@ -58,31 +63,9 @@ export type Program<Context extends ProgramContext = ProgramContext> = Context &
 
 /** Events that anybody causes who can connect: other refusals are lines of calls. */
 const ofHandshakes: readonly string[] = ["client-certificate-refused", "handshake-refused"];
-const quietMilliseconds = 60_000;
-const mostAddresses = 10;
-
-/** Writes each event of handshakes once in a minute for an address, and for few addresses. Metrics count all. */
-function sparing<Log extends OperationLog>(log: Log, clock: () => Date): Log {
-  const written = new Set<string>();
-  let since = 0;
-  const isWritten = ({ event, peer, address }: OperationalEvent): boolean => {
-    const now = clock().getTime();
-    if (Math.abs(now - since) >= quietMilliseconds) {
-      written.clear();
-      since = now;
-    }
-    const line = `${event} ${peer ?? address}`;
-    if (written.has(line) || written.size >= mostAddresses) return false;
-    written.add(line);
-    return true;
-  };
-  return {
-    ...log,
-    operation: (event) => {
-      if (!ofHandshakes.includes(event.event) || isWritten(event)) log.operation(event);
-    },
-  };
-}
+const maximumAddresses = 10;
+const callerOf = ({ event, peer, address }: OperationalEvent): unknown =>
+  ofHandshakes.includes(event) ? (peer ?? address ?? "") : undefined;
 
 /**
  * Begins a program. Whatever it has opened ends in reverse order: when the program is closed, and when its
@@ -94,7 +77,8 @@ export async function begin<Context extends ProgramContext, Begun>(
 ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
   const { configurationStatus, asked } = context;
   const registry = createRegistry();
-  const log = countingOperations(sparing(context.log, context.clock), registry);
+  const spared = sparing(context.log, context.clock, maximumAddresses, callerOf);
+  const log = countingOperations(spared, registry);
   addConfigurationMetrics(registry, configurationStatus);
   const life = new Lifetime(log, asked);
   let monitoring: Port | undefined;
