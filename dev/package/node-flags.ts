@@ -10,8 +10,8 @@ export const startFlags: readonly string[] = ["--expose-gc"];
 export const heapFlags = {
   small: ["--max-semi-space-size=2", "--max-old-space-size=80"],
   fast: ["--max-semi-space-size=16", "--max-old-space-size=256"],
-  /** Of an agent by itself: it stands beside each workload. */
-  agent: ["--max-semi-space-size=1", "--max-old-space-size=64"],
+  /** Of an agent by itself: it stands beside each workload. Without machine code it holds 2 MiB less. */
+  agent: ["--max-semi-space-size=1", "--max-old-space-size=64", "--jitless"],
 } as const;
 
 /** What a container starts Node with. */

@@ -36,6 +36,12 @@ test("the image has the small heap, and Node starts in it as in the executable",
   expect(image).toContain(`ENTRYPOINT ["node", ${flags}"/rampart/dist/rampart.js"]`);
 });
 
+test("the example of an agent in a pod, and the page of limits, have the flags of its unit", () => {
+  const flags = heapFlags.agent.join(" ");
+  expect(read("docs/reference/agent.md")).toContain(`{ name: NODE_OPTIONS, value: "${flags}" }`);
+  expect(read("docs/reference/limits.md")).toContain(`\`${flags}\``);
+});
+
 test("the units and the chart have the fast heap, the agent's unit the least, and all units the image's bounds of malloc", () => {
   const fast = heapFlags.fast.join(" ");
   expect(read("deploy/helm/rampart/templates/_helpers.tpl")).toContain(`value: "${fast}"`);

@@ -63,10 +63,17 @@ async function runAgent(
   given: readonly string[],
   admin: string | undefined,
 ): Promise<void> {
+  leaveCompilersToOthers();
   const [command, ...values] = given;
   await (command === undefined
     ? runAlone(terminal)
     : runWithProxy(terminal, { command, arguments: values }, admin));
+}
+
+/** A proxy, hook or probe that Node runs has WebAssembly, as its `fetch` needs it: `--jitless` is the agent's alone. */
+function leaveCompilersToOthers(): void {
+  const { NODE_OPTIONS } = process.env;
+  if (NODE_OPTIONS) process.env["NODE_OPTIONS"] = NODE_OPTIONS.replace("--jitless", "").trim();
 }
 
 /** Without a proxy there is nothing to drain, and `/quitquitquit` ends the agent. */

@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
+import { heapFlags } from "../../../../dev/package/node-flags.ts";
 import type { AgentStatus } from "../../../../src/agent/status/agent-status.ts";
 import { serveStatus } from "../../../../src/agent/status/status-server.ts";
 import type { XdsReport } from "../../../../src/agent/xds/xds-status.ts";
@@ -19,17 +20,29 @@ async function run(words: string, variables: Readonly<Record<string, string>>): 
   return await rampart(folder, words, { ...pod, ...variables });
 }
 
+/** Of an agent without a CA. */
+const alone = {
+  CA_ADDR: "http://127.0.0.1:1",
+  RAMPART_TOKEN_FILE: "token",
+  RAMPART_SDS_SOCKET: "sds",
+  RAMPART_STATUS_ADDR: "127.0.0.1:0",
+};
+
 test("an agent logs on the standard error, and leaves the standard output to its program", async () => {
-  const { code, stdout, stderr } = await run("agent run -- node -p 6*7", {
-    CA_ADDR: "http://127.0.0.1:1",
-    RAMPART_TOKEN_FILE: "token",
-    RAMPART_SDS_SOCKET: "sds",
-    RAMPART_STATUS_ADDR: "127.0.0.1:0",
-  });
+  const { code, stdout, stderr } = await run("agent run -- node -p 6*7", alone);
   expect({ code, stdout }).toEqual({ code: 0, stdout: "42\n" });
   const lines = parseLog(stderr);
   expect(lines).toContainEqual(expect.objectContaining({ event: "agent-started", level: "info" }));
   expect(lines).toContainEqual(expect.objectContaining({ event: "proxy-exited", code: 0 }));
+});
+
+test("a proxy that Node runs has WebAssembly, where its agent does without machine code", async () => {
+  const shown = "process.env.NODE_OPTIONS+typeof(WebAssembly)";
+  const { stdout } = await run(`agent run -- node -p ${shown}`, {
+    ...alone,
+    NODE_OPTIONS: heapFlags.agent.join(" "),
+  });
+  expect(stdout).toBe("--max-semi-space-size=1 --max-old-space-size=64object\n");
 });
 
 test.each(["run", "bootstrap", "status"])(
