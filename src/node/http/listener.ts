@@ -12,12 +12,14 @@ import type { ListenAddress } from "../files/places.ts";
 import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";
 import { type BeginHandshake, Handshakes } from "../limits/handshakes.ts";
-import { monitoringLimits } from "../limits/limits.ts";
+import { longPenaltyMilliseconds, monitoringLimits } from "../limits/limits.ts";
 import { type ClientVerification, clientOf, type ServerCredentials, tlsOptions } from "../tls.ts";
 import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
 import { allowing } from "./requests-at-once.ts";
 import type { Routes } from "./routes.ts";
+
+type Done = Parameters<BeginHandshake>[1];
 
 /** A port with TLS, whose credentials may change while it runs. */
 export interface TlsListener extends Port {
@@ -46,18 +48,20 @@ export async function listenWithTls(
 ): Promise<TlsListener> {
   const protocols = new Protocols(routes, guard);
   const tls = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout: longestTimeout });
-  const underWay = new Map<string, Parameters<BeginHandshake>[1]>();
+  const underWay = new Map<string, { readonly below: Socket; readonly done: Done }>();
   tls.on("secureConnection", (socket: TLSSocket) => {
     const peer = clientOf(socket, verification);
-    underWay.get(endOf(socket))?.(peer !== undefined);
+    const { below = socket, done } = underWay.get(endOf(socket)) ?? {};
+    done?.(peer !== undefined);
     guard.agreed(groupOf(socket));
-    if (peer) protocols.serve(socket, socket.alpnProtocol === "h2" ? "h2" : "http/1.1", peer);
+    const protocol = socket.alpnProtocol === "h2" ? "h2" : "http/1.1";
+    if (peer) protocols.serve(socket, protocol, peer, below);
     else socket.destroy();
   });
   tls.on("tlsClientError", (error, { remoteAddress }) => guard.disagreed(error, remoteAddress));
   const begin: BeginHandshake = (socket, done) => {
     const end = endOf(socket);
-    underWay.set(end, done);
+    underWay.set(end, { below: socket, done });
     socket.once("close", () => underWay.delete(end));
     tls.emit("connection", socket);
   };
@@ -127,6 +131,30 @@ async function listening(
   };
 }
 
+/** The most lines of a key log in a second: a handshake has a handful, and an update of keys two. */
+const mostKeyLines = 64;
+
+/**
+ * Cuts a peer that has the connection compute new keys again and again (RFC 8446 §4.6.3): 27 octets take as long as
+ * 4 KiB of others, count nowhere else, and OpenSSL takes as many as come. Node tells of each by a line of its key log,
+ * which holds a secret and is not read.
+ */
+function boundKeyUpdates(
+  socket: Socket & { readonly _handle?: { readonly readStop: () => void } },
+  clock: () => number,
+  cut: () => void,
+): void {
+  let [lines, since] = [0, clock()];
+  socket.on("keylog", () => {
+    const now = clock();
+    if (now - since > 1_000) [lines, since] = [0, now];
+    if (++lines !== mostKeyLines) return;
+    // OpenSSL is at work on this connection, which may end only later, and reads no further until then.
+    socket._handle?.readStop();
+    setImmediate(cut);
+  });
+}
+
 /** Serves both versions of HTTP on the connections of one port. */
 class Protocols {
   readonly #routes: Routes;
@@ -141,7 +169,13 @@ class Protocols {
     this.#http1 = createHttp1Server(routes, guard, (socket) => this.#sockets.get(socket));
   }
 
-  serve(socket: Socket, protocol: "http/1.1" | "h2", { clientCertificate }: Peer): void {
+  /** @param below The socket of TCP, if another one has decrypted what it reads. */
+  serve(
+    socket: Socket,
+    protocol: "http/1.1" | "h2",
+    { clientCertificate }: Peer,
+    below: Socket = socket,
+  ): void {
     const { connections, clock } = this.#guard;
     let session: ServerHttp2Session | undefined;
     let allow: ((requests: number) => void) | undefined;
@@ -153,6 +187,7 @@ class Protocols {
       requests: 0,
       idleSince: clock(),
       octetsRead: () => socket.bytesRead,
+      sealedOctetsRead: () => below.bytesRead,
       allow: (requests) => allow?.(requests),
       close: () => (session ? session.close() : socket.end()),
       cut: () => {
@@ -164,6 +199,7 @@ class Protocols {
     const mayWait = (): boolean => connections.hasRoomToWait(connection);
     const peer = { clientCertificate, address: socket.remoteAddress, mayWait };
     if (!connections.admit(connection)) return;
+    boundKeyUpdates(socket, clock, () => connections.cut(connection, longPenaltyMilliseconds));
     this.#sockets.set(socket, { peer, connection });
     socket.once("close", () => this.#sockets.delete(socket));
     if (protocol === "http/1.1") {

@@ -1,11 +1,12 @@
 import type { Socket } from "node:net";
 import { addressBehind } from "../../foundation/addresses.ts";
-import type { LimitReached, Limits } from "./limits.ts";
+import { type LimitReached, type Limits, longPenaltyMilliseconds } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
 import { SlowedNetworks } from "./slowed-networks.ts";
+import { abuseIn, type ReadOctets, type Traffic, trafficOf } from "./traffic.ts";
 
 /** An established connection. */
-export interface Connection {
+export interface Connection extends ReadOctets {
   readonly socket: Socket;
   /** The address of its peer. */
   readonly from: string;
@@ -15,8 +16,6 @@ export interface Connection {
   requests: number;
   /** When the last request ended, or the connection began. */
   idleSince: number;
-  /** Octets that the peer has sent. */
-  readonly octetsRead: () => number;
   /** Has the peer send no more than so many requests at once. */
   readonly allow: (requests: number) => void;
   /** Takes no more requests, and lets those under way end. */
@@ -25,18 +24,8 @@ export interface Connection {
   readonly cut: () => void;
 }
 
-/** The traffic of a connection since the last sweep. */
-interface Traffic {
-  readonly octets: number;
-  requests: number;
-  vain: number;
-}
-
 /** The most events in a second that cost work and want no answer: resets, pings, settings. */
 const plausibleVain = 200;
-
-/** The most octets that a peer may send in a second, and for each request that came in it. */
-const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
 
 /** How long an address is refused after a connection of it was cut for abuse, in milliseconds. */
 const penaltyMilliseconds = 5_000;
@@ -44,8 +33,6 @@ const penaltyMilliseconds = 5_000;
 /** How long a dismissed connection may take to end, in milliseconds, and how many may at once. */
 const leaveMilliseconds = 1_000;
 const leavingAtOnce = 64;
-
-const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 });
 
 /**
  * The established connections of one server, bounded in number. A new connection at the bound of its address replaces
@@ -143,12 +130,10 @@ export class Connections {
   }
 
   #judge(connection: Connection, now: number): void {
-    const { octets, requests } = this.#traffic.get(connection) ?? newTraffic(0);
-    const read = connection.octetsRead();
-    const { aSecond, aRequest } = plausibleOctets;
-    this.#traffic.set(connection, newTraffic(read));
+    const abuse = abuseIn(connection, this.#traffic.get(connection));
+    this.#traffic.set(connection, trafficOf(connection));
     const idle = connection.requests === 0 ? now - connection.idleSince : 0;
-    if (read - octets > aSecond + aRequest * requests) this.cut(connection);
+    if (abuse) this.cut(connection, abuse === "records" ? longPenaltyMilliseconds : undefined);
     else if (idle > this.#limits.idle_timeout) this.#dismiss(connection);
   }
 
@@ -183,7 +168,7 @@ export class Connections {
 
   #add(connection: Connection): void {
     this.#shares.add(connection, "connections");
-    this.#traffic.set(connection, newTraffic(connection.octetsRead()));
+    this.#traffic.set(connection, trafficOf(connection));
     this.#all.add(connection);
     connection.socket.once("close", () => this.#remove(connection));
   }

@@ -29,7 +29,7 @@ function start(limits: object, close = (emit: () => void) => emit()) {
         close(() => socket.emit("close"));
       },
     }) as unknown as Socket & { destroyed: boolean };
-    const state = { isOpen: true, octets: 0 };
+    const state = { isOpen: true, octets: 0, sealed: 0 };
     const connection: Connection = {
       socket,
       from: address,
@@ -37,6 +37,7 @@ function start(limits: object, close = (emit: () => void) => emit()) {
       requests: 0,
       idleSince: now,
       octetsRead: () => state.octets,
+      sealedOctetsRead: () => state.octets + state.sealed,
       allow: () => {},
       close: () => socket.destroy(),
       cut: () => socket.destroy(),
@@ -252,6 +253,19 @@ describe("the connections of a server:", () => {
     connections.end(busy.connection);
     pass(1001);
     expect([busy.state.isOpen, connections.count]).toEqual([false, 0]);
+  });
+
+  test("a connection that sends far more records of TLS than its octets need is cut, and its address refused for a minute", () => {
+    const { open, pass, connections } = start({});
+    const [flood, honest] = [open("a"), open("b")];
+    flood.state.sealed = 300_000;
+    honest.state.sealed = 250_000;
+    pass(1_000);
+    expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
+    pass(58_000);
+    expect(connections.isPenalized("a")).toBe(true);
+    pass(2_000);
+    expect(connections.isPenalized("a")).toBe(false);
   });
 
   test("a connection that sends far more octets than its requests explain is cut, and its address refused for five seconds", () => {
