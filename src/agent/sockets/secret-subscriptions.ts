@@ -12,7 +12,6 @@ import {
   DiscoveryResponseSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { loadAll, type Secret, type SecretSource } from "../secrets/secret-source.ts";
-import { maximumNames } from "./socket-bounds.ts";
 
 /** One of the two protocols of discovery on one stream. */
 export interface Subscription<Request, Response> {
@@ -76,7 +75,9 @@ export class FullSubscription implements Subscription<DiscoveryRequest, Discover
 
   receive(request: DiscoveryRequest): RequestOutcome {
     requireSecretType(request.typeUrl);
-    return this.#state.receive(request);
+    const outcome = this.#state.receive(request);
+    for (const name of this.#sent.keys()) if (!this.watched.has(name)) this.#sent.delete(name);
+    return outcome;
   }
 
   async respond(names: readonly string[]): Promise<DiscoveryResponse> {
@@ -162,23 +163,24 @@ export class IncrementalSubscription
 
   receive(request: DeltaDiscoveryRequest): RequestOutcome {
     requireSecretType(request.typeUrl);
+    const names = new Set(request.resourceNamesSubscribe);
     if (!this.#hasNode) {
       if (!request.node?.id) return { outcome: "refused", reason: "missing node information" };
-      const versions = Object.entries(request.initialResourceVersions).slice(0, maximumNames);
-      for (const [name, version] of versions) this.#versions.set(name, version);
+      // Only what the stream watches has a bound, and only a hash may be a version of ours.
+      for (const [name, version] of Object.entries(request.initialResourceVersions))
+        if (names.has(name) && version.length === versionLength) this.#versions.set(name, version);
     }
     this.#hasNode = true;
     for (const name of request.resourceNamesUnsubscribe) {
       this.watched.delete(name);
       this.#versions.delete(name);
     }
-    const names = [...new Set(request.resourceNamesSubscribe)];
     for (const name of names) {
       // A client that subscribes again has lost the resource.
       if (this.watched.has(name)) this.#versions.delete(name);
       this.watched.add(name);
     }
-    if (names.length > 0) return { outcome: "answer", names };
+    if (names.size > 0) return { outcome: "answer", names: [...names] };
     if (request.errorDetail) return { outcome: "rejected", detail: request.errorDetail.message };
     return silent;
   }
@@ -232,9 +234,11 @@ const inline = (pem: string) => ({
   specifier: { case: "inlineBytes" as const, value: encoder.encode(pem) },
 });
 
+const versionLength = 32;
+
 /** The version of a resource: a hash of its content, which does not reveal the private key in it. */
 function resourceVersion({ value }: Any): string {
-  return createHash("sha256").update(value).digest("hex").slice(0, 32);
+  return createHash("sha256").update(value).digest("hex").slice(0, versionLength);
 }
 
 /** Refuses a request for another type than secrets. An empty type URL means secrets. */

@@ -73,7 +73,7 @@ const gone = (): ConnectError => new ConnectError("the caller has gone", Code.Ca
 const maximumSessions = 512;
 
 /** Of one stream: a node has some hundred identities. */
-export const maximumNames = 1_024;
+const maximumNames = 1_024;
 
 /** Of one stream, those of files: Envoy has one in each. An answer with many would not fit into memory. */
 const maximumFiles = 4;
@@ -81,8 +81,23 @@ const maximumFiles = 4;
 /** Two paths are in one. */
 const longestName = 8_192;
 
-/** What all connections may hold: a stream, a name and 128 octets of names weigh one each. A watched file has a timer. */
+/**
+ * What all connections may hold: a stream, a name, 128 octets of names and 2 KiB of a message weigh one each. A watched
+ * file has a timer.
+ */
 const maximumWeight = 8_192;
+const octetsOfOne = 2_048;
+
+/** Of one stream. Its last message stays in memory until the next one comes. */
+interface Load {
+  /** A closed stream no longer knows it. */
+  readonly session: Http2Session;
+  names: number;
+  octets: number;
+  isWhole: boolean;
+}
+
+const weightOf = ({ names, octets }: Load): number => names + octets / octetsOfOne;
 
 /** The part of V8's heap in use beyond which the heaviest connection ends. */
 const heapShare = 0.8;
@@ -93,7 +108,7 @@ type Heap = () => Pick<HeapInfo, "used_heap_size" | "heap_size_limit">;
 export class Sessions {
   /** The weight of each, oldest first. */
   readonly #weights = new Map<Http2Session, number>();
-  readonly #ofStreams = new WeakMap<ServerHttp2Stream, number>();
+  readonly #ofStreams = new WeakMap<ServerHttp2Stream, Load>();
   readonly #heap: Heap;
 
   constructor(heap: Heap = getHeapStatistics) {
@@ -112,9 +127,20 @@ export class Sessions {
 
   /** Counts a stream until it closes. */
   count(stream: ServerHttp2Stream): void {
-    if (!stream.session) return;
-    stream.once("close", () => this.#weigh(stream, 0));
-    this.#weigh(stream, 1);
+    const { session } = stream;
+    if (!session) return;
+    this.#ofStreams.set(stream, { session, names: 0, octets: 0, isWhole: false });
+    stream.once("close", () => {
+      this.#weigh(stream, { names: 0, octets: 0 });
+      this.#ofStreams.delete(stream);
+    });
+    this.#weigh(stream, { names: 1 });
+  }
+
+  /** Counts octets of a message. */
+  receive(stream: ServerHttp2Stream, octets: number): void {
+    const { isWhole = true, octets: before = 0 } = this.#ofStreams.get(stream) ?? {};
+    this.#weigh(stream, { octets: (isWhole ? 0 : before) + octets, isWhole: false });
   }
 
   /** Counts the names of a stream. @throws ConnectError as {@link HoldNames} */
@@ -125,10 +151,8 @@ export class Sessions {
     if (names.length > maximumNames || files.length > maximumFiles || isLong) {
       throw new ConnectError("a stream has too many names, or too long ones", Code.InvalidArgument);
     }
-    this.#weigh(
-      stream,
-      names.reduce((sum, { length }) => sum + 1 + length / 128, 1),
-    );
+    const weight = names.reduce((sum, { length }) => sum + 1 + length / 128, 1);
+    this.#weigh(stream, { names: weight, isWhole: true });
   }
 
   destroy(): void {
@@ -136,13 +160,13 @@ export class Sessions {
   }
 
   /** Short of memory, or with too much in all, the heaviest connection goes. */
-  #weigh(stream: ServerHttp2Stream, weight: number): void {
-    const { session } = stream;
-    const change = weight - (this.#ofStreams.get(stream) ?? 0);
-    const before = session && this.#weights.get(session);
-    this.#ofStreams.set(stream, weight);
-    if (!session || before === undefined) return;
-    this.#weights.set(session, before + change);
+  #weigh(stream: ServerHttp2Stream, next: Partial<Load>): void {
+    const load = this.#ofStreams.get(stream);
+    const before = load && this.#weights.get(load.session);
+    if (!load || before === undefined) return;
+    const change = weightOf({ ...load, ...next }) - weightOf(load);
+    Object.assign(load, next);
+    this.#weights.set(load.session, before + change);
     if (change <= 0) return;
     const { used_heap_size, heap_size_limit } = this.#heap();
     const all = [...this.#weights];

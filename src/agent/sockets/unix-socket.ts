@@ -147,7 +147,8 @@ interface RpcSocketOptions {
   readonly log: OperationLog;
 }
 
-const maximumMessageBytes = 1 << 20;
+/** The names of a node's identities, their versions, and what Envoy says of itself. */
+const maximumMessageBytes = 1 << 18;
 /** Of one connection: a proxy has one for each secret. */
 const maximumStreams = 1_000;
 
@@ -159,7 +160,10 @@ export async function serveOnSocket({
   log,
 }: RpcSocketOptions): Promise<Http2Socket> {
   const protocols = { grpc: true, grpcWeb: false, connect: false };
-  const router = createConnectRouter({ ...protocols, readMaxBytes: maximumMessageBytes });
+  // Each field that nobody knows would take a hundred times its octets.
+  const binaryOptions = { readUnknownFields: false };
+  const readMaxBytes = maximumMessageBytes;
+  const router = createConnectRouter({ ...protocols, readMaxBytes, binaryOptions });
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
   const settings = { maxConcurrentStreams: maximumStreams };
@@ -194,11 +198,22 @@ async function answer(
       .set(holdNames, (names) => sessions.hold(stream, names));
     const call = universalRequestFromNodeRequest(request, response, undefined, values);
     const header = capTimeouts(call.header);
-    await universalResponseToNodeResponse(await handler({ ...call, header }), response);
+    const body = counted(request, (octets) => sessions.receive(stream, octets));
+    await universalResponseToNodeResponse(await handler({ ...call, header, body }), response);
   } catch (error) {
     // A stream that the client or the end of the agent has cut is no failure.
     if (response.stream.destroyed || ConnectError.from(error).code === Code.Aborted) return;
     log.operation({ event: "rpc-failed", level: "warning", detail: messageOf(error) });
     response.stream.destroy();
+  }
+}
+
+async function* counted(
+  body: AsyncIterable<Uint8Array>,
+  count: (octets: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) {
+    count(chunk.length);
+    yield chunk;
   }
 }

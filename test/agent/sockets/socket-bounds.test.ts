@@ -115,12 +115,12 @@ function connections(...streams: number[]) {
     const destroy = (): void => void Object.assign(session, { isOver: true });
     const session = Object.assign(new EventEmitter(), { isOver: false, destroy });
     sessions.add(session as unknown as Http2Session);
-    const begun = Array.from({ length: count }, () => {
-      const stream = Object.assign(new EventEmitter(), { session });
-      sessions.count(stream as unknown as ServerHttp2Stream);
-      return stream as unknown as ServerHttp2Stream;
-    });
-    return { session, begun };
+    const begin = (): ServerHttp2Stream => {
+      const stream = Object.assign(new EventEmitter(), { session }) as unknown as ServerHttp2Stream;
+      sessions.count(stream);
+      return stream;
+    };
+    return { session, begin, begun: Array.from({ length: count }, begin) };
   });
   return { sessions, all };
 }
@@ -148,4 +148,27 @@ test("the connection with most names goes once all have too many", () => {
   expect(eight?.session.isOver).toBe(false);
   for (const stream of eight?.begun.slice(7) ?? []) sessions.hold(stream, namesOf(900));
   expect([one, eight].map((each) => each?.session.isOver)).toEqual([false, true]);
+});
+
+test("streams that have ended weigh nothing, although they no longer know their connection", () => {
+  const { all } = connections(8_000, 100);
+  for (const stream of all[0]?.begun ?? []) {
+    Object.assign(stream, { session: undefined });
+    stream.emit("close");
+  }
+  for (let i = 0; i < 8_000; i++) all[0]?.begin();
+  expect(all.map(({ session }) => session.isOver)).toEqual([false, false]);
+});
+
+test("a message weighs, also one that has not come to its end, until the next one comes", () => {
+  const { sessions, all } = connections(1, 1);
+  const [one, other] = all.map(({ begun: [stream] }) => stream);
+  if (!one || !other) throw new Error("no stream");
+  for (let i = 0; i < 100; i++) {
+    sessions.receive(one, 2 ** 20);
+    sessions.hold(one, ["default"]);
+  }
+  expect(all.map(({ session }) => session.isOver)).toEqual([false, false]);
+  for (let i = 0; i < 16; i++) sessions.receive(other, 2 ** 20);
+  expect(all.map(({ session }) => session.isOver)).toEqual([false, true]);
 });
