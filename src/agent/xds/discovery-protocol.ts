@@ -55,7 +55,7 @@ const bare = (typeUrl: string, fault: string | undefined) => ({
 export function typeOfResponse(response: Uint8Array): string {
   // The number of this field is the same in both.
   const { typeUrl } = DeltaDiscoveryResponseSchema.field;
-  return text(fieldsOf(response).get(typeUrl.number));
+  return text(fieldsOf(response, typeUrl.number).get(typeUrl.number));
 }
 
 /** Whether resources of this type are for Envoy. The agent takes none for itself. */
@@ -67,25 +67,31 @@ function peekAt(
   request: Uint8Array,
   { typeUrl, errorDetail }: Pick<typeof DiscoveryRequestSchema.field, "typeUrl" | "errorDetail">,
 ): RequestPeek {
-  const fields = fieldsOf(request);
+  const { message } = StatusSchema.field;
+  const fields = fieldsOf(request, typeUrl.number, errorDetail.number);
   const status = fields.get(errorDetail.number);
   return {
     typeUrl: text(fields.get(typeUrl.number)),
-    rejection: status && text(fieldsOf(status).get(StatusSchema.field.message.number)),
+    rejection: status && text(fieldsOf(status, message.number).get(message.number)),
   };
 }
 
 /**
- * The last length-delimited field of each number. It decodes nothing: a response may have tens of MiB of resources,
- * whose types this project has no schema for.
+ * The last length-delimited field of each wanted number. It decodes nothing: a response may have tens of MiB of
+ * resources, whose types this project has no schema for. Of other fields, of which a peer may send millions, it keeps
+ * nothing.
  */
-function fieldsOf(message: Uint8Array): ReadonlyMap<number, Uint8Array> {
+function fieldsOf(
+  message: Uint8Array,
+  ...wanted: readonly number[]
+): ReadonlyMap<number, Uint8Array> {
   const fields = new Map<number, Uint8Array>();
   const reader = new BinaryReader(message);
   try {
     while (reader.pos < reader.len) {
       const [number, type] = reader.tag();
-      if (type === WireType.LengthDelimited) fields.set(number, reader.bytes());
+      const isWanted = type === WireType.LengthDelimited && wanted.includes(number);
+      if (isWanted) fields.set(number, reader.bytes());
       else reader.skip(type, number);
     }
   } catch {
@@ -97,4 +103,8 @@ function fieldsOf(message: Uint8Array): ReadonlyMap<number, Uint8Array> {
 
 const utf8 = new TextDecoder();
 
-const text = (octets: Uint8Array | undefined): string => utf8.decode(octets);
+/** No type is longer, and nobody reads more of a rejection. */
+const maximumTextOctets = 1_024;
+
+const text = (octets: Uint8Array | undefined): string =>
+  utf8.decode(octets?.subarray(0, maximumTextOctets));

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import {
   discoveryProtocols,
   isForEnvoy,
@@ -69,3 +69,13 @@ test.each(["incremental", "state-of-the-world"] as const)(
     expect(peek(Buffer.from([0xff, 0xff]))).toEqual({ typeUrl: "", rejection: undefined });
   },
 );
+
+test("keeps no field of a message that nobody looks for, and little of a long one", () => {
+  const set = vi.spyOn(Map.prototype, "set");
+  onTestFinished(() => set.mockRestore());
+  // The fields 16 to 31, without content, and the type.
+  const others = Array.from({ length: 16 }, (_, i) => [0x82 + 8 * i, 1, 0]);
+  const type = [0x22, 0x80, 0x10, ...Array.from({ length: 2_048 }, () => 0x61)];
+  expect(typeOfResponse(Uint8Array.from([...others.flat(), ...type]))).toBe("a".repeat(1_024));
+  expect(set).toHaveBeenCalledTimes(1);
+});
