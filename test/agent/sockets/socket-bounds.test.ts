@@ -43,6 +43,17 @@ describe("answers that a peer has not read", () => {
     expect(session.isOver).toBe(false);
   });
 
+  test("are not made for a stream that hears of its end after another of its connection", async () => {
+    const { take } = connection(new AnswerRoom());
+    const [first, second, waiting] = [take(), take(), take()];
+    await Promise.all([first.leave, second.leave]);
+    first.stream.emit("close");
+    // All that follows at once.
+    for (let i = 0; i < 50; i++) await undefined;
+    waiting.stream.destroyed = true;
+    await expect(waiting.leave).rejects.toThrow("the caller has gone");
+  });
+
   test("are 64 of all connections, and the next waits", async () => {
     const room = new AnswerRoom();
     const [first] = await Promise.all(
