@@ -199,23 +199,24 @@ function forget<T>(options: WatchOptions<T>, progress: Progress<T>): void {
 }
 
 function set<T>(
-  { changed, bound = smallItems }: Pick<WatchOptions<T>, "changed" | "bound">,
+  options: Pick<WatchOptions<T>, "changed" | "bound">,
   progress: Progress<T>,
   key: string,
   after: T | undefined,
 ): void {
+  const { changed, bound = smallItems } = options;
   const { items } = progress;
   const before = items.get(key);
-  const sizeOf = (item: T | undefined): number => (item === undefined ? 0 : bound.octetsOf(item));
-  const octets = progress.octets - sizeOf(before) + sizeOf(after);
   const isOneMore = after !== undefined && before === undefined;
   if (isOneMore && items.size >= bound.items) {
     if (bound.restSeconds === undefined) throw new TooMany(bound);
     progress.isShort = true;
     const displaced = displacedBy(after, items, bound);
     if (displaced === undefined) return;
-    items.delete(displaced);
+    set(options, progress, displaced, undefined);
   }
+  const sizeOf = (item: T | undefined): number => (item === undefined ? 0 : bound.octetsOf(item));
+  const octets = progress.octets - sizeOf(before) + sizeOf(after);
   if (after !== undefined && octets > bound.octets) throw new TooMany(bound);
   progress.octets = octets;
   if (after === undefined) items.delete(key);

@@ -285,8 +285,8 @@ describe("of objects that are too large together,", () => {
 describe("where somebody works off the objects that are beyond the bound,", () => {
   const bound: WatchBound<string> = {
     items: 3,
-    octets: 0,
-    octetsOf: () => 0,
+    octets: 6,
+    octetsOf: ({ length }) => length,
     restSeconds: 5,
     ownerOf: (value) => value.slice(0, 1),
   };
