@@ -79,11 +79,11 @@ export class RequestQueue<Request> {
     for (const known of [this.#attempts, this.#needCa])
       for (const key of known.keys()) if (!items.has(key)) known.delete(key);
     const tried = new Set<string>();
+    const room = new Semaphore(atOnce);
     for (;;) {
       const due = this.#due(tried).slice(0, inRound);
       if (due.length === 0) return;
       for (const [key] of due) tried.add(key);
-      const room = new Semaphore(atOnce);
       await Promise.all(due.map((each) => room.run(() => this.#attempt(each))));
     }
   }
@@ -100,7 +100,8 @@ export class RequestQueue<Request> {
       const owner = ownerOf(request);
       const turn = counts.get(owner) ?? 0;
       counts.set(owner, turn + 1);
-      turns[turn] = [...(turns[turn] ?? []), each];
+      turns[turn] ??= [];
+      turns[turn].push(each);
     }
     return turns.flat();
   }
